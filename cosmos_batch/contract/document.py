@@ -1,0 +1,42 @@
+"""The reasoner's document. Its first nine fields are what users of VAMS have today; ours come after them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.catalogue import ATTRIBUTION
+from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.result import Usage
+
+JOB_LOGS_LIMIT = 64 * 1024  # characters
+
+
+class ReasonerDocument(Model):
+    """Written as JSON to `<prefix>/<relative dir>/<inputStem>_CosmosReason_<timestamp>.json`."""
+
+    model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
+    model_size: str = Field(description="Such as 2B")
+    input_file: str = Field(description="The file's name alone")
+    timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
+    system_prompt: str
+    user_prompt: str
+    result: str = Field(description="The model's answer: clean text")
+    job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
+    reasoning: str | None = Field(default=None, description="The model's reasoning, when it came separately")
+    job_id: str
+    pipeline: str
+    revision: str = Field(description="Commit of the model")
+    engine: str = Field(description="Name and version")
+    finish_reason: Literal["stop", "length"]
+    usage: Usage
+    timings: dict[str, float] = Field(description="Seconds by phase")
+    parameters: Parameters
+    input_version_id: str | None
+    batch_job_id: str = Field(description="The worker's Batch job")
+    attribution: str = ATTRIBUTION
+
+    def to_json(self) -> str:
+        """Indented for people; `reasoning` is left out where there is none."""
+        exclude = {"reasoning"} if self.reasoning is None else set()
+        return self.model_dump_json(indent=2, exclude=exclude)

@@ -1,0 +1,142 @@
+"""The environment variables of each Lambda function and of the worker: `infra` writes them, they read them.
+
+One model for both sides, so that a variable cannot be forgotten on one of them. A variable's name is the field's in
+capitals; lists and models are JSON. A Lambda's variables may hold 4 KB in all.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.config import ScalingSettings, WorkerSettings
+from cosmos_batch.contract.error import explain
+
+
+class Environment(BaseModel):
+    """Read with `read()`, written with `variables()`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Raises RuntimeError naming the variables that are missing or wrong."""
+        found = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
+        try:
+            return cls.model_validate({name: _read(cls, name, text) for name, text in found.items()})
+        except ValidationError as error:
+            raise RuntimeError(f"environment variables of this process are wrong:\n{explain(error).upper()}") from error
+
+    def variables(self) -> dict[str, str]:
+        """Name to value, as a function or a container definition takes them; what is None is left out."""
+        return {
+            name.upper(): value if isinstance(value, str) else _write(self, name)
+            for name in type(self).model_fields
+            if (value := getattr(self, name)) is not None
+        }
+
+
+def _read(cls: type[Environment], name: str, text: str) -> object:
+    if cls.model_fields[name].annotation in (str, str | None):
+        return text
+    return json.loads(text)
+
+
+def _write(environment: Environment, name: str) -> str:
+    return json.dumps(environment.model_dump(mode="json", include={name})[name], separators=(",", ":"))
+
+
+class PipelineRef(Model):
+    """What the Lambdas know of an enabled pipeline. Smallest model first, in every list."""
+
+    id: str
+    auto_trigger: list[str] = Field(default_factory=list, description="Extensions")
+
+
+class PipelineQueue(Model):
+    """Where the jobs of a pipeline wait."""
+
+    id: str
+    queue_url: str
+
+
+class PipelineCompute(Model):
+    """Where the workers of a pipeline run."""
+
+    id: str
+    queue_url: str
+    job_queue: str = Field(description="ARN of the Batch job queue")
+    job_definition: str = Field(description="ARN, with its revision")
+    max_workers: int = Field(ge=1, description="maxVCpus in workers")
+
+
+class UploadEnvironment(Environment):
+    """Of `lambdas/upload`."""
+
+    state_machine_arn: str
+    state_table: str
+    state_bucket: str
+    upload_queue_url: str
+    pipelines: list[PipelineRef]
+    grace_seconds: int
+
+
+class VamsEnvironment(Environment):
+    """Of `lambdas/vams`: one function for each pipeline."""
+
+    state_machine_arn: str
+    state_table: str
+    state_bucket: str
+    pipeline: str
+    task_timeout_seconds: int = Field(description="VAMS's own; a request's deadline is 15 minutes before it")
+
+
+class PlanEnvironment(Environment):
+    """Of `lambdas/plan`."""
+
+    state_table: str
+    state_bucket: str
+    asset_buckets: list[str] = Field(description="`bucket` or `bucket/prefix/`: where inputs and outputs may lie")
+    pipelines: list[PipelineQueue]
+    nudge_queue_url: str
+    deadline_seconds: int
+
+
+class ReportEnvironment(Environment):
+    """Of `lambdas/report`."""
+
+    state_table: str
+
+
+class ScaleEnvironment(Environment):
+    """Of `lambdas/scale`."""
+
+    state_table: str
+    pipelines: list[PipelineCompute]
+    scaling: ScalingSettings
+
+
+class DeadLetterEnvironment(Environment):
+    """Of `lambdas/dead_letter`."""
+
+    state_table: str
+
+
+class WorkerEnvironment(Environment):
+    """Of the worker's container. Batch adds `AWS_BATCH_JOB_ID`."""
+
+    aws_batch_job_id: str = Field(description="The worker's name")
+    pipeline: str
+    model: str
+    engine: str
+    queue_url: str
+    state_table: str
+    state_bucket: str
+    model_bucket: str
+    model_store: str = Field(description="Path of the mounted model cache")
+    hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
+    job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")
+    worker: WorkerSettings

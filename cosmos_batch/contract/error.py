@@ -1,0 +1,71 @@
+"""What went wrong, said so that a person can act on it."""
+
+import reprlib
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from cosmos_batch.contract.base import Model
+
+ErrorCode = Literal[
+    "InvalidInput",  # the request or its file; sending it again changes nothing
+    "ModelUnavailable",  # licence, token, not found
+    "Blocked",  # a guardrail refused the prompt or the output
+    "EngineFailed",  # the engine died on this job, or answered nonsense
+    "NoCapacity",  # no worker could be started
+    "Cancelled",  # a person stopped it
+    "TimedOut",  # the deadline or the attempt's limit passed
+    "Internal",  # our fault
+]
+
+# Step Functions keeps 32,768 characters of a cause, VAMS shows 256: the message comes first and stays short.
+MESSAGE_LIMIT = 2000
+
+
+class Error(Model):
+    """The error part of a result, of a callback's cause and of a refused Lambda call."""
+
+    code: ErrorCode = Field(description="What kind of failure this is")
+    message: str = Field(max_length=MESSAGE_LIMIT, description="What happened, and to what")
+    remedy: str = Field(max_length=MESSAGE_LIMIT, description="What the person can do about it")
+    retryable: bool = Field(default=False, description="True if the same request may succeed later")
+
+    def cause(self, limit: int = 4096) -> str:
+        """JSON of at most `limit` characters, for a task token's `cause`; the message is cut first."""
+        text = self.model_dump_json()
+        if len(text) <= limit:
+            return text
+        shortened = self.message[: max(0, len(self.message) - (len(text) - limit) - 1)] + "…"
+        return self.model_copy(update={"message": shortened}).model_dump_json()
+
+
+class Failure(Exception):
+    """An `Error` on its way up. Raise it `from` what caused it, so that the cause is never lost."""
+
+    def __init__(self, code: ErrorCode, message: str, remedy: str, retryable: bool = False) -> None:
+        self.error = Error(
+            code=code, message=message[:MESSAGE_LIMIT], remedy=remedy[:MESSAGE_LIMIT], retryable=retryable
+        )
+        super().__init__(self.error.model_dump_json())
+
+    @classmethod
+    def of(cls, error: Error) -> Self:
+        """The exception that carries an error which already exists."""
+        return cls(error.code, error.message, error.remedy, error.retryable)
+
+
+def explain(error: ValidationError) -> str:
+    """One line per wrong field: its path as it is written in JSON, what was given, what is allowed."""
+    return "\n".join(_explain_field(detail) for detail in error.errors(include_url=False))
+
+
+def _explain_field(detail: ErrorDetails) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+    if detail["type"] == "extra_forbidden":
+        return f"{path}: unknown field; remove it or correct its name"
+    if detail["type"] == "missing":
+        return f"{path}: is missing"
+    secret = "token" in path.lower() or "callback" in path
+    given = "the value given" if secret else reprlib.repr(detail["input"])
+    return f"{path}: {given}: {detail['msg'].removeprefix('Value error, ')}"

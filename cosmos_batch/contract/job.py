@@ -1,0 +1,60 @@
+"""What a worker gets: nothing is left to decide."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.s3 import S3Uri
+
+# A worker gives back a job whose version is higher than this one and drains; it reads this one and the one before.
+SCHEMA_VERSION = 1
+
+
+class InputFile(Model):
+    """One exact state of one S3 object."""
+
+    bucket: str
+    key: str
+    version_id: str | None = Field(description="None where the bucket keeps no versions; then `etag` must match")
+    etag: str = Field(description="As S3 sends it, with its quotes")
+    size: int = Field(gt=0, description="Bytes")
+
+    @property
+    def name(self) -> str:
+        """The file's name alone."""
+        return self.key.rsplit("/", 1)[-1]
+
+
+class OutputKey(Model):
+    """A final key, reserved for one job."""
+
+    bucket: str
+    key: str
+
+
+class Job(Model):
+    """One file, one question, one place for the answer."""
+
+    job_id: str = Field(description="The name of the execution")
+    execution_arn: str
+    pipeline: str
+    input: InputFile
+    prompt: str | None = Field(description="The question, unless it is a long one")
+    prompt_uri: S3Uri | None = Field(description="Where the question lies, if it is a long one")
+    system_prompt: str
+    parameters: Parameters
+    document: OutputKey = Field(description="Where the document goes")
+    timestamp: str = Field(pattern=r"^\d{8}-\d{6}$", description="Of the document, UTC; part of its key")
+    created_at: Time = Field(description="Start of the execution")
+    deadline: Time
+    invalidate_model: bool = Field(description="A stored model older than `created_at` must not answer this job")
+
+
+class JobMessage(Model):
+    """The body of a message in a pipeline's queue."""
+
+    schema_version: Literal[1] = Field(description="SCHEMA_VERSION of who wrote it")
+    task_token: str
+    job: Job

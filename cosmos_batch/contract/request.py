@@ -1,0 +1,43 @@
+"""What a caller asks: the input of the state machine, whoever starts it (an upload, VAMS, a person)."""
+
+from pydantic import Field, SecretStr, field_serializer
+
+from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.s3 import S3Uri
+
+
+class Parameters(Model):
+    """What a caller may set for one request; what is absent is the model's own default."""
+
+    max_tokens: int | None = Field(default=None, ge=1, le=32_768, description="Longest answer, in tokens")
+    seed: int | None = Field(default=None, ge=0, lt=2**32, description="Sampling seed")
+    fps: float | None = Field(default=None, gt=0, le=60, description="Frames per second that the model sees of a video")
+
+
+class Request(Model):
+    """One file to look at. A person types the first three fields; Lambdas fill in what they know besides."""
+
+    pipeline: str = Field(description="Id of an enabled pipeline, such as cosmos-reason2-2b")
+    input: S3Uri | None = Field(default=None, description="The file; none for pipelines that start from text")
+    prompt: str | None = Field(default=None, description="What to ask; blank or absent: the default prompt")
+    prompt_uri: S3Uri | None = Field(default=None, description="Where the prompt lies, if it is a long one")
+    system_prompt: str | None = Field(default=None, max_length=16_384, description="Instead of the default one")
+    parameters: Parameters = Field(default_factory=Parameters, description="Settings of the answer")
+    input_version_id: str | None = Field(default=None, description="S3 version of the input; the latest if absent")
+    sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")
+    output: S3Uri | None = Field(default=None, description="Prefix for the results; beside the input if absent")
+    asset_id: str | None = Field(default=None, description="VAMS asset; its folder is the root of relative directories")
+    invalidate_model: bool = Field(
+        default=False, description="Drop stored copies of the model that are older than this"
+    )
+    deadline: Time | None = Field(default=None, description="Not answered by then, the request fails TimedOut")
+    callback: SecretStr | None = Field(
+        default=None,
+        strict=False,
+        description="Task token to answer. It is moved to the state table before anything else sees the request",
+    )
+
+    @field_serializer("callback", when_used="json")
+    def _never(self, callback: SecretStr | None) -> None:
+        """A token is not written with its request: histories and logs would keep it."""
+        return None

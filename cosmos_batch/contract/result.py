@@ -1,0 +1,52 @@
+"""What comes back: from an engine to its worker, and from a worker to the state machine."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.s3 import S3Uri
+
+# Of a callback's output. Step Functions takes 256 KiB, but every history keeps it.
+RESULT_LIMIT = 8 * 1024
+
+
+class Usage(Model):
+    """Tokens."""
+
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
+
+
+class Answer(Model):
+    """What an engine says to one job."""
+
+    text: str = Field(description="The answer, clean: no special tokens, no reasoning")
+    reasoning: str | None = Field(default=None, description="What the model thought, where it said so separately")
+    finish_reason: Literal["stop", "length"]
+    usage: Usage
+    timings: dict[str, float] = Field(description="Seconds by phase, such as decode and generate")
+    logs: list[str] = Field(default_factory=list, description="Lines about this job and no other")
+
+
+class Output(Model):
+    """One file that was written."""
+
+    uri: S3Uri
+    size: int = Field(ge=0, description="Bytes")
+    content_type: str
+
+
+class Result(Model):
+    """How a job ended. Exactly one of `outputs` and `error` says something."""
+
+    job_id: str
+    outputs: list[Output] = Field(default_factory=list, description="At their final keys; the document comes first")
+    timings: dict[str, float] = Field(default_factory=dict, description="Seconds by phase")
+    usage: Usage | None = None
+    error: Error | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.error is None

@@ -1,0 +1,104 @@
+"""S3 locations, and the names of what we write. A key is data: any character may stand in it."""
+
+import hashlib
+import json
+import re
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+KEY_LIMIT = 1024  # bytes of UTF-8, S3's own
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_SCHEME = "s3://"
+
+
+class S3Location(NamedTuple):
+    """A bucket and a key (or key prefix), neither of them URL-encoded."""
+
+    bucket: str
+    key: str
+
+    @property
+    def uri(self) -> str:
+        return f"{_SCHEME}{self.bucket}/{self.key}"
+
+
+def parse_uri(uri: str) -> S3Location:
+    """Split `s3://bucket/key`. The key is taken as it is: `?`, `#`, `%` and `+` mean themselves.
+
+    Raises
+    ------
+    ValueError
+        If it is not an S3 URI, or its bucket's name breaks S3's rules.
+    """
+    bucket, _, key = uri.removeprefix(_SCHEME).partition("/")
+    if not uri.startswith(_SCHEME) or not _BUCKET.fullmatch(bucket):
+        raise ValueError("must be an S3 URI such as s3://my-bucket/folder/clip.mp4")
+    if len(key.encode()) > KEY_LIMIT:
+        raise ValueError(f"the key is longer than S3's {KEY_LIMIT} bytes")
+    return S3Location(bucket, key)
+
+
+def _checked(uri: str) -> str:
+    parse_uri(uri)
+    return uri
+
+
+S3Uri = Annotated[str, AfterValidator(_checked)]
+
+
+def allowed(location: S3Location, roots: list[str]) -> bool:
+    """Whether a location lies in one of the configured roots, each `bucket` or `bucket/prefix/`."""
+    for root in roots:
+        bucket, _, prefix = root.partition("/")
+        if location.bucket == bucket and location.key.startswith(prefix):
+            return True
+    return False
+
+
+def extension(key: str) -> str:
+    """The lower-case extension with its dot; "" for none."""
+    name = key.rsplit("/", 1)[-1]
+    stem, dot, ending = name.rpartition(".")
+    return f".{ending.lower()}" if dot and stem else ""
+
+
+def relative_directory(key: str, asset_id: str | None) -> str:
+    """The directory of `key` within its asset, "" at the asset's root or where no asset is named.
+
+    VAMS keeps an asset's files under a folder that is called as the asset is; `asset_id` comes from its body and is
+    never guessed from the key.
+    """
+    directories = key.split("/")[:-1]
+    if asset_id is None or asset_id not in directories:
+        return ""
+    return "/".join(directories[directories.index(asset_id) + 1 :])
+
+
+def document_key(directory: str, input_name: str, timestamp: str) -> str:
+    """`<directory>/<inputStem>_CosmosReason_<timestamp>.json`, at most S3's 1,024 bytes: a long stem is cut.
+
+    `directory` is a key prefix with or without its last slash; `timestamp` is `YYYYMMDD-HHMMSS`, UTC.
+    """
+    directory = directory.rstrip("/") + "/" if directory.strip("/") else ""
+    ending = f"_CosmosReason_{timestamp}.json"
+    stem = input_name.rpartition(".")[0] or input_name
+    room = KEY_LIMIT - len((directory + ending).encode())
+    if room < 1:
+        raise ValueError(f"the output prefix leaves no room for a name within S3's {KEY_LIMIT} bytes")
+    return directory + stem.encode()[:room].decode(errors="ignore") + ending
+
+
+def join_below(prefix: str, relative: str) -> str:
+    """`relative` below `prefix`, wherever the names are read: `.` and `..` in it are spelt `%2E` and `%2E%2E`.
+
+    S3 takes `..` for a name like any other, but a tool that copies the result to a disk would climb out of the prefix.
+    """
+    parts = [part.replace(".", "%2E") if part in (".", "..") else part for part in relative.split("/") if part]
+    return "/".join([prefix.rstrip("/"), *parts]).lstrip("/") if prefix.strip("/") else "/".join(parts)
+
+
+def execution_name(pipeline: str, *identity: str) -> str:
+    """A Step Functions execution name (80 characters at most) that is the same for the same request, always."""
+    digest = hashlib.sha256(json.dumps([pipeline, *identity]).encode()).hexdigest()
+    return f"{pipeline}-{digest[:32]}"
