@@ -9,9 +9,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from cosmos_batch.contract import catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
-# SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
-ATTEMPT_LIMIT_HOURS = 11
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type
 
 
@@ -82,14 +81,25 @@ class ModelsReason(Model):
     reason_8b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason8B")
 
     @model_validator(mode="after")
+    def _one_worker_fits(self) -> Self:
+        for pipeline in catalogue.PIPELINES:
+            entry = self.entry(pipeline)
+            vcpus = catalogue.worker_resources(pipeline, entry.instance_types or list(pipeline.instance_types)).vcpus
+            if entry.max_vcpus < vcpus:
+                raise ValueError(
+                    f"{pipeline.config_key}.maxVCpus: {entry.max_vcpus} holds no worker; allowed: {vcpus} or more"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _types_carry_the_model(self) -> Self:
         for pipeline in catalogue.PIPELINES:
             for name in self.entry(pipeline).instance_types or []:
                 instance = catalogue.INSTANCE_TYPES[name]
                 if instance.gpu_memory_gb < pipeline.min_gpu_memory_gb or instance.gpus < pipeline.gpus_per_worker:
                     raise ValueError(
-                        f"{pipeline.config_key}.instanceTypes: {name} has {instance.gpus} x {instance.gpu_memory_gb} GB "
-                        f"GPU memory, {pipeline.model_size} needs {pipeline.gpus_per_worker} x "
+                        f"{pipeline.config_key}.instanceTypes: {name} has {instance.gpus} x "
+                        f"{instance.gpu_memory_gb} GB GPU memory, {pipeline.model_size} needs {pipeline.gpus_per_worker} x "
                         f"{pipeline.min_gpu_memory_gb}; allowed: {', '.join(_types_for(pipeline))}"
                     )
         return self
@@ -140,38 +150,7 @@ class Pipelines(Model):
     use_nvidia_cosmos: UseNvidiaCosmos = Field(default_factory=UseNvidiaCosmos)
 
 
-class WorkerSettings(Model):
-    """Clocks of a worker."""
-
-    idle_seconds: int = Field(default=300, ge=0, le=86_400, description="A worker leaves after so long without work")
-    visibility_timeout_seconds: int = Field(
-        default=120, ge=3, le=3600, description="A message comes back so long after its worker was last heard of"
-    )
-    heartbeat_seconds: int = Field(
-        default=120, ge=1, le=600, description="How often a worker asks whether its tasks still exist"
-    )
-    attempt_limit_hours: float = Field(
-        default=8, gt=0, le=ATTEMPT_LIMIT_HOURS, description="Longest run of one attempt at one job"
-    )
-    max_attempts: int = Field(default=3, ge=1, le=10, description="Deaths of an engine on one job before it fails")
-
-
-class ScalingSettings(Model):
-    """How many workers, and when to stop trying."""
-
-    target_drain_seconds: int = Field(default=600, ge=1, le=86_400, description="A backlog should be gone in so long")
-    breaker_failures: int = Field(
-        default=3, ge=1, le=20, description="Workers that end without an answer, in a row, before no more are started"
-    )
-    breaker_delay_seconds: int = Field(
-        default=60, ge=1, le=3600, description="Pause after the first such worker; doubles with each"
-    )
-    breaker_probe_seconds: int = Field(
-        default=900, ge=1, le=86_400, description="An open breaker lets one worker try again after so long"
-    )
-
-
-class Clocks(Model):
+class OwnSettings(Model):
     """Settings of our own, beside those of VAMS."""
 
     deadline_hours: float = Field(default=72, gt=0, le=240, description="A request that is older fails TimedOut")
@@ -186,7 +165,7 @@ class App(Model):
     """The app."""
 
     pipelines: Pipelines = Field(default_factory=Pipelines)
-    cosmos_batch: Clocks = Field(default_factory=Clocks)
+    cosmos_batch: OwnSettings = Field(default_factory=OwnSettings)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.config import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
 
 class Environment(BaseModel):

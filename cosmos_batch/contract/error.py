@@ -40,7 +40,7 @@ class Error(Model):
         return self.model_copy(update={"message": shortened}).model_dump_json()
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818 - it carries an Error and is none
     """An `Error` on its way up. Raise it `from` what caused it, so that the cause is never lost."""
 
     def __init__(self, code: ErrorCode, message: str, remedy: str, retryable: bool = False) -> None:

@@ -1,6 +1,6 @@
 """What a caller asks: the input of the state machine, whoever starts it (an upload, VAMS, a person)."""
 
-from pydantic import Field, SecretStr, field_serializer
+from pydantic import Field, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
 from cosmos_batch.contract.s3 import S3Uri
@@ -26,7 +26,7 @@ class Request(Model):
     input_version_id: str | None = Field(default=None, description="S3 version of the input; the latest if absent")
     sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")
     output: S3Uri | None = Field(default=None, description="Prefix for the results; beside the input if absent")
-    asset_id: str | None = Field(default=None, description="VAMS asset; its folder is the root of relative directories")
+    asset_id: str | None = Field(default=None, description="VAMS asset: its folder roots relative directories")
     invalidate_model: bool = Field(
         default=False, description="Drop stored copies of the model that are older than this"
     )
@@ -34,10 +34,6 @@ class Request(Model):
     callback: SecretStr | None = Field(
         default=None,
         strict=False,
+        exclude=True,  # histories and logs would keep it
         description="Task token to answer. It is moved to the state table before anything else sees the request",
     )
-
-    @field_serializer("callback", when_used="json")
-    def _never(self, callback: SecretStr | None) -> None:
-        """A token is not written with its request: histories and logs would keep it."""
-        return None

@@ -1,0 +1,39 @@
+"""Clocks and limits that a person may set, and that workers and `scale` are given."""
+
+from pydantic import Field
+
+from cosmos_batch.contract.base import Model
+
+# SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
+ATTEMPT_LIMIT_HOURS = 11
+
+
+class WorkerSettings(Model):
+    """Clocks of a worker."""
+
+    idle_seconds: int = Field(default=300, ge=0, le=86_400, description="A worker leaves after so long without work")
+    visibility_timeout_seconds: int = Field(
+        default=120, ge=3, le=3600, description="A message comes back so long after its worker was last heard of"
+    )
+    heartbeat_seconds: int = Field(
+        default=120, ge=1, le=600, description="How often a worker asks whether its tasks still exist"
+    )
+    attempt_limit_hours: float = Field(
+        default=8, gt=0, le=ATTEMPT_LIMIT_HOURS, description="Longest run of one attempt at one job"
+    )
+    max_attempts: int = Field(default=3, ge=1, le=10, description="Deaths of an engine on one job before it fails")
+
+
+class ScalingSettings(Model):
+    """How many workers, and when to stop trying."""
+
+    target_drain_seconds: int = Field(default=600, ge=1, le=86_400, description="A backlog should be gone in so long")
+    breaker_failures: int = Field(
+        default=3, ge=1, le=20, description="Workers that end without an answer, in a row, before no more are started"
+    )
+    breaker_delay_seconds: int = Field(
+        default=60, ge=1, le=3600, description="Pause after the first such worker; doubles with each"
+    )
+    breaker_probe_seconds: int = Field(
+        default=900, ge=1, le=86_400, description="An open breaker lets one worker try again after so long"
+    )
