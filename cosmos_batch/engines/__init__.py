@@ -1,0 +1,50 @@
+"""Engines: load a model, answer a job with local files in and an answer out. They know nothing of AWS."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.s3 import extension
+
+
+class Engine(Protocol):
+    """What a worker needs of an engine. One object lives in one worker and loads one model."""
+
+    name: str
+    """Name and version, such as `transformers 5.19.0`."""
+
+    concurrency: int
+    """How many jobs `run` may be given at once."""
+
+    startup_logs: list[str]
+    """What the engine said while it loaded."""
+
+    def load(self, model_dir: Path) -> None:
+        """Load a checkpoint; blocks. Raises Failure where it cannot be loaded."""
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Its file is `input_path(job, workdir)`, its `prompt` is never None here.
+
+        Raises Failure where the job itself is at fault (InvalidInput) or the engine is (EngineFailed).
+        Cancelling the task abandons the job.
+        """
+
+    def close(self) -> None:
+        """Free the model; `load` may be called again after it."""
+
+
+ENGINES = {"transformers": "cosmos_batch.engines.transformers:TransformersEngine"}
+
+
+def create(name: str) -> Engine:
+    """An engine by its name in `ENGINES`, or as `package.module:Class`. Its library is imported here and no earlier."""
+    module, _, attribute = ENGINES.get(name, name).partition(":")
+    engine: Engine = getattr(import_module(module), attribute)()
+    return engine
+
+
+def input_path(job: Job, workdir: Path) -> Path:
+    """Where a job's file lies. The key gives it nothing but its extension: names are hostile."""
+    return workdir / f"input{extension(job.input.key)}"

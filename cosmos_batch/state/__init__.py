@@ -1,0 +1,22 @@
+"""The state table: what must be decided once, shared by the Lambdas and the workers."""
+
+from cosmos_batch.state.callbacks import Callbacks
+from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState
+from cosmos_batch.state.outputs import Outputs
+from cosmos_batch.state.table import ConditionFailed, Table
+from cosmos_batch.state.workers import PipelineRow, WorkerRow, Workers
+
+__all__ = [
+    "FINAL",
+    "Attempt",
+    "Callbacks",
+    "ConditionFailed",
+    "JobRow",
+    "JobState",
+    "Jobs",
+    "Outputs",
+    "PipelineRow",
+    "Table",
+    "WorkerRow",
+    "Workers",
+]

@@ -1,0 +1,180 @@
+"""A job's row: its state, its attempts, its winner. Each function is one conditional write.
+
+States: PLANNED -> RUNNING -> COMMITTED -> SUCCEEDED or FAILED; CANCELLED from any but the last three.
+An attempt counts from the moment the engine starts on a job. It is undone when a worker gives the job back, and when
+it was lost together with others: the job is then a suspect and runs alone, and only a death on its own counts.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+
+JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]
+FINAL: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
+Stage = Literal["planned", "received", "started", "inferred", "committed", "written", "calledBack", "reported"]
+
+
+class Attempt(Row):
+    """An attempt that was opened and has not ended."""
+
+    id: str
+    worker: str
+    solo: bool = Field(description="It ran alone in its engine")
+
+
+class JobRow(Row):
+    """What is known of a job."""
+
+    job_id: str
+    pipeline: str
+    state: JobState
+    input: str | None = Field(default=None, description="S3 URI")
+    document: str = Field(description="S3 URI of the reserved key")
+    execution_arn: str
+    attempts: int = 0
+    suspect: bool = False
+    open_attempt: Attempt | None = None
+    winner: str | None = Field(default=None, description="Id of the attempt whose files count")
+    worker: str | None = Field(default=None, description="Batch job id of the last worker")
+    result: Result | None = None
+    stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
+
+
+def _pk(job_id: str) -> str:
+    return f"job#{job_id}"
+
+
+def _row(item: dict[str, object]) -> JobRow:
+    result = item.get("result")
+    parsed = Result.model_validate_json(result) if isinstance(result, str) else None
+    return JobRow.model_validate({**item, "result": parsed})
+
+
+class Jobs:
+    """The rows of all jobs."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def create(self, job: Job) -> None:
+        """Write a planned job's row; planned again, it stays as it is."""
+        row = {
+            "jobId": job.job_id,
+            "pipeline": job.pipeline,
+            "state": "PLANNED",
+            "input": f"s3://{job.input.bucket}/{job.input.key}",
+            "document": f"s3://{job.document.bucket}/{job.document.key}",
+            "executionArn": job.execution_arn,
+            "attempts": 0,
+            "stages": {"planned": now()},
+            "expiresAt": expires_at(),
+        }
+        try:
+            self._table.put_new(_pk(job.job_id), "job", row)
+        except ConditionFailed:
+            return
+
+    def get(self, job_id: str) -> JobRow | None:
+        """The row, or None if the job was never planned."""
+        item = self._table.get(_pk(job_id), "job")
+        return None if item is None else _row(item)
+
+    def stamp(self, job_id: str, stage: Stage) -> None:
+        """Note that a job reached a stage."""
+        self._table.update(_pk(job_id), "job", f"SET #stages.#{stage} = :now", {"now": now()})
+
+    def open_attempt(self, job_id: str, attempt: Attempt) -> JobRow:
+        """Count an attempt: the engine starts now. Raises ConditionFailed where the job is decided already."""
+        return self._update(
+            job_id,
+            "SET #state = :running, #attempts = #attempts + :one, #openAttempt = :attempt, #worker = :worker, "
+            "#stages.#started = :now",
+            {
+                "running": "RUNNING",
+                "one": 1,
+                "attempt": attempt.model_dump(by_alias=True),
+                "worker": attempt.worker,
+                "now": now(),
+                "planned": "PLANNED",
+            },
+            "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
+        )
+
+    def undo_attempt(self, job_id: str, attempt_id: str) -> None:
+        """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
+        self._close(job_id, attempt_id, "SET #attempts = #attempts - :one, #state = :planned REMOVE #openAttempt")
+
+    def settle_lost(self, row: JobRow) -> JobRow:
+        """Close the open attempt of a worker that was lost. The job becomes a suspect: it runs alone from now on.
+
+        The attempt stays counted only if it ran alone. Returns the row as it is then.
+        """
+        lost = row.open_attempt
+        if lost is None:
+            return row
+        uncount = "" if lost.solo else ", #attempts = #attempts - :one"
+        self._close(row.job_id, lost.id, f"SET #suspect = :yes, #state = :planned{uncount} REMOVE #openAttempt")
+        return self.get(row.job_id) or row
+
+    def _close(self, job_id: str, attempt_id: str, expression: str) -> None:
+        offered = {"one": 1, "planned": "PLANNED", "yes": True}
+        values = {name: value for name, value in offered.items() if f":{name}" in expression}
+        try:
+            self._update(job_id, expression, {**values, "attempt": attempt_id}, "#openAttempt.#id = :attempt")
+        except ConditionFailed:
+            return
+
+    def commit(self, job_id: str, attempt_id: str, result: Result) -> JobRow:
+        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was cancelled."""
+        return self._update(
+            job_id,
+            "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now "
+            "REMOVE #openAttempt",
+            {
+                "attempt": attempt_id,
+                "committed": "COMMITTED",
+                "result": result.model_dump_json(),
+                "now": now(),
+                "cancelled": "CANCELLED",
+            },
+            "attribute_not_exists(#winner) AND #state <> :cancelled",
+        )
+
+    def finish(self, job_id: str, error: Error | None) -> None:
+        """The caller was told. Idempotent; a cancelled job stays cancelled."""
+        state = "SUCCEEDED" if error is None else "FAILED"
+        try:
+            self._update(
+                job_id,
+                "SET #state = :state, #stages.#calledBack = :now",
+                {"state": state, "now": now(), "cancelled": "CANCELLED"},
+                "attribute_exists(pk) AND #state <> :cancelled",
+            )
+        except ConditionFailed:
+            return
+
+    def close(self, job_id: str, result: Result, cancelled: bool) -> None:
+        """The execution ended, however: a job that is not decided yet never will be. Idempotent."""
+        try:
+            self._update(
+                job_id,
+                "SET #state = :state, #result = :result, #stages.#reported = :now",
+                {
+                    "state": "CANCELLED" if cancelled else "FAILED",
+                    "result": result.model_dump_json(),
+                    "now": now(),
+                    "planned": "PLANNED",
+                    "running": "RUNNING",
+                },
+                "#state IN (:planned, :running)",
+            )
+        except ConditionFailed:
+            return
+
+    def _update(self, job_id: str, expression: str, values: dict[str, object], condition: str) -> JobRow:
+        return _row(self._table.update(_pk(job_id), "job", expression, values, condition))

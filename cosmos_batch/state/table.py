@@ -1,0 +1,147 @@
+"""The state table (DynamoDB): what must be decided once.
+
+| pk | sk | one for each |
+|---|---|---|
+| `job#<job id>` | `job` | job: `jobs` |
+| `job#<job id>` | `callback` | task token that waits for a job: `callbacks` |
+| `output#<bucket>/<key>` | `output` | reserved final key: `outputs` |
+| `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
+| `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |
+"""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+KEEP_SECONDS = 30 * 86_400  # rows of jobs and reservations; DynamoDB's TTL removes them
+
+Item = dict[str, Any]
+
+
+class ConditionFailed(Exception):  # noqa: N818 - an answer of the table, not a fault
+    """Somebody else decided first."""
+
+
+class Row(BaseModel):
+    """A row as it is read: tolerantly, for a newer version may have written it."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore")
+
+
+class Table:
+    """The four calls that this app makes, on plain Python values. Thread-safe, as boto3's clients are."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """The row as it is now (strongly consistent), or None."""
+        answer = self._client.get_item(TableName=self._name, Key=_key(pk, sk), ConsistentRead=True)
+        return _plain(answer["Item"]) if "Item" in answer else None
+
+    def query(self, pk: str, sk_prefix: str = "") -> list[Item]:
+        """All rows of a partition, in the order of their sort keys."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._name,
+            ConsistentRead=True,
+            KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)" if sk_prefix else "pk = :pk",
+            ExpressionAttributeValues=_values({":pk": pk} | ({":sk": sk_prefix} if sk_prefix else {})),
+        )
+        return [_plain(item) for page in pages for item in page["Items"]]
+
+    def put_new(self, pk: str, sk: str, item: Item) -> None:
+        """Write a row unless it exists. Raises ConditionFailed."""
+        self._call(
+            self._client.put_item,
+            Item=_values({"pk": pk, "sk": sk, **_present(item)}),
+            ConditionExpression="attribute_not_exists(pk)",
+        )
+
+    def update(
+        self, pk: str, sk: str, expression: str, values: Mapping[str, Any] | None = None, condition: str | None = None
+    ) -> Item:
+        """Change a row and return it as it is then. Raises ConditionFailed.
+
+        Attribute names stand as `#name` in `expression` and `condition`, values as `:name`.
+        """
+        text = f"{expression} {condition or ''}"
+        names = {word.strip("(),"): word.strip("(),").removeprefix("#") for word in _words(text) if word[0] == "#"}
+        arguments: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
+        if values:
+            arguments["ExpressionAttributeValues"] = _values({f":{name}": value for name, value in values.items()})
+        if condition:
+            arguments["ConditionExpression"] = condition
+        answer = self._call(
+            self._client.update_item,
+            Key=_key(pk, sk),
+            UpdateExpression=expression,
+            ReturnValues="ALL_NEW",
+            **arguments,
+        )
+        return _plain(answer["Attributes"])
+
+    def _call(self, operation: Any, **arguments: Any) -> Any:
+        try:
+            return operation(TableName=self._name, **arguments)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                raise ConditionFailed from error
+            raise
+
+
+def now() -> str:
+    """UTC, ISO 8601 with milliseconds: sorts as it reads."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def expires_at() -> int:
+    """The TTL attribute of a row written now: epoch seconds."""
+    return int(time.time()) + KEEP_SECONDS
+
+
+_serialize = TypeSerializer().serialize
+_deserialize = TypeDeserializer().deserialize
+
+
+def _words(expression: str) -> list[str]:
+    return expression.replace("(", " ").replace(".", " ").replace(",", " ").split()
+
+
+def _key(pk: str, sk: str) -> Item:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _present(item: Item) -> Item:
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def _values(item: Mapping[str, Any]) -> Item:
+    return {name: _serialize(_storable(value)) for name, value in item.items()}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, float):
+        return Decimal(str(value))
+    if isinstance(value, dict):
+        return {name: _storable(inner) for name, inner in value.items() if inner is not None}
+    return value
+
+
+def _plain(item: Item) -> Item:
+    return {name: _number(_deserialize(value)) for name, value in item.items()}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, dict):
+        return {name: _number(inner) for name, inner in value.items()}
+    return value

@@ -1,0 +1,145 @@
+"""Workers, and the pipelines that they serve: what `scale` decides by."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.state.table import ConditionFailed, Row, Table, now
+
+WorkerState = Literal["SUBMITTED", "STARTING", "READY", "DRAINING", "ENDED"]
+
+
+class WorkerRow(Row):
+    """One worker, named by its Batch job."""
+
+    worker: str
+    state: WorkerState
+    submitted_at: str | None = None
+    last_seen: str
+    job_definition: str | None = Field(default=None, description="ARN, with its revision")
+    completed: int = Field(default=0, description="Jobs that it brought to an end")
+    must_drain: bool = Field(default=False, description="`scale` asks it to leave")
+    error: Error | None = Field(default=None, description="Why it could not serve")
+    stages: dict[str, str] = Field(default_factory=dict, description="started, modelLoaded, ended: times")
+
+
+class PipelineRow(Row):
+    """A pipeline's breaker, and its measured pace."""
+
+    failures: int = Field(default=0, description="Workers, in a row, that ended without an answer")
+    retry_at: str | None = Field(default=None, description="No worker is started before then")
+    open: bool = Field(default=False, description="The breaker is open: the queue is failed with `reason`")
+    reason: Error | None = None
+    seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
+    cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
+
+
+def _pk(pipeline: str) -> str:
+    return f"pipeline#{pipeline}"
+
+
+def _worker(item: dict[str, object]) -> WorkerRow:
+    return WorkerRow.model_validate({**item, "error": _error(item.get("error"))})
+
+
+def _error(text: object) -> Error | None:
+    return Error.model_validate_json(text) if isinstance(text, str) else None
+
+
+class Workers:
+    """The workers of one pipeline, and the pipeline's own row."""
+
+    def __init__(self, table: Table, pipeline: str) -> None:
+        self._table = table
+        self._pk = _pk(pipeline)
+
+    def list(self) -> list[WorkerRow]:
+        """Every worker that is known, ended ones included (a day long)."""
+        return [_worker(item) for item in self._table.query(self._pk, "worker#")]
+
+    def get(self, worker: str) -> WorkerRow | None:
+        item = self._table.get(self._pk, f"worker#{worker}")
+        return None if item is None else _worker(item)
+
+    def submitted(self, worker: str, job_definition: str) -> None:
+        """SubmitJob answered. The worker may have come first and written more: then that stays."""
+        self._table.update(
+            self._pk,
+            f"worker#{worker}",
+            "SET #worker = :worker, #submittedAt = :now, #jobDefinition = :definition, "
+            "#state = if_not_exists(#state, :submitted), #lastSeen = if_not_exists(#lastSeen, :now), "
+            "#stages = if_not_exists(#stages, :none)",
+            {"worker": worker, "now": now(), "definition": job_definition, "submitted": "SUBMITTED", "none": {}},
+        )
+
+    def started(self, worker: str) -> None:
+        """The worker's process runs."""
+        time = now()
+        self._table.update(
+            self._pk,
+            f"worker#{worker}",
+            "SET #worker = :worker, #state = :starting, #lastSeen = :now, #stages = :stages",
+            {"worker": worker, "now": time, "starting": "STARTING", "stages": {"started": time}},
+        )
+
+    def ready(self, worker: str) -> WorkerRow:
+        """The model is loaded; also the way back from a drain that found work."""
+        return self._set(worker, "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now", ready="READY")
+
+    def seen(self, worker: str, completed: int) -> WorkerRow:
+        """The worker is alive. What is returned says whether it must drain."""
+        return self._set(worker, "SET #lastSeen = :now, #completed = :completed", completed=completed)
+
+    def draining(self, worker: str) -> None:
+        """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it."""
+        self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
+
+    def must_drain(self, worker: str) -> None:
+        """Ask a worker to leave when it has finished what it holds."""
+        self._set(worker, "SET #mustDrain = :yes, #lastSeen = #lastSeen", yes=True)
+
+    def ended(self, worker: str, error: Error | None = None, completed: int | None = None) -> bool:
+        """The worker is gone. False if that was known already."""
+        text = None if error is None else error.model_dump_json()
+        expression = "SET #state = :ended, #stages.#ended = :now"
+        values: dict[str, object] = {"ended": "ENDED", "now": now()}
+        if text is not None:
+            expression, values["error"] = expression + ", #error = :error", text
+        if completed is not None:
+            expression, values["completed"] = expression + ", #completed = :completed", completed
+        try:
+            self._table.update(self._pk, f"worker#{worker}", expression, values, "#state <> :ended")
+        except ConditionFailed:
+            return False
+        return True
+
+    def pipeline(self) -> PipelineRow:
+        """The pipeline's own row; a new one is empty."""
+        item = self._table.get(self._pk, "pipeline") or {}
+        return PipelineRow.model_validate({**item, "reason": _error(item.get("reason"))})
+
+    def measured(self, seconds_per_item: float | None = None, cold_start_seconds: float | None = None) -> None:
+        """Note a worker's pace; the latest counts."""
+        offered = {"secondsPerItem": seconds_per_item, "coldStartSeconds": cold_start_seconds}
+        values = {name: value for name, value in offered.items() if value is not None}
+        changes = ", ".join(f"#{name} = :{name}" for name in values)
+        self._table.update(self._pk, "pipeline", f"SET {changes}", values)
+
+    def set_breaker(self, failures: int, retry_at: str | None, is_open: bool, reason: Error | None) -> None:
+        """Write the breaker; `scale` is the only one who does, one at a time."""
+        self._table.update(
+            self._pk,
+            "pipeline",
+            "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason",
+            {
+                "failures": failures,
+                "retryAt": retry_at,
+                "open": is_open,
+                "reason": None if reason is None else reason.model_dump_json(),
+            },
+        )
+
+    def _set(self, worker: str, expression: str, **values: object) -> WorkerRow:
+        time = {"now": now()} if ":now" in expression else {}
+        return _worker(self._table.update(self._pk, f"worker#{worker}", expression, {**time, **values}))

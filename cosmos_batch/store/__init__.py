@@ -1,0 +1,8 @@
+"""The model store: weights from EFS, else from the S3 backup, else from Hugging Face.
+
+Importing this package is cheap: `huggingface_hub` is loaded when a download starts, not before.
+"""
+
+from cosmos_batch.store.model_store import ModelStore, StoredModel
+
+__all__ = ["ModelStore", "StoredModel"]

@@ -1,0 +1,104 @@
+"""The backup of models in S3: `models/<org>--<name>/<commit>/<file>`, its manifest put last."""
+
+import logging
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from cosmos_batch.store.manifest import MANIFEST, Incomplete, Manifest
+from cosmos_batch.store.names import directory_name
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+logger = logging.getLogger(__name__)
+
+_MISSING = {"404", "NoSuchKey"}
+
+
+class Backup:
+    """The backups of all models in one bucket. Every method may raise botocore's errors.
+
+    Whoever writes or drops holds the model's lock. The role needs `s3:ListBucket` on the bucket and `s3:GetObject`,
+    `s3:PutObject` and `s3:DeleteObject` on `models/*`. A killed upload leaves parts, which the bucket's lifecycle ends.
+    """
+
+    def __init__(self, bucket: str, s3: "BaseClient") -> None:
+        self._bucket = bucket
+        self._s3 = s3
+
+    def newest(self, model: str) -> Manifest | None:
+        """The complete backup that was published last, or None."""
+        complete = [manifest for commit in self._commits(model) if (manifest := self._manifest(model, commit))]
+        return max(complete, key=lambda manifest: manifest.published_at, default=None)
+
+    def holds(self, manifest: Manifest) -> bool:
+        """True if there is a complete backup of that model's commit."""
+        return self._manifest(manifest.model, manifest.commit) is not None
+
+    def restore(self, manifest: Manifest, directory: Path) -> None:
+        """Copy the files of a backup into the empty `directory`.
+
+        Raises:
+            Incomplete: if files are gone from the backup or have another size.
+        """
+        prefix = _prefix(manifest.model, manifest.commit)
+        for file in manifest.files:
+            path = directory / file.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._s3.download_file(self._bucket, prefix + file.name, str(path))
+            except ClientError as error:
+                if error.response["Error"]["Code"] in _MISSING:
+                    raise Incomplete(f"{file.name} is missing") from error
+                raise
+        manifest.verify(directory)
+
+    def upload(self, directory: Path, manifest: Manifest) -> None:
+        """Copy a published model to S3; the manifest last, so that half a backup does not count."""
+        prefix = _prefix(manifest.model, manifest.commit)
+        for file in manifest.files:
+            self._s3.upload_file(str(directory / file.name), self._bucket, prefix + file.name)
+        body = manifest.model_dump_json(indent=2).encode()
+        self._s3.put_object(Bucket=self._bucket, Key=prefix + MANIFEST, Body=body, ContentType="application/json")
+
+    def drop(self, model: str, commit: str) -> None:
+        """Delete one backup, complete or not."""
+        prefix = _prefix(model, commit)
+        logger.info("dropping the backup s3://%s/%s", self._bucket, prefix)
+        # First the manifest: from here on the backup does not count, whatever happens to the rest.
+        self._s3.delete_object(Bucket=self._bucket, Key=prefix + MANIFEST)
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
+            if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
+                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+
+    def drop_until(self, model: str, moment: datetime) -> None:
+        """Delete the model's backups published at or before `moment`, and what dead uploads left."""
+        for commit in self._commits(model):
+            manifest = self._manifest(model, commit)
+            if manifest is None or manifest.published_at <= moment:
+                self.drop(model, commit)
+
+    def _commits(self, model: str) -> list[str]:
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=_prefix(model), Delimiter="/"
+        )
+        prefixes = [common["Prefix"] for page in pages for common in page.get("CommonPrefixes", [])]
+        return [prefix.removesuffix("/").rpartition("/")[2] for prefix in prefixes]
+
+    def _manifest(self, model: str, commit: str) -> Manifest | None:
+        key = _prefix(model, commit) + MANIFEST
+        try:
+            body = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return None
+            raise
+        return Manifest.read(body, model, commit)
+
+
+def _prefix(model: str, commit: str | None = None) -> str:
+    parts = ["models", directory_name(model), commit] if commit else ["models", directory_name(model)]
+    return "/".join(parts) + "/"

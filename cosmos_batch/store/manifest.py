@@ -1,0 +1,107 @@
+"""The manifest: what makes a directory, or a prefix in S3, a model."""
+
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.error import explain
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+
+
+class Incomplete(Exception):
+    """A copy lacks files, or has files of the wrong size."""
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts or str(path) != name or name == ".":
+        raise ValueError("must be a path inside the model's directory")
+    if name == MANIFEST:
+        raise ValueError("is reserved for the store's own manifest")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_inside)]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class ModelFile(Model):
+    """One file of a model."""
+
+    name: FileName = Field(description="Path relative to the model's directory, with `/`")
+    size: int = Field(ge=0, description="Bytes")
+    sha256: str | None = Field(default=None, description="Hex digest, where the Hub states it (large files)")
+
+
+class Revision(Model):
+    """The files of a model at one commit."""
+
+    commit: Commit = Field(description="Git commit on the Hub")
+    files: tuple[ModelFile, ...] = Field(min_length=1)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def verify(self, directory: Path) -> None:
+        """Compare what lies in `directory` with the list; sizes only, for hashing would read everything again.
+
+        Raises:
+            Incomplete: naming the first few files that differ.
+        """
+        wrong = [file.name for file in self.files if _size(directory / file.name) != file.size]
+        if wrong:
+            raise Incomplete(
+                f"{len(wrong)} of {len(self.files)} files are missing or cut short: {', '.join(wrong[:3])}"
+            )
+
+
+class Manifest(Revision):
+    """A revision that was published: written last, so that its presence means that all else is there."""
+
+    model: str = Field(description="Hugging Face id")
+    published_at: Time = Field(
+        description="When it came from the Hub (UTC); a restored copy keeps the time of its backup"
+    )
+    source: Literal["huggingface", "backup"] = Field(description="Where this copy was filled from")
+
+    @classmethod
+    def read(cls, text: bytes, model: str, commit: str) -> Self | None:
+        """The manifest in `text`, found at the place of `commit` of `model`; None, and a warning, if it is not of there."""
+        try:
+            manifest = cls.model_validate_json(text)
+        except ValidationError as error:
+            logger.warning("the manifest of %s at %s does not count: %s", model, commit, explain(error))
+            return None
+        if (manifest.model, manifest.commit) != (model, commit):
+            logger.warning("the manifest of %s at %s does not count: it is another model's", model, commit)
+            return None
+        return manifest
+
+    def write(self, directory: Path) -> None:
+        """Write it into `directory`, on stable storage when this returns."""
+        with open(directory / MANIFEST, "w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=2))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """Bytes in those of `paths` that are files; one that vanishes meanwhile counts nothing."""
+    return sum(_size(path) or 0 for path in paths)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None

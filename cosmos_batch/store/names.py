@@ -1,0 +1,34 @@
+"""Model ids and the directory names made from them."""
+
+import re
+from pathlib import Path
+
+from cosmos_batch.contract import Failure
+
+# The Hub's own rules, in ASCII. A part neither begins nor ends with `-` or `.`, and `--` and `..` occur nowhere:
+# so `--` in a directory name can only be the separator, and no two models share a directory.
+_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+_MODEL_ID = re.compile(f"{_PART}/{_PART}")
+_LONGEST_ID = 96
+
+
+def is_folder(model: str) -> bool:
+    """True if `model` is the path of a checkpoint in the worker's file system, not an id of the Hub."""
+    return Path(model).is_absolute()
+
+
+def directory_name(model: str) -> str:
+    """`org--name` for the Hugging Face id `org/name`.
+
+    Raises:
+        Failure: `ModelUnavailable` if `model` is not an id of the Hub.
+    """
+    well_formed = _MODEL_ID.fullmatch(model) and len(model) <= _LONGEST_ID
+    if not well_formed or "--" in model or ".." in model or model.endswith(".git"):
+        raise Failure(
+            "ModelUnavailable",
+            f"{model[:200]!r} is not the name of a model.",
+            "Set the pipeline's `model` to a Hugging Face id such as nvidia/Cosmos-Reason2-2B, or to the absolute path "
+            "of a checkpoint folder.",
+        )
+    return model.replace("/", "--")
