@@ -3,6 +3,7 @@
 Importing this package is cheap: `huggingface_hub` is loaded when a download starts, not before.
 """
 
-from cosmos_batch.store.model_store import ModelStore, StoredModel
+from cosmos_batch.store.copies import StoredModel
+from cosmos_batch.store.model_store import ModelStore
 
 __all__ = ["ModelStore", "StoredModel"]

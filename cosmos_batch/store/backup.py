@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from cosmos_batch.store.manifest import MANIFEST, Incomplete, Manifest
+from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, Manifest
 from cosmos_batch.store.names import directory_name
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Backup:
         """Copy the files of a backup into the empty `directory`.
 
         Raises:
-            Incomplete: if files are gone from the backup or have another size.
+            IncompleteCopyError: if files are gone from the backup or have another size.
         """
         prefix = _prefix(manifest.model, manifest.commit)
         for file in manifest.files:
@@ -52,7 +52,7 @@ class Backup:
                 self._s3.download_file(self._bucket, prefix + file.name, str(path))
             except ClientError as error:
                 if error.response["Error"]["Code"] in _MISSING:
-                    raise Incomplete(f"{file.name} is missing") from error
+                    raise IncompleteCopyError(f"{file.name} is missing") from error
                 raise
         manifest.verify(directory)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.store.copies import StoredModel
 
 # Files up to this many bytes are digested by content; weights by size and time of change, since reading them all
 # again at every start would cost more than it tells.
@@ -12,36 +13,33 @@ _SMALL = 1 << 20
 _DIGEST_DIGITS = 40
 
 
-def check(folder: Path) -> None:
-    """Make sure that `folder` is a checkpoint.
+def in_place(folder: Path) -> StoredModel:
+    """The checkpoint in `folder`, used where it is: not copied, not backed up, not invalidated.
 
     Raises:
         Failure: `ModelUnavailable` if it is missing or has no `config.json`.
     """
-    if (folder / "config.json").is_file():
-        return
-    problem = "has no config.json" if folder.is_dir() else "is not a directory"
-    raise Failure(
-        "ModelUnavailable",
-        f"The model folder {folder} {problem}.",
-        "Set the pipeline's `model` to the absolute path of a checkpoint folder as the worker sees it, or to a Hugging "
-        "Face id.",
-    )
+    if not (folder / "config.json").is_file():
+        problem = "has no config.json" if folder.is_dir() else "is not a directory"
+        raise Failure(
+            "ModelUnavailable",
+            f"The model folder {folder} {problem}.",
+            "Set the pipeline's `model` to the absolute path of a checkpoint folder as the worker sees it, or to a "
+            "Hugging Face id.",
+        )
+    files = _files(folder)
+    changed_at = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
+    return StoredModel(folder.name, _digest(folder, files), folder, changed_at)
 
 
-def digest(folder: Path) -> str:
-    """A name for the folder's state, in the place of a commit: equal if names, sizes, and contents or times are equal."""
+def _digest(folder: Path, files: list[Path]) -> str:
+    """Stands in the place of a commit: equal if names, sizes, and contents (of weights: times) are equal."""
     state = hashlib.sha256()
-    for path in _files(folder):
+    for path in files:
         stat = path.stat()
         content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.st_size <= _SMALL else str(stat.st_mtime_ns)
         state.update(f"{path.relative_to(folder)}\0{stat.st_size}\0{content}\0".encode(errors="surrogateescape"))
     return state.hexdigest()[:_DIGEST_DIGITS]
-
-
-def changed_at(folder: Path) -> datetime:
-    """When a file of the folder last changed (UTC)."""
-    return datetime.fromtimestamp(max(path.stat().st_mtime for path in _files(folder)), UTC)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from httpx2 import HTTPError
 from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
-    HTTPError,
     LocalTokenNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
@@ -22,9 +22,9 @@ from huggingface_hub.hf_api import RepoSibling
 from pydantic import ValidationError
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.store.manifest import Incomplete, ModelFile, Revision
+from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 
-_TOKEN_SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json"
+_SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json"
 
 
 class Hub:
@@ -72,7 +72,7 @@ class Hub:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (ValidationError, Incomplete) as error:
+        except (ValidationError, IncompleteCopyError) as error:
             raise self._failure(
                 f"The Hub's copy of {self._model} is not usable: {error}", "Try again later.", True
             ) from error
@@ -98,8 +98,8 @@ class Hub:
             return self._bad_token()
         return self._failure(
             f"The Hub refuses {self._model}: {answer.server_message or f'HTTP {answer.response.status_code}'}.",
-            f"Give the token the permission to read {self._page} (for a fine-grained token: public gated repositories), "
-            f"or put another one into {_TOKEN_SETTING} and deploy.",
+            f"Give the token the permission to read {self._page} (a fine-grained token: public gated repositories), "
+            f"or put another one into {_SETTING} and deploy.",
         )
 
     def _unreachable(self, error: BaseException, answer: HfHubHTTPError | None) -> Failure:
@@ -114,7 +114,7 @@ class Hub:
         if self._token is None:
             return self._failure(
                 f"{self._model} is gated, and no Hugging Face token is set.",
-                f"Accept the licence on {self._page}, and put a token of that account into {_TOKEN_SETTING}, then deploy.",
+                f"Accept the licence on {self._page}, put a token of that account into {_SETTING}, and deploy.",
             )
         return self._failure(
             f"The licence of {self._model} has not been accepted.",
@@ -125,14 +125,15 @@ class Hub:
         # The Hub tells nobody whether a repository that he may not see exists.
         return self._failure(
             f"{self._model} does not exist on the Hub, or is private.",
-            f"Check the pipeline's `model`; if {self._page} is private, put a token that may read it into {_TOKEN_SETTING}.",
+            f"Check the pipeline's `model`. If {self._page} is private, put a token that may read it into "
+            f"{_SETTING}, and deploy.",
         )
 
     def _bad_token(self) -> Failure:
         problem = "does not accept the Hugging Face token" if self._token else "asks for a Hugging Face token"
         return self._failure(
             f"The Hub {problem} for {self._model}.",
-            f"Make a token on {constants.ENDPOINT}/settings/tokens, put it into {_TOKEN_SETTING}, and deploy.",
+            f"Make a token on {constants.ENDPOINT}/settings/tokens, put it into {_SETTING}, and deploy.",
         )
 
     def _account(self) -> str:
@@ -160,7 +161,7 @@ def _answer(error: BaseException | None) -> HfHubHTTPError | None:
 
 
 def _of_the_disk(error: BaseException) -> bool:
-    """True for an error of our own file system; the library's network errors are OSErrors too, but without these codes."""
+    """True for an error of our own file system; the library's network errors are OSErrors too, without these codes."""
     return isinstance(error, OSError) and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,

@@ -18,14 +18,14 @@ _REPORT_SECONDS = 60.0
 def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock file `path`; wait for it as long as another holds it, and say so in the log.
 
-    The lock is `flock`, which Linux carries to an NFSv4 server as a byte-range lock on the whole file: it excludes other
-    hosts, and the kernel (for a dead host, the end of its NFS lease) releases it when its holder dies. `lockf` would take
-    the same lock on the server, but it belongs to a process: two threads of one worker, one of them backing up, would
-    both get it, and the first to close the file would release it for both. The file is never removed: a waiter would
-    hold a lock on a name that is gone.
+    The lock is `flock`, which Linux carries to an NFSv4 server as a byte-range lock on the whole file: it excludes
+    other hosts, and the kernel (for a dead host, the end of its NFS lease) releases it when its holder dies. `lockf`
+    takes the same lock on the server, but it belongs to a process: two threads of one worker, one of them backing up,
+    would both get it, and the first to close the file would release it for both. The file is never removed: a waiter
+    would hold a lock on a name that is gone.
     """
     # NFS grants an exclusive lock only on a file that is open for writing.
-    with open(path, "a", encoding="utf-8") as file:
+    with path.open("a", encoding="utf-8") as file:
         _acquire(file, path)
         yield
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 
 
-class Incomplete(Exception):
+class IncompleteCopyError(Exception):
     """A copy lacks files, or has files of the wrong size."""
 
 
@@ -56,11 +56,11 @@ class Revision(Model):
         """Compare what lies in `directory` with the list; sizes only, for hashing would read everything again.
 
         Raises:
-            Incomplete: naming the first few files that differ.
+            IncompleteCopyError: naming the first few files that differ.
         """
         wrong = [file.name for file in self.files if _size(directory / file.name) != file.size]
         if wrong:
-            raise Incomplete(
+            raise IncompleteCopyError(
                 f"{len(wrong)} of {len(self.files)} files are missing or cut short: {', '.join(wrong[:3])}"
             )
 
@@ -76,7 +76,7 @@ class Manifest(Revision):
 
     @classmethod
     def read(cls, text: bytes, model: str, commit: str) -> Self | None:
-        """The manifest in `text`, found at the place of `commit` of `model`; None, and a warning, if it is not of there."""
+        """The manifest in `text`, found at the place of `commit` of `model`; None, and a warning, if it is not that."""
         try:
             manifest = cls.model_validate_json(text)
         except ValidationError as error:
@@ -89,7 +89,7 @@ class Manifest(Revision):
 
     def write(self, directory: Path) -> None:
         """Write it into `directory`, on stable storage when this returns."""
-        with open(directory / MANIFEST, "w", encoding="utf-8") as file:
+        with (directory / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(self.model_dump_json(indent=2))
             file.flush()
             os.fsync(file.fileno())

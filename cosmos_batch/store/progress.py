@@ -13,6 +13,10 @@ Progress = Callable[[int, int], None]
 _INTERVAL_SECONDS = 0.5
 
 
+def silent(_done: int, _total: int) -> None:
+    """Report to nobody."""
+
+
 @contextmanager
 def watch(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
     """Report how much of `total` bytes lies in `directory`: at the start, twice a second from a thread, and at the end.
