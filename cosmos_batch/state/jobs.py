@@ -41,6 +41,7 @@ class JobRow(Row):
     open_attempt: Attempt | None = None
     winner: str | None = Field(default=None, description="Id of the attempt whose files count")
     worker: str | None = Field(default=None, description="Batch job id of the last worker")
+    last_error: str | None = Field(default=None, description="What the engine said when it last failed on it")
     result: Result | None = None
     stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
 
@@ -109,6 +110,15 @@ class Jobs:
         """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
         self._close(job_id, attempt_id, "SET #attempts = #attempts - :one, #state = :planned REMOVE #openAttempt")
 
+    def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
+        """The engine failed on the job and lives: the attempt stays counted, the next one runs alone."""
+        self._close(
+            job_id,
+            attempt_id,
+            "SET #suspect = :yes, #state = :planned, #lastError = :error REMOVE #openAttempt",
+            {"error": error.message},
+        )
+
     def settle_lost(self, row: JobRow) -> JobRow:
         """Close the open attempt of a worker that was lost. The job becomes a suspect: it runs alone from now on.
 
@@ -121,8 +131,8 @@ class Jobs:
         self._close(row.job_id, lost.id, f"SET #suspect = :yes, #state = :planned{uncount} REMOVE #openAttempt")
         return self.get(row.job_id) or row
 
-    def _close(self, job_id: str, attempt_id: str, expression: str) -> None:
-        offered = {"one": 1, "planned": "PLANNED", "yes": True}
+    def _close(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
+        offered = {"one": 1, "planned": "PLANNED", "yes": True, **(extra or {})}
         values = {name: value for name, value in offered.items() if f":{name}" in expression}
         try:
             self._update(job_id, expression, {**values, "attempt": attempt_id}, "#openAttempt.#id = :attempt")

@@ -1,0 +1,99 @@
+"""The end of a job: decided once, written once, told once, however often it is tried.
+
+An attempt writes its files below `jobs/<job id>/<attempt>/` in our own bucket. One conditional write in the state
+table makes it the winner. The winner's files are copied to the final keys, the state machine is told, the message is
+deleted. Every step after the decision can be taken again by whoever receives the message next.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from cosmos_batch.contract.document import ReasonerDocument
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Output, Result
+from cosmos_batch.state import ConditionFailed, JobRow, Jobs
+from cosmos_batch.worker.queue import Delivery, Queue
+from cosmos_batch.worker.stages import reached
+from cosmos_batch.worker.tasks import Tasks
+
+JSON = "application/json"
+OURS = "cosmos-batch-job"  # object metadata: an upload event of such an object starts nothing
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Committer:
+    """Where results go."""
+
+    s3: Any
+    jobs: Jobs
+    tasks: Tasks
+    queue: Queue
+    state_bucket: str
+
+    async def succeed(self, delivery: Delivery, attempt_id: str, document: ReasonerDocument) -> None:
+        """Bring a job to its good end, or step back behind an attempt that was faster."""
+        job = delivery.job
+        body = document.to_json().encode()
+        await asyncio.to_thread(
+            self.s3.put_object,
+            Bucket=self.state_bucket,
+            Key=_attempt_key(job, attempt_id),
+            Body=body,
+            ContentType=JSON,
+        )
+        output = Output(uri=f"s3://{job.document.bucket}/{job.document.key}", size=len(body), content_type=JSON)
+        result = Result(job_id=job.job_id, outputs=[output], timings=document.timings, usage=document.usage)
+        await self._decide(delivery, attempt_id, result)
+
+    async def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
+        """Bring a job to its bad end; it too is decided only once."""
+        log.warning("job %s: %s: %s", delivery.job.job_id, error.code, error.message)
+        await self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
+
+    async def _decide(self, delivery: Delivery, attempt_id: str, result: Result) -> None:
+        job_id = delivery.job.job_id
+        try:
+            row = await asyncio.to_thread(self.jobs.commit, job_id, attempt_id, result)
+        except ConditionFailed:
+            log.info("job %s: attempt %s came second", job_id, attempt_id)
+            decided = await asyncio.to_thread(self.jobs.get, job_id)
+            assert decided is not None, "a condition failed on it"
+            row = decided
+        else:
+            reached("committed", delivery.job)
+        await self.finish(delivery, row)
+
+    async def finish(self, delivery: Delivery, row: JobRow) -> None:
+        """Everything after the decision. A cancelled job has no result: nobody waits, its message goes."""
+        if row.result is not None and row.winner is not None:
+            await self._publish(delivery.job, row.winner, row.result)
+            await self.tasks.report(delivery.task_token, row.result)
+            reached("calledBack", delivery.job)
+            await asyncio.to_thread(self.jobs.finish, row.job_id, row.result.error)
+        await self.queue.delete(delivery.receipt_handle)
+
+    async def _publish(self, job: Job, winner: str, result: Result) -> None:
+        if result.error is not None:
+            return
+        started = time.monotonic()
+        await asyncio.to_thread(
+            self.s3.copy_object,
+            CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner)},
+            Bucket=job.document.bucket,
+            Key=job.document.key,
+            ContentType=JSON,
+            Metadata={OURS: job.job_id},
+            MetadataDirective="REPLACE",
+        )
+        log.debug("job %s: copied in %.3f s", job.job_id, time.monotonic() - started)
+        reached("written", job)
+
+
+def _attempt_key(job: Job, attempt_id: str) -> str:
+    return f"jobs/{job.job_id}/{attempt_id}/document.json"

@@ -1,0 +1,57 @@
+"""The reasoner's document, from an answer."""
+
+from datetime import UTC, datetime
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.document import JOB_LOGS_LIMIT, ReasonerDocument
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
+from cosmos_batch.worker.model import ResidentModel
+
+_CUT = "\n[...]\n"
+
+
+def compose(
+    environment: WorkerEnvironment, model: ResidentModel, job: Job, answer: Answer, timings: dict[str, float]
+) -> ReasonerDocument:
+    """`timings` (seconds by phase) are the worker's; the engine's own come with its answer."""
+    pipeline = pipeline_named(environment.pipeline)
+    assert pipeline is not None and job.prompt is not None, "plan and prepare saw to it"
+    timings = {**_waited(job), **timings, **answer.timings}
+    return ReasonerDocument(
+        model=model.stored.model,
+        model_size=pipeline.model_size,
+        input_file=job.input.name,
+        timestamp=job.timestamp,
+        system_prompt=job.system_prompt,
+        user_prompt=job.prompt,
+        result=answer.text,
+        job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
+        reasoning=answer.reasoning,
+        job_id=job.job_id,
+        pipeline=job.pipeline,
+        revision=model.stored.commit,
+        engine=model.engine.name,
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
+        timings=timings,
+        parameters=job.parameters,
+        input_version_id=job.input.version_id,
+        batch_job_id=environment.aws_batch_job_id,
+    )
+
+
+def _waited(job: Job) -> dict[str, float]:
+    """From the start of the execution to now, the answer in hand."""
+    return {"total": round((datetime.now(UTC) - job.created_at).total_seconds(), 3)}
+
+
+def job_logs(startup: list[str], own: list[str], timings: dict[str, float]) -> str:
+    """The engine's start-up lines, this request's lines, its timings; what is too long loses its middle."""
+    lines = [*startup, *own, *(f"{phase}: {seconds:.3f} s" for phase, seconds in timings.items())]
+    text = "\n".join(lines)
+    if len(text) <= JOB_LOGS_LIMIT:
+        return text
+    half = (JOB_LOGS_LIMIT - len(_CUT)) // 2
+    return text[:half] + _CUT + text[-half:]

@@ -1,0 +1,55 @@
+"""What a job needs on the local disk: its file, its prompt."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import InputFile, Job
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.engines import input_path
+from cosmos_batch.media import check
+
+CHUNK = 1 << 20  # bytes
+_CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
+
+
+async def prepare(s3: Any, job: Job, workdir: Path) -> Job:
+    """Fetch the file, refuse what is no media, and return the job with its prompt in it.
+
+    Raises Failure (InvalidInput) where the file is gone, was changed since it was planned, or is broken.
+    """
+    path = input_path(job, workdir)
+    prompt, _ = await asyncio.gather(
+        asyncio.to_thread(_prompt, s3, job), asyncio.to_thread(_fetch, s3, job.input, path)
+    )
+    await asyncio.to_thread(check, path)
+    return job.model_copy(update={"prompt": prompt, "prompt_uri": None})
+
+
+def _fetch(s3: Any, source: InputFile, path: Path) -> None:
+    exactly = {"VersionId": source.version_id} if source.version_id else {"IfMatch": source.etag}
+    try:
+        body = s3.get_object(Bucket=source.bucket, Key=source.key, **exactly)["Body"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _CHANGED:
+            raise
+        raise Failure(
+            "InvalidInput",
+            f"s3://{source.bucket}/{source.key} was deleted or replaced while it waited.",
+            "Upload it again, or ask again for the file that is there now.",
+        ) from error
+    with path.open("wb") as file:
+        for chunk in body.iter_chunks(CHUNK):
+            file.write(chunk)
+
+
+def _prompt(s3: Any, job: Job) -> str:
+    if job.prompt is not None:
+        return job.prompt
+    assert job.prompt_uri is not None, "plan sets one of the two"
+    where = parse_uri(job.prompt_uri)
+    text: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
+    return text.decode()

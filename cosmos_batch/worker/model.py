@@ -1,0 +1,69 @@
+"""The model that is resident in a worker's engine, and when it must be replaced."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.engines import Engine
+from cosmos_batch.store import ModelStore, StoredModel
+
+log = logging.getLogger(__name__)
+
+
+class ResidentModel:
+    """One model in one engine."""
+
+    def __init__(self, engine: Engine, store: ModelStore, model: str) -> None:
+        self.engine = engine
+        self._store = store
+        self._model = model
+        self._stored: StoredModel | None = None
+
+    @property
+    def stored(self) -> StoredModel:
+        """The copy that is loaded."""
+        assert self._stored is not None, "load comes first"
+        return self._stored
+
+    async def load(self, newer_than: datetime | None = None) -> None:
+        """Find the model, download it if need be, and load it.
+
+        Raises Failure: ModelUnavailable where no copy can be had or the engine refuses it.
+        """
+        stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
+        try:
+            await asyncio.to_thread(self.engine.load, stored.path)
+        except Failure:
+            raise
+        except Exception as error:
+            raise Failure(
+                "EngineFailed",
+                f"{self.engine.name} could not load {stored.model}: {type(error).__name__}: {error}",
+                "See the worker's log. If the model does not fit this GPU, choose another instance type; if its files "
+                "are broken, run once with INVALIDATE_COSMOS_MODELS.",
+                retryable=True,
+            ) from error
+        self._stored = stored
+
+    def too_old_for(self, job: Job) -> bool:
+        """Whether the job asks for a copy newer than itself and the loaded one is older. A folder stays as it is."""
+        in_place = self._model.startswith("/")
+        return job.invalidate_model and not in_place and self.stored.published_at <= job.created_at
+
+    async def renew(self, job: Job) -> None:
+        """Load a copy that is newer than the job. No other job may be in the engine. Raises as `load` does."""
+        if not self.too_old_for(job):
+            return  # another job's renewal served this one too
+        log.info("job %s asks for a new copy of %s", job.job_id, self._model)
+        self.engine.close()
+        await self.load(newer_than=job.created_at.astimezone(UTC))
+
+    def back_up(self) -> None:
+        """Copy what was loaded to S3 if it is not there yet; blocks. A failure is logged: the model serves anyway."""
+        try:
+            if self._store.back_up(self.stored):
+                log.info("backed up %s to S3", self._model)
+        except Exception:
+            log.exception("could not back up %s to S3; the next worker tries again", self._model)

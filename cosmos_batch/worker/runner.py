@@ -1,0 +1,249 @@
+"""One message, from its receipt to its deletion or its way back into the queue."""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from pathlib import Path
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
+from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.documents import compose
+from cosmos_batch.worker.inputs import prepare
+from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.queue import Delivery, Queue
+from cosmos_batch.worker.slots import Slots
+from cosmos_batch.worker.stages import reached
+from cosmos_batch.worker.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """Where a run is; a worker that stops asks."""
+
+    WAITING = auto()  # nothing is lost if it is given back now
+    INFERRING = auto()
+    CONCLUDING = auto()  # decided or about to be: finishing is faster than doing it all again
+
+
+@dataclass
+class Run:
+    """One delivery under way."""
+
+    delivery: Delivery
+    attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    phase: Phase = Phase.WAITING
+    inferring_since: float | None = None  # time.monotonic
+
+    @property
+    def job(self) -> Job:
+        return self.delivery.job
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Takes deliveries through the protocol of the design, each in a task of its own."""
+
+    environment: WorkerEnvironment
+    clients: Clients
+    jobs: Jobs
+    tasks: Tasks
+    queue: Queue
+    committer: Committer
+    model: ResidentModel
+    slots: Slots
+
+    async def handle(self, run: Run) -> bool:
+        """Bring one delivery to an end. True if the job was decided; False if it was given back or dropped.
+
+        Cancelling gives the job back at once: its attempt is undone, its message visible to others.
+        """
+        try:
+            return await self._handle(run)
+        except asyncio.CancelledError:
+            log.info("job %s: given back", run.job.job_id)
+            await self._give_back(run)
+            return False
+        except Failure:
+            log.error("job %s: given back, the model that it needs cannot be loaded", run.job.job_id)
+            await self._give_back(run)
+            raise
+        except Exception:
+            # AWS failed us, not the job: its lease lapses, and it is tried again when that may have passed.
+            log.exception("job %s: left for another try", run.job.job_id)
+            self.queue.abandon(run.delivery.receipt_handle)
+            await self._undo(run)
+            raise
+
+    async def _handle(self, run: Run) -> bool:
+        row = await self._look(run)
+        if row is None:
+            return False
+        if row.winner is not None:
+            return await self._conclude(run, self.committer.finish(run.delivery, row))
+        if (error := self._refusal(run.job, row)) is not None:
+            return await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+        await self._renew_model(run.job)
+        return await self._serve(run, alone=row.suspect)
+
+    async def _look(self, run: Run) -> JobRow | None:
+        """The job's row, its lost attempt settled; None where nobody waits for the job any more."""
+        row, heard = await asyncio.gather(
+            asyncio.to_thread(self.jobs.get, run.job.job_id),
+            self.tasks.heartbeat(run.job.job_id, run.delivery.task_token),
+        )
+        if row is None:
+            await asyncio.to_thread(self.jobs.create, run.job)
+            row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
+            assert row is not None, "it was just created"
+        if row.winner is None and (row.state in FINAL or heard == "gone"):
+            log.info("job %s: nobody waits for it", run.job.job_id)
+            await self.queue.delete(run.delivery.receipt_handle)
+            return None
+        return await asyncio.to_thread(self.jobs.settle_lost, row)
+
+    def _refusal(self, job: Job, row: JobRow) -> Error | None:
+        """Why the engine shall not see the job, if so."""
+        if job.deadline <= datetime.now(UTC):
+            return Error(
+                code="TimedOut",
+                message=f"The deadline of the request ({job.deadline:%Y-%m-%d %H:%M:%S %Z}) passed before its turn.",
+                remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
+            )
+        if row.attempts >= self.environment.worker.max_attempts:
+            return Error(
+                code="EngineFailed",
+                message=f"The engine died or failed {row.attempts} times on {job.input.name}. {row.last_error or ''}",
+                remedy="The file or the prompt breaks the engine: try another encoding of the file, a shorter clip or "
+                f"a simpler prompt. The log of Batch job {row.worker or self.environment.aws_batch_job_id} says more.",
+            )
+        return None
+
+    async def _serve(self, run: Run, alone: bool) -> bool:
+        workdir = Path(tempfile.mkdtemp(prefix="job-"))
+        try:
+            async with self.slots.place(alone):
+                return await self._attempt(run, workdir, alone)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, workdir, True)
+
+    async def _attempt(self, run: Run, workdir: Path, alone: bool) -> bool:
+        began = time.monotonic()
+        try:
+            job = await prepare(self.clients.s3, run.job, workdir)
+            prepared = time.monotonic() - began
+            answer = await self._infer(run, job, workdir, alone)
+        except Failure as failure:
+            return await self._failed(run, failure.error)
+        except ConditionFailed:
+            return await self._handle(run)  # decided by another meanwhile
+        except TaskGoneError:
+            return await self._drop(run)
+        except TimeoutError:
+            return await self._failed(run, self._attempt_timed_out(run.job))
+        reached("inferred", job)
+        timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
+        document = compose(self.environment, self.model, job, answer, timings)
+        return await self._conclude(run, self.committer.succeed(run.delivery, run.attempt_id, document))
+
+    async def _renew_model(self, job: Job) -> None:
+        """Where the job wants a newer copy of the model than the one in memory, load it when no other job is in it."""
+        if self.model.too_old_for(job):
+            async with self.slots.place(alone=True):
+                await self.model.renew(job)
+
+    async def _infer(self, run: Run, job: Job, workdir: Path, alone: bool) -> Answer:
+        solo = alone or self.model.engine.concurrency == 1
+        attempt = Attempt(id=run.attempt_id, worker=self.environment.aws_batch_job_id, solo=solo)
+        await asyncio.to_thread(self.jobs.open_attempt, job.job_id, attempt)
+        run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
+        reached("started", job)
+        limit = self.environment.worker.attempt_limit_hours * 3600
+        return await _unless_gone(
+            asyncio.wait_for(self._ask_engine(job, workdir), limit),
+            self.tasks.until_gone(job.job_id, run.delivery.task_token),
+        )
+
+    async def _ask_engine(self, job: Job, workdir: Path) -> Answer:
+        try:
+            return await self.model.engine.run(job, workdir)
+        except Failure:
+            raise
+        except Exception as error:
+            log.exception("job %s: the engine failed", job.job_id)
+            raise Failure(
+                "EngineFailed",
+                f"The engine failed on {job.input.name}: {type(error).__name__}: {error}",
+                "Try a shorter clip or another encoding; the log of Batch job "
+                f"{self.environment.aws_batch_job_id} says more.",
+                retryable=True,
+            ) from error
+
+    async def _failed(self, run: Run, error: Error) -> bool:
+        """An attempt failed: once more, if that may help and attempts are left; else for good."""
+        row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
+        spent = row.attempts if row is not None else 0
+        if error.retryable and run.phase is Phase.INFERRING and spent < self.environment.worker.max_attempts:
+            await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
+            await self.queue.give_back(run.delivery.receipt_handle)
+            return False
+        return await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+
+    def _attempt_timed_out(self, job: Job) -> Error:
+        return Error(
+            code="TimedOut",
+            message=f"One attempt at {job.input.name} took longer than "
+            f"{self.environment.worker.attempt_limit_hours:g} hours.",
+            remedy="Cut the file into shorter clips, or raise worker.attemptLimitHours (11 at most).",
+        )
+
+    async def _conclude(self, run: Run, conclusion: Awaitable[None]) -> bool:
+        run.phase = Phase.CONCLUDING
+        await conclusion
+        return True
+
+    async def _drop(self, run: Run) -> bool:
+        log.info("job %s: its execution is gone, the work is dropped", run.job.job_id)
+        await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
+        await self.queue.delete(run.delivery.receipt_handle)
+        return False
+
+    async def _give_back(self, run: Run) -> None:
+        await self._undo(run)
+        await self.queue.give_back(run.delivery.receipt_handle)
+
+    async def _undo(self, run: Run) -> None:
+        if run.phase is Phase.INFERRING:
+            await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
+
+
+class TaskGoneError(Exception):
+    """Nobody waits for the job that is being run."""
+
+
+async def _unless_gone(work: Awaitable[Answer], gone: Awaitable[None]) -> Answer:
+    """The work's answer. Raises TaskGoneError, the work cancelled, if `gone` comes first."""
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(gone)
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise TaskGoneError
+    finally:
+        for one in (working, watching):
+            one.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await working

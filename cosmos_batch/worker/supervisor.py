@@ -1,0 +1,72 @@
+"""The outer process of a worker: keeps leases, passes signals on, and says what the inner one died of."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from types import FrameType
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Error
+from cosmos_batch.worker.spot import watch
+
+CHANNEL = "COSMOS_BATCH_LEASES"  # the inner process finds its end of the socket by this file descriptor's number
+
+log = logging.getLogger(__name__)
+
+
+def main() -> int:
+    """Run a worker. Returns its exit status, 128 + n where signal n ended it."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    environment = WorkerEnvironment.read()
+    ours, theirs = socket.socketpair()
+    worker = _start(theirs)
+    theirs.close()
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        worker.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, pass_on)
+    watch(on_notice=worker.terminate)
+    _keep_leases(ours, environment)
+    status = worker.wait()
+    if status != 0:
+        _record_death(environment, status)
+    return status if status >= 0 else 128 - status
+
+
+def _start(channel: socket.socket) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "cosmos_batch.worker.serve"],
+        env={**os.environ, CHANNEL: str(channel.fileno())},
+        pass_fds=[channel.fileno()],
+    )
+
+
+def _keep_leases(channel: socket.socket, environment: WorkerEnvironment) -> None:
+    # Imported here: the inner process, which has more to load, was started first.
+    from cosmos_batch.worker.clients import Clients
+    from cosmos_batch.worker.leases import LeaseKeeper
+
+    keeper = LeaseKeeper(channel, Clients().sqs, environment.queue_url, environment.worker.visibility_timeout_seconds)
+    keeper.keep()
+
+
+def _record_death(environment: WorkerEnvironment, status: int) -> None:
+    """Leave the reason where `scale` looks for it, unless the inner process did so itself."""
+    from cosmos_batch.state import Table, Workers
+    from cosmos_batch.worker.clients import Clients
+
+    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    log.error("the worker %s", how)
+    error = Error(
+        code="EngineFailed",
+        message=f"A worker of {environment.pipeline} {how}.",
+        remedy=f"See the log of Batch job {environment.aws_batch_job_id}: an out-of-memory kill is SIGKILL.",
+        retryable=True,
+    )
+    table = Table(Clients().dynamodb, environment.state_table)
+    Workers(table, environment.pipeline).ended(environment.aws_batch_job_id, error)

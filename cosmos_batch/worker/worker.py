@@ -1,0 +1,215 @@
+"""The loop of a worker: receive as much as there is room for, leave when there is nothing, stop when told to."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.state import Workers
+from cosmos_batch.worker.pace import Pace
+from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
+from cosmos_batch.worker.runner import Phase, Run, Runner
+
+POLL_SECONDS = 5  # a receive that is under way when SIGTERM comes is awaited: of Batch's 30 s it takes these at most
+LAST_LOOK_SECONDS = 20  # SQS's longest poll, which asks every one of its servers
+STOP_SECONDS = 20  # after SIGTERM, for jobs that will be done by then
+SEEN_SECONDS = 30
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Serves one queue with one resident model."""
+
+    def __init__(self, runner: Runner, workers: Workers) -> None:
+        self._runner = runner
+        self._workers = workers
+        self._name = runner.environment.aws_batch_job_id
+        self._settings = runner.environment.worker
+        self._runs: dict[asyncio.Task[bool], Run] = {}
+        self._pace = Pace()
+        self._draining = False
+        self._fatal: BaseException | None = None
+        self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._busy_at = time.monotonic()
+
+    async def serve(self) -> None:
+        """Work until there is none, or until told to stop. Raises what makes going on pointless."""
+        await self._ready()
+        seen = asyncio.create_task(self._keep_saying_so())
+        try:
+            await self._receive_until_done()
+            await self._settle_runs()
+        finally:
+            seen.cancel()
+            await self._say_so()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def stop(self) -> None:
+        """SIGTERM or a Spot notice: take nothing more, give back what will not be done in time."""
+        log.info("stopping: %d jobs in hand", len(self._runs))
+        self._stopping.set()
+        self._wake.set()
+
+    async def unless_stopped(self, work: Awaitable[None]) -> bool:
+        """Wait for something that is no job. False, and it is left to itself, if we are told to stop first."""
+        working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if working.done():
+            working.result()
+        return working.done()
+
+    async def fail_backlog(self, error: Error) -> int:
+        """Answer everything in the queue with an error, for no worker can do better. Returns how many."""
+        failed = 0
+        while messages := await self._runner.queue.receive(at_most=10, wait_seconds=1):
+            await asyncio.gather(*(self._fail(message, error) for message in messages))
+            failed += len(messages)
+        return failed
+
+    async def _fail(self, message: dict[str, str], error: Error) -> None:
+        try:
+            run = Run(read(message))
+        except (NewerSchema, Unreadable):
+            self._runner.queue.abandon(message["ReceiptHandle"])
+            return
+        await self._runner.committer.fail(run.delivery, run.attempt_id, error)
+
+    async def _ready(self) -> None:
+        row = await asyncio.to_thread(self._workers.ready, self._name)
+        if row.submitted_at is not None:
+            cold_start = (datetime.now(UTC) - datetime.fromisoformat(row.submitted_at)).total_seconds()
+            await asyncio.to_thread(self._workers.measured, cold_start_seconds=round(cold_start, 1))
+
+    async def _receive_until_done(self) -> None:
+        while not self._stopping.is_set() and self._fatal is None:
+            if self._draining:
+                return
+            if not self._room:
+                await self._something_changes()
+            elif not self._idle_for(self._settings.idle_seconds):
+                await self._take(POLL_SECONDS)
+            elif await self._leave():
+                return
+
+    @property
+    def _room(self) -> int:
+        return self._runner.model.engine.concurrency - len(self._runs)
+
+    def _idle_for(self, seconds: float) -> bool:
+        return not self._runs and time.monotonic() - self._busy_at >= seconds
+
+    async def _something_changes(self) -> None:
+        self._wake.clear()
+        await self._wake.wait()
+
+    async def _leave(self) -> bool:
+        """Say that we leave, then look a last time: what was sent before we said so must not wait for nobody."""
+        await asyncio.to_thread(self._workers.draining, self._name)
+        if await self._take(min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))) == 0:
+            log.info("no work for %d s: leaving", self._settings.idle_seconds)
+            return True
+        await asyncio.to_thread(self._workers.ready, self._name)
+        return False
+
+    async def _take(self, wait_seconds: int) -> int:
+        """Receive once, and start what came. Where we were told to stop meanwhile, it goes back at once."""
+        wait = min(wait_seconds, POLL_SECONDS) if self._runs else wait_seconds
+        messages = await self._runner.queue.receive(self._room, wait)
+        for message in messages:
+            await self._begin(message)
+        return len(messages)
+
+    async def _begin(self, message: dict[str, str]) -> None:
+        handle = message["ReceiptHandle"]
+        try:
+            delivery = read(message)
+        except NewerSchema as newer:
+            log.info("draining: a job has %s", newer)
+            self._draining = True
+            await self._runner.queue.give_back(handle)
+            return
+        except Unreadable as unreadable:
+            await self._refuse(handle, unreadable)
+            return
+        if self._stopping.is_set():
+            await self._runner.queue.give_back(handle)
+            return
+        self._start(Run(delivery))
+
+    async def _refuse(self, handle: str, unreadable: Unreadable) -> None:
+        log.error("%s", unreadable.error.message)
+        if unreadable.task_token is not None:
+            with contextlib.suppress(Exception):  # nobody may wait for it
+                await self._runner.tasks.fail(unreadable.task_token, unreadable.error)
+        await self._runner.queue.delete(handle)
+
+    def _start(self, run: Run) -> None:
+        self._pace.working()
+        task = asyncio.create_task(self._runner.handle(run))
+        self._runs[task] = run
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[bool]") -> None:
+        del self._runs[task]
+        self._busy_at = time.monotonic()
+        self._wake.set()
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            # A Failure that comes up to here is the model's: no job can be served any more.
+            self._fatal = error if isinstance(error, Failure) else self._fatal
+        elif task.result():
+            self._pace.done()
+        if not self._runs:
+            self._pace.idle()
+
+    async def _settle_runs(self) -> None:
+        """Finish what is in hand; when stopping, what fits, the rest goes back."""
+        if self._stopping.is_set() or self._fatal is not None:
+            self._give_back_what_does_not_fit()
+            await self._wait_for_runs(STOP_SECONDS)
+            for task, run in self._runs.items():
+                if run.phase is not Phase.CONCLUDING:
+                    task.cancel()
+        await self._wait_for_runs(None)
+
+    async def _wait_for_runs(self, seconds: float | None) -> None:
+        if self._runs:
+            await asyncio.wait(list(self._runs), timeout=seconds)
+
+    def _give_back_what_does_not_fit(self) -> None:
+        for task, run in list(self._runs.items()):
+            if run.phase is Phase.WAITING or (run.phase is Phase.INFERRING and not self._fits(run)):
+                task.cancel()
+
+    def _fits(self, run: Run) -> bool:
+        """Whether a job in the engine will probably be done before we are killed; without experience, it will not."""
+        per_job = self._pace.seconds_per_item
+        if per_job is None or run.inferring_since is None:
+            return False
+        expected = per_job * max(1, len(self._runs))
+        return expected - (time.monotonic() - run.inferring_since) < STOP_SECONDS
+
+    async def _keep_saying_so(self) -> None:
+        period = min(SEEN_SECONDS, self._settings.heartbeat_seconds)
+        while True:
+            await asyncio.sleep(period)
+            with contextlib.suppress(Exception):  # said again in a moment
+                await self._say_so()
+
+    async def _say_so(self) -> None:
+        row = await asyncio.to_thread(self._workers.seen, self._name, self._pace.completed)
+        if (pace := self._pace.seconds_per_item) is not None:
+            await asyncio.to_thread(self._workers.measured, seconds_per_item=round(pace, 4))
+        if row.must_drain and not self._draining:
+            log.info("draining: asked to")
+            self._draining = True
+            self._wake.set()
+            await asyncio.to_thread(self._workers.draining, self._name)
