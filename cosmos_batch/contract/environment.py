@@ -15,6 +15,11 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
+# The delay of the nudge queue, and the width of the time bucket by which nudges are deduplicated. They are one number
+# because none may be lost: a nudge is dropped only if another of its bucket was sent less than a bucket ago, and that
+# one, delayed by as much, has not been delivered yet.
+NUDGE_SECONDS = 2
+
 
 class Environment(BaseModel):
     """Read with `read()`, written with `variables()`."""
@@ -115,6 +120,7 @@ class ScaleEnvironment(Environment):
     """Of `lambdas/scale`."""
 
     state_table: str
+    nudge_queue_url: str
     pipelines: list[PipelineCompute]
     scaling: ScalingSettings
 

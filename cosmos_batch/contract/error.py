@@ -32,12 +32,18 @@ class Error(Model):
     retryable: bool = Field(default=False, description="True if the same request may succeed later")
 
     def cause(self, limit: int = 4096) -> str:
-        """JSON of at most `limit` characters, for a task token's `cause`; the message is cut first."""
-        text = self.model_dump_json()
-        if len(text) <= limit:
-            return text
-        shortened = self.message[: max(0, len(self.message) - (len(text) - limit) - 1)] + "…"
-        return self.model_copy(update={"message": shortened}).model_dump_json()
+        """JSON of at most `limit` (256 or more) characters, for a task token's `cause`.
+
+        What is too long is cut, the message first, of which a line is kept for as long as the remedy has any.
+        """
+        error = self
+        for field, kept in (("message", 80), ("remedy", 0), ("message", 0)):
+            excess = len(error.model_dump_json()) - limit
+            if excess > 0:
+                text: str = getattr(error, field)
+                shortened = text[: max(kept, len(text) - excess - 1)]
+                error = error.model_copy(update={field: shortened + "…" if shortened != text else text})
+        return error.model_dump_json()
 
 
 class Failure(Exception):  # noqa: N818 - it carries an Error and is none
@@ -62,6 +68,7 @@ def explain(error: ValidationError) -> str:
 
 def _explain_field(detail: ErrorDetails) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+    path = path or "the whole"
     if detail["type"] == "extra_forbidden":
         return f"{path}: unknown field; remove it or correct its name"
     if detail["type"] == "missing":

@@ -11,6 +11,9 @@ KEY_LIMIT = 1024  # bytes of UTF-8, S3's own
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SCHEME = "s3://"
 
+# Of an object's user metadata: the job that wrote it. An upload event of such an object starts nothing.
+OBJECT_MARKER = "cosmos-batch-job"
+
 
 class S3Location(NamedTuple):
     """A bucket and a key (or key prefix), neither of them URL-encoded."""
@@ -99,6 +102,9 @@ def join_below(prefix: str, relative: str) -> str:
 
 
 def execution_name(pipeline: str, *identity: str) -> str:
-    """A Step Functions execution name (80 characters at most) that is the same for the same request, always."""
+    """A Step Functions execution name (80 characters at most) that is the same for the same request, always.
+
+    `pipeline` may be what a person typed: characters that a name must not have are left out, the digest has them.
+    """
     digest = hashlib.sha256(json.dumps([pipeline, *identity]).encode()).hexdigest()
-    return f"{pipeline}-{digest[:32]}"
+    return f"{re.sub('[^A-Za-z0-9_-]', '', pipeline)[:40]}-{digest[:32]}"

@@ -1,7 +1,7 @@
 """The Spot notice: two minutes before EC2 takes an instance away, its metadata service says so.
 
-Batch passes nothing on (ECS's own Spot draining does not reach Batch tasks), so the worker asks. Source: EC2 User Guide,
-"Spot Instance interruption notices".
+Batch passes nothing on (ECS's own Spot draining does not reach Batch tasks), so the worker asks. Source: EC2 User
+Guide, "Spot Instance interruption notices".
 """
 
 import logging

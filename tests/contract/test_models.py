@@ -1,0 +1,128 @@
+"""The other models: what they refuse, what they leave out, what they keep."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cosmos_batch.contract import Error, Failure, JobMessage, ReasonerDocument, Request, Usage
+from cosmos_batch.contract.catalogue import PIPELINES, worker_resources
+from cosmos_batch.contract.environment import (
+    PipelineCompute,
+    ScaleEnvironment,
+    WorkerEnvironment,
+)
+from cosmos_batch.contract.error import MESSAGE_LIMIT, explain
+from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+
+
+def test_what_a_person_types_into_the_console_is_a_request() -> None:
+    request = Request.model_validate_json(
+        '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/a b+%.mp4", "prompt": "What?"}'
+    )
+    assert request.input == "s3://my-bucket/a b+%.mp4"
+    assert request.parameters == Parameters()
+
+
+def test_a_request_refuses_what_it_does_not_know_by_name() -> None:
+    with pytest.raises(ValidationError) as raised:
+        Request.model_validate({"pipeline": "p", "promt": "typo", "input": "a.mp4"})
+    text = explain(raised.value)
+    assert "promt: unknown field" in text
+    assert "input: 'a.mp4': must be an S3 URI" in text
+
+
+def test_a_request_does_not_carry_its_token_on() -> None:
+    request = Request.model_validate({"pipeline": "p", "callback": "token-123"})
+    assert request.callback is not None
+    assert request.callback.get_secret_value() == "token-123"
+    assert "token-123" not in request.model_dump_json()
+    assert "token-123" not in repr(request)
+
+
+def test_an_explanation_does_not_show_a_token() -> None:
+    with pytest.raises(ValidationError) as raised:
+        Request.model_validate({"pipeline": "p", "callback": ["token-123"]})
+    assert "token-123" not in explain(raised.value)
+
+
+@given(message=st.text(max_size=MESSAGE_LIMIT), limit=st.integers(256, 4096))
+def test_a_cause_fits_and_is_an_error_still(message: str, limit: int) -> None:
+    error = Error(code="InvalidInput", message=message, remedy="Do this.")
+    cause = error.cause(limit)
+    assert json.loads(cause)["code"] == "InvalidInput"
+    if all(" " <= c < "\x7f" and c not in '"\\' for c in message):
+        assert len(cause) <= limit
+
+
+def test_a_failure_keeps_its_error_and_says_it() -> None:
+    failure = Failure("ModelUnavailable", "m" * 5000, "r", retryable=True)
+    assert len(failure.error.message) == MESSAGE_LIMIT
+    assert Error.model_validate_json(str(failure)) == failure.error
+
+
+def document(**changes: object) -> ReasonerDocument:
+    fields = {
+        "model": "nvidia/Cosmos-Reason2-2B", "model_size": "2B", "input_file": "a.mp4", "timestamp": "20260410-165029",
+        "system_prompt": "s", "user_prompt": "u", "result": "r", "job_logs": "l", "job_id": "j", "pipeline": "p",
+        "revision": "c", "engine": "e", "finish_reason": "stop", "usage": Usage(prompt_tokens=1, completion_tokens=2),
+        "timings": {}, "parameters": Parameters(), "input_version_id": None, "batch_job_id": "b",
+    }  # fmt: skip
+    return ReasonerDocument.model_validate({**fields, **changes})
+
+
+def test_the_documents_first_fields_are_those_that_users_have() -> None:
+    names = list(json.loads(document(reasoning="because").to_json()))
+    assert names[:9] == [
+        "model", "modelSize", "inputFile", "timestamp", "systemPrompt", "userPrompt", "result", "jobLogs", "reasoning",
+    ]  # fmt: skip
+    assert json.loads(document().to_json())["attribution"] == "Built on NVIDIA Cosmos"
+
+
+def test_reasoning_is_absent_where_there_is_none() -> None:
+    assert "reasoning" not in json.loads(document().to_json())
+
+
+def test_an_environment_is_read_as_it_was_written() -> None:
+    worker = WorkerEnvironment(
+        aws_batch_job_id="b", pipeline="p", model="m/m", engine="transformers", queue_url="q", state_table="t",
+        state_bucket="s", model_bucket="m", model_store="/mnt/models", worker=WorkerSettings(idle_seconds=7),
+    )  # fmt: skip
+    assert WorkerEnvironment.read(worker.variables()) == worker
+    compute = PipelineCompute(id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3)
+    scale = ScaleEnvironment(state_table="t", pipelines=[compute], scaling=ScalingSettings())
+    assert ScaleEnvironment.read(scale.variables()) == scale
+    assert all(isinstance(value, str) for value in scale.variables().values())
+
+
+def test_a_wrong_environment_names_its_variables() -> None:
+    with pytest.raises(RuntimeError, match="STATE_TABLE"):
+        ScaleEnvironment.read({"PIPELINES": "[]"})
+
+
+def test_a_worker_takes_the_share_of_one_gpu_of_the_smallest_listed_type() -> None:
+    two, eight = PIPELINES
+    assert worker_resources(eight, ["g6e.12xlarge", "g6e.24xlarge"]).vcpus == 12
+    assert worker_resources(eight, ["g6e.12xlarge"]).memory_mib // 1024 == 88
+    assert worker_resources(two, ["g6e.12xlarge", "g5.12xlarge"]).memory_mib // 1024 == 44
+
+
+def test_a_message_of_our_version_is_read_and_times_are_aware() -> None:
+    body = {
+        "schemaVersion": 1,
+        "taskToken": "t",
+        "job": {
+            "jobId": "j", "executionArn": "a", "pipeline": "p", "timestamp": "20260410-165029", "prompt": "u",
+            "input": {"bucket": "b", "key": "k", "versionId": None, "etag": '"e"', "size": 1}, "promptUri": None,
+            "systemPrompt": "s", "parameters": {}, "document": {"bucket": "b", "key": "d"}, "invalidateModel": False,
+            "createdAt": "2026-04-10T16:50:29.123Z", "deadline": "2026-04-13T16:50:29+00:00",
+        },
+    }  # fmt: skip
+    message = JobMessage.model_validate_json(json.dumps(body))
+    assert message.job.created_at == datetime(2026, 4, 10, 16, 50, 29, 123000, UTC)
+    with pytest.raises(ValidationError, match="timezone"):
+        JobMessage.model_validate_json(json.dumps(body).replace("29.123Z", "29"))

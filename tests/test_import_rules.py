@@ -1,0 +1,96 @@
+"""The rooms of the design and what each may import, so that the picture in the README stays true."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+OURS = {"cosmos_batch", "lambdas", "infra", "tests", "benchmarks"}
+HEAVY = {
+    "boto3",
+    "botocore",
+    "torch",
+    "transformers",
+    "diffusers",
+    "vllm",
+    "moto",
+    "aws_cdk",
+    "constructs",
+    "av",
+    "PIL",
+}
+
+# Room: which other rooms of ours it may import, and which of the heavy libraries.
+RULES: dict[str, tuple[set[str], set[str]]] = {
+    "cosmos_batch/contract": (set(), set()),
+    "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL"}),
+    "cosmos_batch/engines": ({"cosmos_batch.contract", "cosmos_batch.media"}, {"torch", "transformers", "PIL"}),
+    "cosmos_batch/state": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
+    "cosmos_batch/store": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
+    "cosmos_batch/worker": (
+        {
+            "cosmos_batch.contract",
+            "cosmos_batch.media",
+            "cosmos_batch.engines",
+            "cosmos_batch.state",
+            "cosmos_batch.store",
+        },
+        {"boto3", "botocore"},
+    ),
+    "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
+    "cosmos_batch/demo": ({"cosmos_batch.contract"}, {"torch", "transformers", "av", "PIL"}),
+    "cosmos_batch/cli": (
+        {
+            "cosmos_batch.contract",
+            "cosmos_batch.local",
+            "cosmos_batch.state",
+            "cosmos_batch.store",
+            "cosmos_batch.demo",
+            "infra",
+        },
+        {"boto3", "botocore"},
+    ),
+    "lambdas": ({"cosmos_batch.contract", "cosmos_batch.state"}, {"boto3", "botocore"}),
+    "infra": ({"cosmos_batch.contract"}, {"aws_cdk", "constructs"}),
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; say the whole name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("room", RULES)
+def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
+    rooms, libraries = RULES[room]
+    allowed = rooms | {room.replace("/", ".")}
+    files = list((ROOT / room).rglob("*.py"))
+    assert files, f"{room} is empty"
+    for path in files:
+        for module in imports(path):
+            top = module.split(".")[0]
+            if top in OURS:
+                assert any(f"{module}.".startswith(f"{one}.") for one in allowed), f"{path} imports {module}"
+            assert top not in HEAVY - libraries, f"{path} imports {module}"
+
+
+def test_every_room_has_a_rule() -> None:
+    rooms = {
+        f"cosmos_batch/{path.name}" for path in (ROOT / "cosmos_batch").iterdir() if (path / "__init__.py").exists()
+    }
+    assert rooms | {"lambdas", "infra"} == set(RULES)
+
+
+def test_synthesis_asks_the_network_nothing() -> None:
+    """`from_lookup` asks the account while it synthesizes; a template would then differ from person to person."""
+    for path in [*(ROOT / "infra").rglob("*.py"), ROOT / "app.py"]:
+        assert "from_lookup" not in path.read_text(encoding="utf-8"), path
