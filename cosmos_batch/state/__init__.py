@@ -3,6 +3,7 @@
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState
 from cosmos_batch.state.outputs import Outputs
+from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import PipelineRow, WorkerRow, Workers
 
@@ -16,6 +17,7 @@ __all__ = [
     "Jobs",
     "Outputs",
     "PipelineRow",
+    "Reports",
     "Table",
     "WorkerRow",
     "Workers",

@@ -4,6 +4,7 @@
 |---|---|---|
 | `job#<job id>` | `job` | job: `jobs` |
 | `job#<job id>` | `callback` | task token that waits for a job: `callbacks` |
+| `job#<job id>` | `report` | job whose end was published: `reports` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `outputs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
 | `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |
@@ -13,10 +14,9 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -91,10 +91,8 @@ class Table:
     def _call(self, operation: Any, **arguments: Any) -> Any:
         try:
             return operation(TableName=self._name, **arguments)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                raise ConditionFailed from error
-            raise
+        except self._client.exceptions.ConditionalCheckFailedException as error:
+            raise ConditionFailed from error
 
 
 def now() -> str:
@@ -102,13 +100,24 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def expires_at() -> int:
+def expires_at(keep_seconds: int = KEEP_SECONDS) -> int:
     """The TTL attribute of a row written now: epoch seconds."""
-    return int(time.time()) + KEEP_SECONDS
+    return int(time.time()) + keep_seconds
 
 
-_serialize = TypeSerializer().serialize
-_deserialize = TypeDeserializer().deserialize
+@cache
+def _serialize() -> Any:
+    # Imported when a row is: boto3 takes longer than all else here, and a Lambda that ignores its event needs none.
+    from boto3.dynamodb.types import TypeSerializer
+
+    return TypeSerializer().serialize
+
+
+@cache
+def _deserialize() -> Any:
+    from boto3.dynamodb.types import TypeDeserializer
+
+    return TypeDeserializer().deserialize
 
 
 def _words(expression: str) -> list[str]:
@@ -124,7 +133,7 @@ def _present(item: Item) -> Item:
 
 
 def _values(item: Mapping[str, Any]) -> Item:
-    return {name: _serialize(_storable(value)) for name, value in item.items()}
+    return {name: _serialize()(_storable(value)) for name, value in item.items()}
 
 
 def _storable(value: Any) -> Any:
@@ -136,7 +145,7 @@ def _storable(value: Any) -> Any:
 
 
 def _plain(item: Item) -> Item:
-    return {name: _number(_deserialize(value)) for name, value in item.items()}
+    return {name: _number(_deserialize()(value)) for name, value in item.items()}
 
 
 def _number(value: Any) -> Any:

@@ -5,7 +5,9 @@ from typing import Literal
 from pydantic import Field
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.state.table import ConditionFailed, Row, Table, now
+from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+
+ENDED_KEEP_SECONDS = 86_400
 
 WorkerState = Literal["SUBMITTED", "STARTING", "READY", "DRAINING", "ENDED"]
 
@@ -20,6 +22,7 @@ class WorkerRow(Row):
     job_definition: str | None = Field(default=None, description="ARN, with its revision")
     completed: int = Field(default=0, description="Jobs that it brought to an end")
     must_drain: bool = Field(default=False, description="`scale` asks it to leave")
+    judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")
     stages: dict[str, str] = Field(default_factory=dict, description="started, modelLoaded, ended: times")
 
@@ -102,8 +105,8 @@ class Workers:
     def ended(self, worker: str, error: Error | None = None, completed: int | None = None) -> bool:
         """The worker is gone. False if that was known already."""
         text = None if error is None else error.model_dump_json()
-        expression = "SET #state = :ended, #stages.#ended = :now"
-        values: dict[str, object] = {"ended": "ENDED", "now": now()}
+        expression = "SET #state = :ended, #stages.#ended = :now, #expiresAt = :later"
+        values: dict[str, object] = {"ended": "ENDED", "now": now(), "later": expires_at(ENDED_KEEP_SECONDS)}
         if text is not None:
             expression, values["error"] = expression + ", #error = :error", text
         if completed is not None:
@@ -113,6 +116,10 @@ class Workers:
         except ConditionFailed:
             return False
         return True
+
+    def judged(self, worker: str) -> None:
+        """The breaker knows of this worker's success or failure: it counts once."""
+        self._set(worker, "SET #judged = :yes", yes=True)
 
     def pipeline(self) -> PipelineRow:
         """The pipeline's own row; a new one is empty."""
