@@ -1,0 +1,43 @@
+# Every target works alone and first: what it needs, it installs into .venv.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint synth bench constraints clean
+
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+# Values from the command line reach the program through its environment: no shell ever reads them.
+# `value`, because make would expand a dollar sign in them.
+override FILE := $(value FILE)
+override PROMPT := $(value PROMPT)
+export FILE PROMPT PYTHON
+
+help: ## Show this
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(INSTALLED) ## Run one clip through the whole system on this machine: make demo [FILE=my.mp4] [PROMPT="..."]
+	@$(BIN)/cosmos-batch demo
+
+test: lint ## Lint, then run every test
+	@$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: $(INSTALLED) ## Check style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+synth: $(INSTALLED) ## Write cdk.out from config.json
+	@$(BIN)/python app.py
+
+bench: $(INSTALLED) ## Measure, and write the table of docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+constraints: $(INSTALLED) ## Write constraints.txt from .venv
+	@{ sed -n 1p constraints.txt; $(BIN)/pip freeze --all --exclude-editable | sed -e '/^pip==/d' -e 's/+[a-z0-9]*$$//'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## Remove what the other targets made, .venv included
+	@rm -rf .venv cdk.out build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(INSTALLED): pyproject.toml constraints.txt scripts/setup.sh scripts/install.py scripts/torchvision_on_cpu.py
+	@scripts/setup.sh
