@@ -19,9 +19,11 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from huggingface_hub.hf_api import RepoSibling
+from huggingface_hub.utils.tqdm import disable_progress_bars
 from pydantic import ValidationError
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import explain
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 
 _SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json"
@@ -61,6 +63,8 @@ class Hub:
             Failure: `ModelUnavailable`.
             OSError: what the disk says.
         """
+        # The store reports progress itself; bars would fill the log.
+        disable_progress_bars()
         with self._explained():
             self._api.snapshot_download(self._model, revision=revision.commit, local_dir=directory)
             # The library keeps its book-keeping beside the files; it is no part of the model.
@@ -72,9 +76,14 @@ class Hub:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (ValidationError, IncompleteCopyError) as error:
+        except ValidationError as error:
             raise self._failure(
-                f"The Hub's copy of {self._model} is not usable: {error}", "Try again later.", True
+                f"The store cannot take {self._model} as the Hub lists it: {explain(error)}.",
+                "Check HF_ENDPOINT, or download the model into a folder and set the pipeline's `model` to it.",
+            ) from error
+        except IncompleteCopyError as error:
+            raise self._failure(
+                f"The download of {self._model} is incomplete: {error}.", "Try again.", retryable=True
             ) from error
         except (HTTPError, OSError) as error:
             if _of_the_disk(error):

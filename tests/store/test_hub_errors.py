@@ -1,0 +1,145 @@
+"""What the Hub refuses comes back as ModelUnavailable, with something to do about it."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import HfApi, constants
+
+from cosmos_batch.contract import Error, Failure
+from cosmos_batch.store import ModelStore
+from tests.store.conftest import MODEL
+from tests.store.hub import ACCOUNT, Hub
+
+TOKEN = "hf_secretSecretSecret"
+SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken"
+
+
+def failure_of(store: ModelStore, model: str = MODEL) -> Error:
+    with pytest.raises(Failure) as caught:
+        store.ensure(model)
+    error = caught.value.error
+    assert error.code == "ModelUnavailable"
+    assert TOKEN not in repr(error)
+    assert store.find(model) is None
+    return error
+
+
+@pytest.fixture
+def with_token(root: Path, bucket: str, s3: Any) -> ModelStore:
+    return ModelStore(root, bucket, s3, lambda: TOKEN)
+
+
+def test_licence_not_accepted(hub: Hub, with_token: ModelStore) -> None:
+    hub.gated.add(MODEL)
+    error = failure_of(with_token)
+    assert "licence" in error.message
+    assert f"{hub.url}/{MODEL}" in error.remedy
+    assert f"'{ACCOUNT}'" in error.remedy
+    assert not error.retryable
+
+
+def test_gated_and_no_token(hub: Hub, store: ModelStore) -> None:
+    hub.gated.add(MODEL)
+    error = failure_of(store)
+    assert "no Hugging Face token" in error.message
+    assert f"{hub.url}/{MODEL}" in error.remedy and SETTING in error.remedy
+
+
+def test_token_that_the_hub_does_not_know(hub: Hub, with_token: ModelStore) -> None:
+    hub.tokens = {"hf_another"}
+    error = failure_of(with_token)
+    assert "does not accept the Hugging Face token" in error.message
+    assert SETTING in error.remedy
+    assert not error.retryable
+
+
+def test_model_that_does_not_exist(hub: Hub, store: ModelStore) -> None:
+    error = failure_of(store, "nvidia/No-Such-Model")
+    assert "does not exist on the Hub, or is private" in error.message
+    assert "`model`" in error.remedy
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_hub_that_is_down_or_busy_may_be_asked_again(hub: Hub, store: ModelStore, status: int) -> None:
+    hub.status = status
+    error = failure_of(store)
+    assert f"HTTP {status}" in error.message
+    assert error.retryable
+
+
+def test_token_without_the_permission(hub: Hub, with_token: ModelStore) -> None:
+    hub.status = 403
+    error = failure_of(with_token)
+    assert "permission" in error.remedy and not error.retryable
+
+
+def test_hub_that_is_not_there(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    error = failure_of(store)
+    assert "cannot be reached" in error.message
+    assert error.retryable
+
+
+def test_offline_mode(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    error = failure_of(store)
+    assert "HF_HUB_OFFLINE" in error.message
+    assert hub.requests == 0
+
+
+def test_model_with_a_file_of_the_manifests_name(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
+    (checkpoint / "manifest.json").write_text("{}")
+    hub.add(MODEL, checkpoint)
+    assert "reserved" in failure_of(store).message
+
+
+def test_full_disk(hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_to_full_disk(*_: object, **__: object) -> None:
+        with Path("/dev/full").open("wb", buffering=0) as full:
+            full.write(b"x")
+
+    monkeypatch.setattr("huggingface_hub.file_download.http_get", write_to_full_disk)
+    error = failure_of(store)
+    assert "disk of the model store is full" in error.message
+    assert str(root) in error.message
+    assert not error.retryable
+    assert [path.name for path in (root / "nvidia--Cosmos-Reason2-2B").iterdir()] == [".lock"], "space is given back"
+
+
+def test_connection_that_breaks_is_taken_up_where_it_broke(
+    hub: Hub, store: ModelStore, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The library takes up at a multiple of this; its own value is larger than our file.
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1 << 16)
+    hub.breaks = 1
+    stored = store.ensure(MODEL)
+    assert (stored.path / "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
+    assert hub.downloads[f"{MODEL}/model.safetensors"] == 1
+
+
+def test_file_that_vanishes_from_the_download_is_noticed(
+    hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    download = HfApi.snapshot_download
+
+    def lose_one(*args: Any, local_dir: Path, **options: Any) -> None:
+        download(*args, local_dir=local_dir, **options)
+        shutil.rmtree(local_dir / "processor")
+
+    monkeypatch.setattr(HfApi, "snapshot_download", lose_one)
+    error = failure_of(store)
+    assert "processor/tokenizer.json" in error.message
+    assert error.retryable
+
+
+def test_the_token_is_never_logged(hub: Hub, with_token: ModelStore, caplog: pytest.LogCaptureFixture) -> None:
+    hub.tokens = {"hf_another"}
+    with caplog.at_level(logging.DEBUG):
+        failure_of(with_token)
+        hub.tokens = {TOKEN}
+        with_token.ensure(MODEL)
+    assert "published" in caplog.text
+    assert TOKEN not in caplog.text

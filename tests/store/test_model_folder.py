@@ -1,0 +1,52 @@
+"""A checkpoint folder is used where it is."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.store import ModelStore
+
+
+def test_it_is_neither_copied_nor_backed_up_nor_invalidated(
+    store: ModelStore, checkpoint: Path, root: Path, keys: Callable[[], list[str]]
+) -> None:
+    stored = store.ensure(str(checkpoint), newer_than=datetime.now(UTC))
+    assert stored.path == checkpoint
+    assert stored.model == "checkpoint"
+    assert store.find(str(checkpoint)) == stored
+    assert store.back_up(stored) is False
+    assert keys() == []
+    assert not root.exists()
+
+
+def test_its_commit_follows_its_state(store: ModelStore, checkpoint: Path) -> None:
+    def commit() -> str:
+        return store.ensure(str(checkpoint)).commit
+
+    first = commit()
+    assert len(first) == 40
+    os.utime(checkpoint / "config.json", (1, 1))
+    assert commit() == first, "the time of a small file does not count"
+    (checkpoint / "config.json").write_text("[]")
+    second = commit()
+    assert second != first
+    weights = checkpoint / "model.safetensors"
+    with weights.open("ab") as file:
+        file.write(b"more")
+    third = commit()
+    assert third != second
+    os.utime(weights, (1, 1))
+    assert commit() != third, "the time of a large file counts"
+
+
+@pytest.mark.parametrize(("name", "problem"), [("missing", "is not a directory"), ("empty", "has no config.json")])
+def test_what_is_no_checkpoint_is_refused(store: ModelStore, tmp_path: Path, name: str, problem: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Failure) as caught:
+        store.ensure(str(tmp_path / name))
+    assert caught.value.error.code == "ModelUnavailable"
+    assert problem in caught.value.error.message

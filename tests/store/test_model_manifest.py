@@ -1,0 +1,61 @@
+"""Manifests: names stay inside, and only what is complete and in its place counts."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cosmos_batch.store.manifest import IncompleteCopyError, Manifest, ModelFile
+
+COMMIT = "0123456789" * 4
+
+
+def manifest_of(*files: ModelFile) -> Manifest:
+    return Manifest(model="a/b", commit=COMMIT, files=files, published_at=datetime.now(UTC), source="huggingface")
+
+
+@given(st.text(alphabet="a./\\\0~", max_size=10) | st.text())
+def test_a_file_name_that_is_accepted_lies_inside(name: str) -> None:
+    try:
+        file = ModelFile(name=name, size=1)
+    except ValidationError:
+        return
+    assert Path("/model") in Path("/model", file.name).resolve().parents
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "a/", "manifest.json"])
+def test_hostile_file_names_are_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        ModelFile(name=name, size=1)
+
+
+def test_it_survives_being_written_and_read(tmp_path: Path) -> None:
+    manifest = manifest_of(ModelFile(name="x/y", size=3, sha256="ab"), ModelFile(name="z", size=0))
+    manifest.write(tmp_path)
+    text = (tmp_path / "manifest.json").read_bytes()
+    assert b'"publishedAt"' in text
+    assert Manifest.read(text, "a/b", COMMIT) == manifest
+
+
+@pytest.mark.parametrize("place", [("a/c", COMMIT), ("a/b", "f" * 40)])
+def test_one_of_another_place_does_not_count(tmp_path: Path, place: tuple[str, str]) -> None:
+    text = manifest_of(ModelFile(name="x", size=1)).model_dump_json().encode()
+    assert Manifest.read(text, *place) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b"[1]"])
+def test_one_that_is_spoilt_does_not_count(text: bytes) -> None:
+    assert Manifest.read(text, "a/b", COMMIT) is None
+
+
+def test_verify_names_what_is_missing_or_cut_short(tmp_path: Path) -> None:
+    manifest = manifest_of(
+        ModelFile(name="gone", size=1), ModelFile(name="short", size=2), ModelFile(name="ok", size=1)
+    )
+    (tmp_path / "short").write_bytes(b"1")
+    (tmp_path / "ok").write_bytes(b"1")
+    with pytest.raises(IncompleteCopyError, match=r"2 of 3 files .*: gone, short"):
+        manifest.verify(tmp_path)

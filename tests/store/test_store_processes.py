@@ -1,0 +1,138 @@
+"""Workers beside each other: one download, and a death that leaves nothing that counts."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.store import ModelStore
+from cosmos_batch.store.lock import exclusive
+from tests.store.conftest import MODEL, files_of
+from tests.store.hub import Hub
+
+WEIGHTS = f"{MODEL}/model.safetensors"
+REPOSITORY = Path(__file__).parents[2]
+Start = Callable[[], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(hub: Hub, root: Path, bucket: str, s3_url: str, tmp_path: Path) -> Start:
+    """Starts a process that ensures MODEL."""
+
+    def start_filler() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.store.filler", str(root), bucket, s3_url, MODEL],
+            cwd=REPOSITORY,
+            env=os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start_filler
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_two_workers_that_start_together_download_once(hub: Hub, start: Start, store: ModelStore) -> None:
+    hub.chunk_delay = 0.02
+    workers = [start(), start()]
+    answers = [worker.communicate(timeout=30) for worker in workers]
+    stored = store.find(MODEL)
+    assert stored
+    assert [out.strip() for out, _ in answers] == [stored.commit] * 2
+    assert hub.downloads[WEIGHTS] == 1
+    assert sum("another worker is at work on" in log for _, log in answers) == 1
+
+
+def test_a_worker_killed_during_a_download_leaves_nothing_that_counts(
+    hub: Hub, start: Start, store: ModelStore, root: Path, checkpoint: Path
+) -> None:
+    hub.chunk_delay = 0.2
+    worker = start()
+    wait_until(lambda: hub.downloads[WEIGHTS] and list(root.glob("*/.partial-*/config.json")))
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate()
+    assert list(root.glob("*/.partial-*"))
+    assert store.find(MODEL) is None
+
+    hub.chunk_delay = 0
+    stored = store.ensure(MODEL)
+    files = files_of(stored.path)
+    del files["manifest.json"]
+    assert files == files_of(checkpoint)
+    assert {path.name for path in stored.path.parent.iterdir()} == {".lock", stored.commit}
+
+
+def test_a_worker_killed_while_it_holds_the_lock_stops_nobody(hub: Hub, start: Start, store: ModelStore) -> None:
+    hub.chunk_delay = 0.2
+    first = start()
+    wait_until(lambda: hub.downloads[WEIGHTS])
+    second = start()
+    time.sleep(1)
+    assert second.poll() is None, "it waits"
+    hub.chunk_delay = 0
+    first.kill()
+    first.communicate()
+    commit, _ = second.communicate(timeout=15)
+    stored = store.find(MODEL)
+    assert stored and stored.commit == commit.strip()
+
+
+def test_the_lock_excludes_threads_of_one_process_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    inside = 0
+    most = 0
+
+    def enter() -> None:
+        nonlocal inside, most
+        with exclusive(tmp_path / ".lock"):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.1)
+            inside -= 1
+
+    threads = [threading.Thread(target=enter) for _ in range(3)]
+    with caplog.at_level(logging.INFO):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == 1
+    assert "waiting" in caplog.text
+
+
+def test_an_invalidation_waits_for_a_backup_under_way(
+    hub: Hub, store: ModelStore, s3: Any, keys: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = store.ensure(MODEL)
+    under_way, go_on = threading.Event(), threading.Event()
+    upload = s3.upload_file
+
+    def slow_upload(*args: Any) -> None:
+        under_way.set()
+        assert go_on.wait(10)
+        upload(*args)
+
+    monkeypatch.setattr(s3, "upload_file", slow_upload)
+    backup = threading.Thread(target=store.back_up, args=(stored,))
+    backup.start()
+    assert under_way.wait(10)
+    threading.Timer(0.7, go_on.set).start()
+    new = store.ensure(MODEL, newer_than=datetime.now(UTC))
+    backup.join()
+    assert new.published_at > stored.published_at
+    assert keys() == [], "the backup of the old copy is gone"
