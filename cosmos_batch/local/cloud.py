@@ -1,0 +1,223 @@
+"""Starting, finding and stopping a local cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from . import processes, runtime
+
+START_SECONDS = 30.0
+STOP_SECONDS = 15.0
+
+
+class LocalCloudError(RuntimeError):
+    """The local cloud could not be started or stopped; the message says what happened and what to look at."""
+
+
+def default_home() -> Path:
+    """Return ``$COSMOS_BATCH_HOME``, or ``~/.cache/cosmos-batch``."""
+    configured = os.environ.get("COSMOS_BATCH_HOME")
+    return Path(configured) if configured else Path.home() / ".cache" / "cosmos-batch"
+
+
+class LocalCloud:
+    """A local cloud that runs.
+
+    As a context manager it is stopped at the end of the block.
+
+    Examples
+    --------
+    >>> with LocalCloud.start(tmp_path, parent_pid=os.getpid()) as cloud:
+    ...     cloud.client("s3").list_buckets()
+    """
+
+    def __init__(self, home: Path, cloud_id: str, process_id: int, port: int) -> None:
+        self.home = home
+        self.cloud_id = cloud_id
+        self.process_id = process_id
+        self.port = port
+
+    @classmethod
+    def start(
+        cls, home: Path | None = None, port: int = 0, parent_pid: int | None = None, stop_grace: float = 30.0
+    ) -> LocalCloud:
+        """Start a cloud and wait until it answers.
+
+        Parameters
+        ----------
+        home
+            Directory for its files; those below ``efs`` and ``hosts`` outlive it. Default: ``default_home()``.
+        port
+            TCP port; 0 takes a free one.
+        parent_pid
+            The cloud ends when this process does. Without it, the cloud outlives whoever started it.
+        stop_grace
+            Seconds that a container has between SIGTERM and SIGKILL.
+
+        Raises
+        ------
+        LocalCloudError
+            One runs in this home already, or the server ended or did not answer; the message has the end of its log.
+        """
+        home = (home or default_home()).resolve()
+        running = cls.find(home)
+        if running:
+            raise LocalCloudError(
+                f"A local cloud runs in {home} already (process {running.process_id}, port {running.port}). "
+                "Use it, stop it, or start one in another home."
+            )
+        home.mkdir(parents=True, exist_ok=True)
+        cloud_id = uuid.uuid4().hex[:12]
+        options = ["--home", str(home), "--port", str(port), "--id", cloud_id, "--stop-grace", str(stop_grace)]
+        if parent_pid:
+            options += ["--parent-pid", str(parent_pid)]
+        process = _spawn(home, options)
+        return cls._wait_for(home, cloud_id, process)
+
+    @classmethod
+    def _wait_for(cls, home: Path, cloud_id: str, process: subprocess.Popen[bytes]) -> LocalCloud:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            found = cls.find(home)
+            if found and found.cloud_id == cloud_id:
+                return found
+            if process.poll() is not None:
+                break
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        raise LocalCloudError(
+            f"The local cloud did not start (exit code {process.returncode}). The end of {_log_path(home)}:\n"
+            + "\n".join(_log_path(home).read_text(errors="replace").splitlines()[-20:])
+        )
+
+    @classmethod
+    def find(cls, home: Path | None = None) -> LocalCloud | None:
+        """Return the cloud that runs in ``home``, or None. It was asked and did answer."""
+        home = (home or default_home()).resolve()
+        try:
+            state = json.loads((home / "cloud.json").read_text())
+        except (OSError, ValueError):
+            return None
+        found = cls(home, state["id"], state["pid"], state["port"])
+        try:
+            return found if found.status()["cloudId"] == found.cloud_id else None
+        except LocalCloudError:
+            return None
+
+    def stop(self) -> None:
+        """Stop the server and every process that it started, also those that left their process group.
+
+        Raises
+        ------
+        LocalCloudError
+            Processes are left that cannot be killed.
+        """
+        _end(self.process_id)
+        left = processes.kill_marked(runtime.MARK, f"{self.cloud_id}:")
+        (self.home / "cloud.json").unlink(missing_ok=True)
+        if left:
+            raise LocalCloudError(f"Processes of the local cloud could not be killed: {left}")
+
+    def __enter__(self) -> LocalCloud:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the cloud."""
+        return f"http://localhost:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that point any AWS SDK or CLI at this cloud, as its operator."""
+        keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+        return {**runtime.client_environment(self.port), **keys}
+
+    def client(self, service: str) -> Any:
+        """Return a boto3 client of the operator for ``service``, whatever this process's own AWS settings are."""
+        return boto3.session.Session("local", "local", region_name=runtime.REGION).client(
+            service, endpoint_url=self.endpoint
+        )
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log. Beside it lie ``lambda`` and ``batch``, with the output of functions and jobs."""
+        return _log_path(self.home)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the cloud holds at the moment.
+
+        Raises
+        ------
+        LocalCloudError
+            It does not answer.
+        """
+        return self._request("status")
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Return the calls recorded by role: role name, service, operation, resource and count."""
+        return self._request("calls")
+
+    def register_images(self, images: dict[str, dict[str, Any]]) -> None:
+        """Make images known by URI, each with ``entrypoint``, ``command``, ``environment`` and ``workdir``."""
+        self._request("images", json.dumps(images).encode())
+
+    def _request(self, page: str, body: bytes | None = None) -> Any:
+        request = urllib.request.Request(f"{self.endpoint}/local-cloud/{page}", body, method="PUT" if body else "GET")
+        # A proxy of the machine must not be asked for what runs on the machine.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=10) as response:
+                return json.load(response)
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            raise LocalCloudError(
+                f"The local cloud at {self.endpoint} does not answer: {error}. Its log: {self.log_path}"
+            ) from error
+
+
+def _log_path(home: Path) -> Path:
+    return home / "logs" / "server.log"
+
+
+def _spawn(home: Path, options: list[str]) -> subprocess.Popen[bytes]:
+    log_path = _log_path(home)
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cosmos_batch.local.server", *options],
+            env={name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MOTO_"))}
+            | {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _end(process_id: int) -> None:
+    """Send SIGTERM to the server, and SIGKILL if it has not ended in time."""
+    for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        try:
+            os.kill(process_id, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while processes.alive(process_id) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not processes.alive(process_id):
+            return

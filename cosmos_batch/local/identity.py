@@ -1,0 +1,68 @@
+"""Who calls what: an access key for each role, and a count of the calls made with it.
+
+The local cloud makes no IAM decision. It records what each role did, so that a test can compare that with the
+synthesized policies.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kind of call: who (role name), what (service, operation), on which resource ("" when unknown)."""
+
+    role: str
+    service: str
+    operation: str
+    resource: str
+
+
+_lock = threading.Lock()
+_roles_by_key: dict[str, str] = {}
+_calls: Counter[Call] = Counter()
+
+
+def credentials_of(role_arn: str) -> dict[str, str]:
+    """Return the credential variables of a role. The same role always has the same access key."""
+    digest = base64.b32encode(hashlib.sha256(role_arn.encode()).digest()).decode()
+    access_key = f"ASIA{digest[:16]}"
+    with _lock:
+        _roles_by_key[access_key] = role_arn.rsplit("/", 1)[-1]
+    return {
+        "AWS_ACCESS_KEY_ID": access_key,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SESSION_TOKEN": "local",
+    }
+
+
+def role_of(access_key: str) -> str | None:
+    """Return the name of the role that an access key belongs to, or None for the operator's own key."""
+    return _roles_by_key.get(access_key)
+
+
+def record(call: Call) -> None:
+    """Count a call."""
+    with _lock:
+        _calls[call] += 1
+
+
+def recorded() -> list[dict[str, str | int]]:
+    """Return every kind of call with its count, as served at ``/local-cloud/calls``."""
+    with _lock:
+        counted = list(_calls.items())
+    return [
+        {
+            "role": call.role,
+            "service": call.service,
+            "operation": call.operation,
+            "resource": call.resource,
+            "count": count,
+        }
+        for call, count in counted
+    ]

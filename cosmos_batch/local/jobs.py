@@ -1,0 +1,290 @@
+"""The life of a Batch job: queued, given vCPUs, run as a container, ended."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from moto.batch import models
+
+from . import backends, delivery, identity, mounts, runtime
+from .containers import IMAGES, Container, ImageNotFound
+
+EXITED = "Essential container in task exited"
+TIMED_OUT = "Job attempt duration exceeded timeout"
+
+# These describe the file system of the image, which is not here.
+_OF_THE_IMAGE_ONLY = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
+
+
+class Capacity:
+    """The vCPUs of the compute environments. A job that does not fit waits, and those behind it in its queue too."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._used: collections.Counter[str] = collections.Counter()
+        self._waiting: dict[str, collections.deque[Job]] = collections.defaultdict(collections.deque)
+
+    def acquire(self, job: Job, vcpus: float) -> Any | None:
+        """Wait until a compute environment of the job's queue has the vCPUs free; return it, or None if stopped."""
+        waiting = self._waiting[job.job_queue.arn]
+        with self._changed:
+            waiting.append(job)
+            try:
+                while not job.stop:
+                    environment = self._first_with_room(job, vcpus) if waiting[0] is job else None
+                    if environment:
+                        self._used[environment.arn] += vcpus
+                        return environment
+                    self._changed.wait()
+                return None
+            finally:
+                waiting.remove(job)
+                self._changed.notify_all()
+
+    def _first_with_room(self, job: Job, vcpus: float) -> Any | None:
+        for environment in job.job_queue.environments:
+            enabled = environment.state == "ENABLED"
+            if enabled and self._used[environment.arn] + vcpus <= int(environment.compute_resources["maxvCpus"]):
+                return environment
+        return None
+
+    def release(self, environment: Any, vcpus: float) -> None:
+        """Give vCPUs back."""
+        with self._changed:
+            self._used[environment.arn] -= vcpus
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let waiting jobs look again: one was stopped, or a compute environment changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+CAPACITY = Capacity()
+
+
+class Job(models.Job):
+    """A job whose container is a subprocess.
+
+    Exit code 0 is SUCCEEDED and any other FAILED; a job that was terminated or ran out of time is FAILED however it
+    exits. ``retryStrategy.attempts`` is kept, ``evaluateOnExit`` and the queue's time limits are not.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._container: Container | None = None
+        self._environment: Any = None
+        self._lock = threading.Lock()
+        super().__init__(*args, **kwargs)
+
+    @property
+    def status(self) -> str:
+        """The job's state, which only the job itself moves on."""
+        return self._status
+
+    @status.setter
+    def status(self, status: str) -> None:
+        self._status = status
+
+    def run(self) -> None:
+        """Live: the body of the job's thread."""
+        self._become("SUBMITTED")
+        if self.depends_on and not self._wait_for_dependencies():
+            return
+        self._become("RUNNABLE")
+        vcpus = float(self._get_container_property("vcpus", 1))
+        self._environment = CAPACITY.acquire(self, vcpus)
+        if not self._environment:
+            self._end("FAILED", self.job_stopped_reason)
+            return
+        try:
+            self._run_attempts()
+        finally:
+            CAPACITY.release(self._environment, vcpus)
+
+    def _run_attempts(self) -> None:
+        allowed = int((self.job_definition.retry_strategy or {}).get("attempts", 1))
+        for number in range(1, allowed + 1):
+            if number > 1:
+                self._become("RUNNABLE")
+            self._become("STARTING")
+            reason, container_reason = self._attempt(number)
+            self._finish_attempt(reason, container_reason)
+            if self.stop or self.exit_code == 0:
+                break
+        succeeded = self.exit_code == 0 and not self.stop and reason != TIMED_OUT
+        self._end("SUCCEEDED" if succeeded else "FAILED", self.job_stopped_reason or reason)
+
+    def _attempt(self, number: int) -> tuple[str, str | None]:
+        """Run the container once; return the reason of the job and that of the container."""
+        self.exit_code = None
+        self.job_started_at = datetime.now()
+        self.log_stream_name = self._stream_name
+        self._start_attempt()
+        try:
+            self._start_container(number)
+        except ImageNotFound as error:
+            return f"CannotPullContainerError: {error}", f"CannotPullContainerError: {error}"
+        except OSError as error:
+            return f"CannotStartContainerError: {error}", f"CannotStartContainerError: {error}"
+        self._become("RUNNING")
+        assert self._container is not None
+        self.exit_code = self._container.wait(self._get_attempt_duration())
+        if self.exit_code is not None:
+            return EXITED, None
+        self._container.stop(runtime.current().stop_grace)
+        self.exit_code = self._container.wait()
+        return TIMED_OUT, None
+
+    def _start_container(self, number: int) -> None:
+        properties = self.job_definition.container_properties
+        image = IMAGES.pull(properties["image"])
+        places = mounts.places_of(properties)
+        command = self._add_parameters_to_command(self._get_container_property("command", [])) or list(image.command)
+        environment = {
+            **{name: value for name, value in image.environment.items() if name not in _OF_THE_IMAGE_ONLY},
+            **{pair["name"]: pair["value"] for pair in self._environment_pairs()},
+            **_secrets(properties),
+            **identity.credentials_of(properties.get("jobRoleArn") or self._instance_role()),
+            "AWS_BATCH_JOB_ID": self.job_id,
+            "AWS_BATCH_JQ_NAME": self.job_queue.name,
+            "AWS_BATCH_CE_NAME": self._environment.name,
+            "AWS_BATCH_JOB_ATTEMPT": str(number),
+        }
+        argv = [mounts.rewrite(argument, places) for argument in (*image.entrypoint, *command)]
+        if not argv:
+            raise OSError("the image has no ENTRYPOINT and no CMD, and the job no command")
+        with self._lock:
+            # Under the lock, so that a job that is being terminated either starts nothing or is told to stop.
+            if self.stop:
+                raise OSError("the job was terminated before it started")
+            self._container = Container(
+                f"batch-{self.job_id}-{number}",
+                argv,
+                {name: mounts.rewrite(value, places) for name, value in environment.items()},
+                image.workdir,
+                self._log_writer(),
+            )
+
+    def _environment_pairs(self) -> list[dict[str, str]]:
+        """Return the job definition's variables, then those of the job, which win."""
+        properties = self.job_definition.container_properties
+        return [*properties.get("environment", []), *self.container_overrides.get("environment", [])]
+
+    def _instance_role(self) -> str:
+        return self._environment.compute_resources.get("instanceRole", "batch-instance-role")
+
+    def _log_writer(self) -> Callable[[str], None]:
+        """Return what puts a line into the job's log stream and its log file."""
+        options = self.job_definition.container_properties.get("logConfiguration", {}).get("options", {})
+        group = options.get("awslogs-group", self._log_group)
+        self.log_stream_name = f"{options.get('awslogs-stream-prefix', self.job_definition.name)}/default/{self.job_id}"
+        logs = backends.logs()
+        logs.ensure_log_group(group)
+        logs.ensure_log_stream(group, self.log_stream_name)
+        stream = logs.groups[group].streams[self.log_stream_name]
+        path = log_path(self.job_name, self.job_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", buffering=1)
+
+        def write(line: str) -> None:
+            file.write(line + "\n")
+            stream.put_log_events([{"timestamp": int(time.time() * 1000), "message": line}])
+
+        return write
+
+    def _finish_attempt(self, reason: str, container_reason: str | None) -> None:
+        assert self.latest_attempt is not None
+        self.job_stopped_at = datetime.now()
+        self._stop_attempt()
+        self.latest_attempt["statusReason"] = self.job_stopped_reason or reason
+        if self.exit_code is not None:
+            self.latest_attempt["container"]["exitCode"] = self.exit_code
+        if container_reason:
+            self.latest_attempt["container"]["reason"] = container_reason
+
+    def terminate(self, reason: str) -> None:
+        """TerminateJob: SIGTERM now, SIGKILL after the grace; a job that waits for vCPUs ends at once."""
+        with self._lock:
+            if self.stop or self.job_stopped:
+                return
+            self.stop, self.job_stopped_reason = True, reason
+            container = self._container
+        CAPACITY.wake()
+        if container:
+            threading.Thread(target=container.stop, args=(runtime.current().stop_grace,), daemon=True).start()
+
+    def kill(self) -> None:
+        """End the job's processes without waiting: the cloud is going away."""
+        self.terminate("the local cloud was stopped")
+        if self._container:
+            self._container.kill()
+
+    def _mark_stopped(self, success: bool = True) -> None:
+        """moto's way of ending a job whose dependency failed."""
+        self._end("SUCCEEDED" if success else "FAILED", self.job_stopped_reason or "Dependent Job failed")
+
+    def _end(self, status: str, reason: str | None) -> None:
+        self.job_stopped_reason, self.job_stopped_at = reason, datetime.now()
+        self.job_stopped = True
+        self._become(status)
+
+    def _become(self, status: str) -> None:
+        self.status = status
+        event = delivery.new_event("aws.batch", "Batch Job State Change", self.describe(), [self.arn])
+        delivery.publish(event)
+
+    def describe_short(self) -> dict[str, Any]:
+        """Return the job as ListJobs gives it."""
+        described = super().describe_short()
+        described["status"] = self._status
+        if self.job_started_at.year == 1970:
+            described.pop("startedAt", None)
+        else:
+            described["startedAt"] = models.datetime2int_milliseconds(self.job_started_at)
+        return described
+
+    def _container_details(self) -> dict[str, Any]:
+        details = super()._container_details()
+        properties = self.job_definition.container_properties
+        details["image"] = properties["image"]
+        details["environment"] = [*self._environment_pairs(), {"name": "AWS_BATCH_JOB_ID", "value": self.job_id}]
+        details["jobRoleArn"] = properties.get("jobRoleArn", "")
+        details["resourceRequirements"] = properties.get("resourceRequirements", [])
+        last = self.latest_attempt["container"] if self.latest_attempt else {}
+        return {**details, **{name: last[name] for name in ("exitCode", "reason") if name in last}}
+
+    def _get_container_property(self, p: str, default: Any) -> Any:
+        if p == "environment":
+            return self._environment_pairs()
+        if p == "vcpus":
+            asked = self.container_overrides.get("resourceRequirements", [])
+            overridden = [requirement["value"] for requirement in asked if requirement["type"] == "VCPU"]
+            if overridden:
+                return float(overridden[0])
+        return super()._get_container_property(p, default)
+
+
+def _secrets(properties: dict[str, Any]) -> dict[str, str]:
+    store = backends.secrets()
+    return {
+        secret["name"]: store.get_secret_value(secret["valueFrom"], None, None)["SecretString"]
+        for secret in properties.get("secrets", [])
+    }
+
+
+def log_path(job_name: str, job_id: str) -> Path:
+    """Return the file that has a job's output."""
+    return runtime.current().logs / "batch" / f"{job_name}-{job_id}.log"
+
+
+def kill_all() -> None:
+    """End every job's processes."""
+    for job in list(backends.batch()._jobs.values()):
+        if isinstance(job, Job) and not job.job_stopped:
+            job.kill()

@@ -1,0 +1,206 @@
+"""Warm processes for Lambda functions: a few for each function, each serving one invocation at a time."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import uuid
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import runtime
+
+MAX_WORKERS = 4
+_RUNTIME_SCRIPT = Path(__file__).with_name("lambda_runtime.py")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A deployed function, as far as its processes are concerned. Two that are equal can share warm processes.
+
+    ``code_sha256`` stands for ``code`` in comparisons; ``timeout`` is in seconds.
+    """
+
+    name: str
+    handler: str
+    code_sha256: str
+    environment: tuple[tuple[str, str], ...]
+    code: bytes = field(compare=False, repr=False)
+    timeout: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an invocation gave: the JSON text of the answer, whether it is an error, and the log lines."""
+
+    payload: str
+    failed: bool
+    logs: tuple[str, ...]
+
+
+class Worker:
+    """One process that has imported the function's code."""
+
+    def __init__(self, function: Function, code_dir: Path) -> None:
+        self.function = function
+        self.log_stream = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{uuid.uuid4().hex}"
+        self._log = runtime.current().logs / "lambda" / function.name / f"{self.log_stream[-32:]}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_offset = 0
+        child_requests, self._requests = os.pipe()
+        self._responses, child_responses = os.pipe()
+        self._buffer = b""
+        arguments = [str(child_requests), str(child_responses), str(code_dir), function.handler]
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_RUNTIME_SCRIPT), *arguments],
+                env={
+                    **runtime.container_environment(f"lambda-{function.name}"),
+                    "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
+                    **dict(function.environment),
+                },
+                cwd=code_dir,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(child_requests, child_responses),
+                start_new_session=True,
+            )
+        os.close(child_requests)
+        os.close(child_responses)
+
+    def invoke(self, event: object, request_id: str) -> Outcome:
+        """Run one invocation; the process is gone afterwards if it timed out or exited."""
+        timeout, started = self.function.timeout, time.time()
+        line = json.dumps({"requestId": request_id, "event": event, "deadline": started + timeout})
+        answer = self._exchange(line.encode() + b"\n", timeout)
+        spent = 1000 * (time.time() - started)
+        report = (f"END RequestId: {request_id}", f"REPORT RequestId: {request_id}\tDuration: {spent:.2f} ms")
+        payload, failed = (answer["payload"], answer["failed"]) if answer else self._death(request_id)
+        return Outcome(payload, failed, (f"START RequestId: {request_id}", *self._new_log_lines(), *report))
+
+    def _exchange(self, request: bytes, timeout: float) -> dict | None:
+        deadline = time.monotonic() + timeout
+        try:
+            # From a thread, because a large event fills the pipe while the process still imports its code.
+            writer = threading.Thread(target=_write_all, args=(self._requests, request), daemon=True)
+            writer.start()
+            while b"\n" not in self._buffer:
+                readable, _, _ = select.select([self._responses], [], [], max(0, deadline - time.monotonic()))
+                chunk = os.read(self._responses, 1 << 16) if readable else b""
+                if not chunk:
+                    return None
+                self._buffer += chunk
+        except OSError:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(line)
+
+    def _death(self, request_id: str) -> tuple[str, bool]:
+        """End the process and return the error that AWS gives for how it ended."""
+        try:
+            code = self._process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.close()
+        if code is None:
+            kind, what = "Sandbox.Timedout", f"Task timed out after {self.function.timeout:.2f} seconds"
+        else:
+            kind, what = "Runtime.ExitError", f"Runtime exited with error: exit status {code}"
+        return json.dumps({"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {what}"}), True
+
+    def _new_log_lines(self) -> list[str]:
+        with self._log.open("rb") as log:
+            log.seek(self._log_offset)
+            text = log.read()
+        self._log_offset += len(text)
+        return text.decode(errors="replace").splitlines()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process can take another invocation."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for descriptor in (self._requests, self._responses):
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        return  # The process is gone; the reader of its answers finds out.
+
+
+class Pool:
+    """The warm processes of one function."""
+
+    def __init__(self) -> None:
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(MAX_WORKERS)
+
+    def invoke(self, function: Function, event: object) -> tuple[Outcome, str]:
+        """Run one invocation on a warm process, or on a new one; return its outcome and its log stream.
+
+        Waits while ``MAX_WORKERS`` invocations of the function are running.
+        """
+        with self._slots:
+            worker = self._take(function)
+            outcome = worker.invoke(event, str(uuid.uuid4()))
+            self._give_back(worker)
+        return outcome, worker.log_stream
+
+    def _take(self, function: Function) -> Worker:
+        with self._lock:
+            stale = [worker for worker in self._idle if worker.function != function or not worker.alive]
+            self._idle = [worker for worker in self._idle if worker not in stale]
+            warm = self._idle.pop() if self._idle else None
+        for worker in stale:
+            worker.close()
+        return warm or Worker(function, unpack(function))
+
+    def _give_back(self, worker: Worker) -> None:
+        if worker.alive:
+            with self._lock:
+                self._idle.append(worker)
+
+    def close(self) -> None:
+        """End every idle process."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+
+_unpacking = threading.Lock()
+
+
+def unpack(function: Function) -> Path:
+    """Return the directory of the function's unpacked zip."""
+    directory = runtime.current().scratch / "functions" / function.name / function.code_sha256.replace("/", "_")
+    with _unpacking:
+        if not directory.exists():
+            partial = directory.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with zipfile.ZipFile(io.BytesIO(function.code)) as archive:
+                archive.extractall(partial)
+            partial.rename(directory)
+    return directory

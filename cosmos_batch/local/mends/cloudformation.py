@@ -1,0 +1,276 @@
+"""CloudFormation.
+
+AWS: refuses a type that it does not know; names the resource that failed and undoes the stack; updates whatever depends
+on a changed value; replaces what cannot be changed; awaits custom resources.
+
+moto: skips unknown types with a warning; reports a bare exception and keeps half a stack; updates a resource only if its
+own text in the template changed; loses what cannot be changed; goes on while custom resources run; reads a JSON template
+with a YAML parser.
+
+Mend: the four operations of a resource map, over resolved properties and in the order of dependencies.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from moto.cloudformation import models, parsing
+from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.models import CloudFormationBackend, Stack
+from moto.cloudformation.parsing import ResourceMap
+
+from .. import resource_types
+from ..custom_resources import CustomResource
+from ..runtime import ACCOUNT, REGION
+from . import cloudformation_types
+
+_CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
+_types: list[type] = []
+
+
+class ResourceFailed(ValidationError):
+    """A resource could not be made, changed or deleted; the message names it, its type and the reason."""
+
+    def __init__(self, logical_id: str, resource_type: str, verb: str, reason: BaseException) -> None:
+        # Some of moto's exceptions have an empty text and keep their message apart.
+        text = getattr(reason, "message", "") or str(reason) or type(reason).__name__
+        super().__init__(message=f"{logical_id} ({resource_type}) could not be {verb}: {text}")
+
+
+def apply() -> None:
+    """Install the mend."""
+    _types.extend(resource_types.classes())  # moto finds them as long as they live.
+    cloudformation_types.apply()
+    parsing.resource_class_from_type = _known_class
+    parsing.parse_and_create_resource = _create
+    ResourceMap.update = _update_all
+    ResourceMap.delete = _delete_all
+    Stack.parse_template = staticmethod(_parse_template)
+    _roll_back_failed_creation()
+    _refresh_exports_after_update()
+
+
+def _parse_template(template: str) -> dict[str, Any]:
+    try:
+        return json.loads(template)
+    except ValueError:
+        return _parse_yaml(template)
+
+
+_parse_yaml: Callable[[str], dict[str, Any]] = Stack.parse_template
+_moto_class_from_type = parsing.resource_class_from_type
+
+
+def _known_class(resource_type: str) -> Any:
+    if resource_type.startswith(_CUSTOM):
+        return CustomResource
+    found = _moto_class_from_type(resource_type)
+    if not found and resource_type not in parsing.NULL_MODELS:
+        raise ValidationError(
+            message=f"the local cloud has no {resource_type}. Make it in cosmos_batch/local/resource_types.py, "
+            "or accept it there with a reason."
+        )
+    return found
+
+
+# --- one resource ----------------------------------------------------------------------------------------------------
+
+
+def _create(
+    logical_id: str, resource_json: dict[str, Any], resources: ResourceMap, account_id: str, region_name: str
+) -> Any | None:
+    if not _wanted(resource_json, resources):
+        return None
+    try:
+        for dependency in _as_list(resource_json.get("DependsOn", [])):
+            resources[dependency]
+        parsed = parsing.parse_resource_and_generate_name(logical_id, resource_json, resources)
+        if not parsed:
+            return None
+        resource_class, resolved, name = parsed
+        as_resolved = copy.deepcopy(resolved)
+        resource = resource_class.create_from_cloudformation_json(
+            name,
+            resolved,
+            account_id,
+            region_name,
+            LogicalId=logical_id,
+            StackId=resources.stack_id,
+            ResourceType=resource_json["Type"],
+        )
+    except ResourceFailed:
+        raise
+    except Exception as error:
+        raise ResourceFailed(logical_id, resource_json["Type"], "created", error) from error
+    _remember(resources, logical_id, resource, as_resolved)
+    return resource
+
+
+def _remember(resources: ResourceMap, logical_id: str, resource: Any, resolved: dict[str, Any]) -> None:
+    resource.cf_resource_type, resource.logical_resource_id = resolved["Type"], logical_id
+    resources.__dict__.setdefault("resolved", {})[logical_id] = resolved
+
+
+def _update(resources: ResourceMap, logical_id: str) -> None:
+    """Change a resource if what the template says about it, with every reference resolved, is not what it is."""
+    resource_json, original = resources._resource_json_map[logical_id], resources._parsed_resources[logical_id]
+    parsed = parsing.parse_resource_and_generate_name(logical_id, resource_json, resources)
+    if not parsed or parsed[1] == resources.resolved[logical_id]:
+        return
+    resource_class, resolved, new_name = parsed
+    as_resolved = copy.deepcopy(resolved)
+    if _updatable(resource_class):
+        try:
+            changed = resource_class.update_from_cloudformation_json(
+                original_resource=original,
+                new_resource_name=new_name,
+                cloudformation_json=resolved,
+                account_id=ACCOUNT,
+                region_name=REGION,
+            )
+        except Exception as error:
+            raise ResourceFailed(logical_id, resource_json["Type"], "updated", error) from error
+        resources._parsed_resources[logical_id] = changed
+        _remember(resources, logical_id, changed, as_resolved)
+    else:
+        _delete(resources, logical_id)
+        resources[logical_id]
+
+
+def _updatable(resource_class: Any) -> bool:
+    update = resource_class.update_from_cloudformation_json
+    return not hasattr(update, "__isabstractmethod__") and resource_class not in cloudformation_types.REPLACED
+
+
+def _delete(resources: ResourceMap, logical_id: str) -> None:
+    resource = resources._parsed_resources.pop(logical_id, None)
+    resolved = resources.__dict__.get("resolved", {}).pop(logical_id, None)
+    if resource is None or resolved is None or resolved.get("DeletionPolicy", "").startswith("Retain"):
+        return
+    try:
+        resources._delete_resource(resource, resolved)
+    except Exception as error:
+        raise ResourceFailed(logical_id, resolved["Type"], "deleted", error) from error
+
+
+def _wanted(resource_json: dict[str, Any], resources: ResourceMap) -> bool:
+    condition = resource_json.get("Condition")
+    return not condition or bool(resources.lazy_condition_map[condition])
+
+
+# --- all resources of a stack ----------------------------------------------------------------------------------------
+
+
+def _update_all(self: ResourceMap, template: dict[str, Any], parameters: dict[str, Any] | None = None) -> None:
+    previous = self._resource_json_map
+    self._template, self._resource_json_map = template, template["Resources"]
+    if parameters:
+        self.input_parameters = parameters
+    self.load_mapping()
+    self.load_parameters()
+    self.load_conditions()
+    for logical_id in in_dependency_order(self._resource_json_map):
+        if not _wanted(self._resource_json_map[logical_id], self):
+            continue
+        if logical_id in self._parsed_resources:
+            _update(self, logical_id)
+        else:
+            self[logical_id]
+    gone = [name for name in previous if name not in template["Resources"] or not _wanted(previous[name], self)]
+    for logical_id in reversed([name for name in in_dependency_order(previous) if name in gone]):
+        _delete(self, logical_id)
+
+
+def _delete_all(self: ResourceMap) -> None:
+    for logical_id in reversed(in_dependency_order(self._resource_json_map)):
+        _delete(self, logical_id)
+
+
+def in_dependency_order(resources: dict[str, Any]) -> list[str]:
+    """Return the logical ids, each after those that it refers to."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered or name in visiting:
+            return
+        visiting.add(name)
+        for reference in references_of(resources[name]):
+            if reference in resources:
+                visit(reference)
+        ordered[name] = None
+
+    visiting: set[str] = set()
+    for name in resources:
+        visit(name)
+    return list(ordered)
+
+
+def references_of(value: Any) -> Iterator[str]:
+    """Yield every name that a piece of a template refers to."""
+    if isinstance(value, list):
+        for part in value:
+            yield from references_of(part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _references_by(key, part)
+
+
+def _references_by(key: str, part: Any) -> Iterable[str]:
+    if key == "Ref" and isinstance(part, str):
+        return [part]
+    if key == "DependsOn":
+        return _as_list(part)
+    if key == "Fn::GetAtt":
+        return [part[0] if isinstance(part, list) else part.split(".")[0]]
+    if key == "Fn::Sub":
+        text, rest = (part[0], part[1:]) if isinstance(part, list) else (part, [])
+        return [*re.findall(r"\$\{(\w+)", text), *references_of(rest)]
+    return references_of(part)
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+# --- stacks ----------------------------------------------------------------------------------------------------------
+
+
+def _roll_back_failed_creation() -> None:
+    original = CloudFormationBackend.create_stack
+
+    def create_stack(self: CloudFormationBackend, *args: Any, **kwargs: Any) -> Stack:
+        before = set(self.stacks)
+        try:
+            return original(self, *args, **kwargs)
+        except Exception:
+            for stack_id in set(self.stacks) - before:
+                _roll_back(self.stacks.pop(stack_id))
+            raise
+
+    CloudFormationBackend.create_stack = create_stack
+
+
+def _roll_back(stack: Stack) -> None:
+    resources = stack.resource_map
+    for logical_id in reversed(in_dependency_order(resources._resource_json_map)):
+        try:
+            _delete(resources, logical_id)
+        except ResourceFailed:
+            continue  # The failure of the creation is the one to report.
+
+
+def _refresh_exports_after_update() -> None:
+    original = Stack.update
+
+    def update(self: Stack, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        exports = models.cloudformation_backends[ACCOUNT][REGION].exports
+        for name in [name for name, export in exports.items() if export.exporting_stack_id == self.stack_id]:
+            del exports[name]
+        exports.update({export.name: export for export in self.exports})
+
+    Stack.update = update

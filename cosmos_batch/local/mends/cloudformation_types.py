@@ -1,0 +1,154 @@
+"""CloudFormation types that moto makes, but not all of them, or not from everything that CDK writes.
+
+AWS: reads every property of its own schema. moto: see each mend.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from moto.awslambda.models import EventSourceMapping, LambdaFunction
+from moto.dynamodb.models.table import Table
+from moto.ecr.models import Repository
+from moto.efs.models import AccessPoint, FileSystem, MountTarget
+from moto.s3.models import FakeBucket
+from moto.sqs.models import Queue
+from moto.stepfunctions.models import StateMachine
+
+from .. import backends
+from .stepfunctions import state_machine_definition
+
+Properties = dict[str, Any]
+
+# moto has an update for these that refuses or loses things; they are deleted and made anew.
+REPLACED = {MountTarget}
+
+
+def apply() -> None:
+    """Install the mend."""
+    before(Repository, lambda name, properties: name.lower())  # A generated name has capitals; ECR's have none.
+    before(StateMachine, _inline_definition)
+    before(EventSourceMapping, _typed_mapping)
+    _attributes(FileSystem, {"Arn": "file_system_arn", "FileSystemId": "file_system_id"})
+    _attributes(AccessPoint, {"Arn": "access_point_arn", "AccessPointId": "access_point_id"})
+    AccessPoint.physical_resource_id = property(lambda self: self.access_point_id)
+    FileSystem.delete = lambda self, *_: backends.efs().delete_file_system(self.file_system_id)
+    _configure_after(FakeBucket, _configure_bucket)
+    _configure_after(LambdaFunction, _configure_function)
+    Queue.update_from_cloudformation_json = classmethod(_update_queue)
+    Table.update_from_cloudformation_json = classmethod(_keep_table)
+    _state_machine_arn()
+
+
+def before(cls: Any, fix: Callable[[str, Properties], str | None]) -> None:
+    """Let ``fix`` change the properties, and perhaps the name, before moto makes the resource from them."""
+    for operation in ("create_from_cloudformation_json", "update_from_cloudformation_json"):
+        _fix_before(cls, operation, fix)
+
+
+def _fix_before(cls: Any, operation: str, fix: Callable[[str, Properties], str | None]) -> None:
+    original = getattr(cls, operation).__func__
+    if hasattr(original, "__isabstractmethod__"):
+        return
+
+    def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any) -> Any:
+        name = fix(resource_name, cloudformation_json["Properties"]) or resource_name
+        return original(cls, name, cloudformation_json, *args, **kwargs)
+
+    def update(
+        cls: Any, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
+    ) -> Any:
+        name = fix(new_resource_name, cloudformation_json["Properties"]) or new_resource_name
+        return original(cls, original_resource, name, cloudformation_json, **kwargs)
+
+    setattr(cls, operation, classmethod(create if operation.startswith("create") else update))
+
+
+def _configure_after(cls: Any, configure: Callable[[Any, Properties], None]) -> None:
+    """Let ``configure`` apply what moto leaves out, after it made or changed a resource."""
+    make, change = cls.create_from_cloudformation_json.__func__, cls.update_from_cloudformation_json.__func__
+
+    def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any) -> Any:
+        properties = copy.deepcopy(cloudformation_json["Properties"])
+        resource = make(cls, resource_name, cloudformation_json, *args, **kwargs)
+        configure(resource, properties)
+        return resource
+
+    def update(
+        cls: Any, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
+    ) -> Any:
+        properties = copy.deepcopy(cloudformation_json["Properties"])
+        if cls is FakeBucket:
+            # moto asks for the name when it changes tags, also if the template never gave one.
+            cloudformation_json["Properties"].setdefault("BucketName", original_resource.name)
+        resource = change(cls, original_resource, new_resource_name, cloudformation_json, **kwargs)
+        configure(resource, properties)
+        return resource
+
+    cls.create_from_cloudformation_json, cls.update_from_cloudformation_json = classmethod(create), classmethod(update)
+
+
+def _configure_bucket(bucket: FakeBucket, properties: Properties) -> None:
+    status = properties.get("VersioningConfiguration", {}).get("Status")
+    if status:
+        bucket.versioning_status = status
+    notifications = properties.get("NotificationConfiguration", {})
+    if str(notifications.get("EventBridgeConfiguration", {}).get("EventBridgeEnabled", False)).lower() == "true":
+        bucket.set_notification_configuration({"EventBridgeConfiguration": {}})
+
+
+def _configure_function(function: LambdaFunction, properties: Properties) -> None:
+    group = properties.get("LoggingConfig", {}).get("LogGroup")
+    function.logs_group_name = group or f"/aws/lambda/{function.function_name}"
+    function.environment_vars = properties.get("Environment", {}).get("Variables", {})
+
+
+def _inline_definition(name: str, properties: Properties) -> None:
+    properties["DefinitionString"] = state_machine_definition(
+        properties, lambda bucket, key: backends.s3().get_object(bucket, key).value
+    )
+
+
+def _typed_mapping(name: str, properties: Properties) -> None:
+    if "BatchSize" in properties:
+        properties["BatchSize"] = int(properties["BatchSize"])
+    properties["Enabled"] = str(properties.get("Enabled", True)).lower() == "true"
+
+
+def _attributes(cls: Any, names: dict[str, str]) -> None:
+    cls.has_cfn_attr = classmethod(lambda _, name: name in names)
+    cls.get_cfn_attribute = lambda self, name: getattr(self, names[name])
+
+
+def _update_queue(
+    cls: Any, original_resource: Queue, new_resource_name: str, cloudformation_json: Any, **_: Any
+) -> Queue:
+    """moto changes two attributes of a queue; here all but its name and kind can be changed."""
+    fixed = {"QueueName", "FifoQueue", "Tags"}
+    attributes = {name: value for name, value in cloudformation_json["Properties"].items() if name not in fixed}
+    original_resource._set_attributes(attributes)
+    with original_resource._messages_lock:
+        original_resource._messages_lock.notify_all()
+    return original_resource
+
+
+def _keep_table(
+    cls: Any, original_resource: Table, new_resource_name: str, cloudformation_json: Any, **_: Any
+) -> Table:
+    """moto makes a table anew, without its rows. Its indices and time to live are changed in place instead."""
+    properties = cloudformation_json["Properties"]
+    if "GlobalSecondaryIndexes" in properties:
+        original_resource.attr = properties["AttributeDefinitions"]
+    if "TimeToLiveSpecification" in properties:
+        ttl = properties["TimeToLiveSpecification"]
+        original_resource.ttl["TimeToLiveStatus"] = "ENABLED" if ttl["Enabled"] else "DISABLED"
+        original_resource.ttl["AttributeName"] = ttl["AttributeName"]
+    return original_resource
+
+
+def _state_machine_arn() -> None:
+    has, get = StateMachine.has_cfn_attr.__func__, StateMachine.get_cfn_attribute
+    StateMachine.has_cfn_attr = classmethod(lambda cls, name: name == "Arn" or has(cls, name))
+    StateMachine.get_cfn_attribute = lambda self, name: self.arn if name == "Arn" else get(self, name)

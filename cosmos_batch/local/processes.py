@@ -1,0 +1,73 @@
+"""Finding and ending processes by the mark that they carry in their environment.
+
+Standard library only: the guardian runs this module as a script, beside a server that may be dying.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def marked(name: str, value_prefix: str) -> list[int]:
+    """Return the ids of the processes whose environment has ``name`` with a value that starts with ``value_prefix``.
+
+    Only processes of this user can be read, and only those can be ours.
+    """
+    needle = f"{name}={value_prefix}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(variable.startswith(needle) for variable in variables):
+            found.append(int(entry.name))
+    return found
+
+
+def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]:
+    """Send SIGKILL to every marked process until none is left; return those that survived ``timeout`` seconds.
+
+    More than one pass is needed: a process may fork between the listing and the signal.
+    """
+    deadline = time.monotonic() + timeout
+    while (left := marked(name, value_prefix)) and time.monotonic() < deadline:
+        for process_id in left:
+            try:
+                os.kill(process_id, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.02)
+    return left
+
+
+def alive(process_id: int) -> bool:
+    """Whether the process exists and is not a zombie."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def guard(pipe: int, name: str, value_prefix: str) -> None:
+    """Wait until the other end of ``pipe`` is closed, then kill every marked process.
+
+    The server holds the other end, and the kernel closes it however the server dies.
+    """
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(pipe, 1):
+        continue
+    kill_marked(name, value_prefix)
+
+
+if __name__ == "__main__":
+    guard(int(sys.argv[1]), sys.argv[2], sys.argv[3])

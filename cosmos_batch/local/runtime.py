@@ -1,0 +1,121 @@
+"""What the server process knows about itself: its home, its port, and the processes that are its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+
+# Every process of a cloud carries this variable, and hands it to its children. It is how all of them are found again,
+# also those that left their parent's process group.
+MARK = "COSMOS_BATCH_LOCAL_PROCESS"
+
+# A container starts from these variables of the machine and no others. They say how to reach the GPU and the network,
+# never what to do.
+PASSED_THROUGH = (
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "HF_ENDPOINT",
+    "LANG",
+    "TMPDIR",
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One running cloud, seen from inside its server process.
+
+    Attributes
+    ----------
+    home
+        Directory that outlives the cloud: file systems, host volumes, logs.
+    port
+        TCP port of the server.
+    cloud_id
+        Identifies this run of the cloud; part of every process's mark.
+    stop_grace
+        Seconds between SIGTERM and SIGKILL when a container is stopped.
+    """
+
+    home: Path
+    port: int
+    cloud_id: str
+    stop_grace: float
+
+    @property
+    def endpoint(self) -> str:
+        """URL that clients and containers use."""
+        return f"http://localhost:{self.port}"
+
+    @property
+    def scratch(self) -> Path:
+        """Directory that is emptied whenever a cloud starts in this home."""
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Directory of the log files of the server, its Lambdas and its containers."""
+        return self.home / "logs"
+
+
+_current: Runtime | None = None
+
+
+def configure(runtime: Runtime) -> None:
+    """Make ``runtime`` the one of this process and prepare its directories."""
+    global _current
+    _current = runtime
+    shutil.rmtree(runtime.scratch, ignore_errors=True)
+    for directory in (runtime.scratch, runtime.logs):
+        directory.mkdir(parents=True, exist_ok=True)
+
+
+def current() -> Runtime:
+    """Return the runtime of this process.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a server process.
+    """
+    if _current is None:
+        raise RuntimeError("no local cloud runs in this process")
+    return _current
+
+
+def client_environment(port: int) -> dict[str, str]:
+    """Return the variables that point any AWS SDK at the cloud on ``port``, without the credentials."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://localhost:{port}",
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def container_environment(container_id: str) -> dict[str, str]:
+    """Return the variables with which every container starts."""
+    runtime = current()
+    passed = {name: os.environ[name] for name in PASSED_THROUGH if name in os.environ}
+    return {
+        **passed,
+        # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        MARK: f"{runtime.cloud_id}:{container_id}",
+        **client_environment(runtime.port),
+    }

@@ -1,0 +1,132 @@
+"""The server process of a local cloud. ``cloud.LocalCloud.start`` runs it; it is not meant to be run by hand.
+
+python -m cosmos_batch.local.server --home DIR --port PORT --id ID [--parent-pid PID] [--stop-grace SECONDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from . import processes, runtime, schedule
+
+_LOG = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Serve until SIGTERM, SIGINT, or the end of the parent that was named."""
+    arguments = _arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    server = _listen(arguments)
+    schedule.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    if arguments.parent_pid:
+        _end_with(arguments.parent_pid, server)
+    guardian = _start_guardian()
+    _publish_state()
+    server.serve_forever()
+    _stop_containers()
+    guardian.close()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--id", required=True)
+    parser.add_argument("--parent-pid", type=int)
+    parser.add_argument("--stop-grace", type=float, default=30.0)
+    return parser.parse_args()
+
+
+def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
+    """Bind the port, then load moto, which must know the port."""
+    application: list[Any] = []
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Any:
+        return application[0](environ, start_response)
+
+    from .web import Application, Handler
+
+    server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=Handler)
+    runtime.configure(runtime.Runtime(arguments.home, server.server_port, arguments.id, arguments.stop_grace))
+    os.environ.update(runtime.client_environment(server.server_port), MOTO_PORT=str(server.server_port))
+    _apply_mends()
+    application.append(Application())
+    return server
+
+
+def _apply_mends() -> None:
+    from .mends import awslambda, batch, cloudformation, core, events, s3, sqs, stepfunctions
+
+    for mend in (core, sqs, awslambda, events, s3, stepfunctions, batch, cloudformation):
+        mend.apply()
+
+
+def _end_with(parent: int, server: BaseWSGIServer) -> None:
+    """Shut down when the parent process ends, however it ends."""
+
+    def wait() -> None:
+        try:
+            descriptor = os.pidfd_open(parent)
+        except ProcessLookupError:
+            pass
+        else:
+            select.select([descriptor], [], [])
+        server.shutdown()
+
+    threading.Thread(target=wait, daemon=True, name="parent").start()
+
+
+class _Guardian:
+    """A process that outlives the server by a moment, to end whatever the server started."""
+
+    def __init__(self) -> None:
+        child_end, self._our_end = os.pipe()
+        mark = f"{runtime.current().cloud_id}:"
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-S", processes.__file__, str(child_end), runtime.MARK, mark], pass_fds=(child_end,)
+        )
+        os.close(child_end)
+
+    def close(self) -> None:
+        """Let it end what is left, and wait for it."""
+        os.close(self._our_end)
+        self._process.wait()
+
+
+def _start_guardian() -> _Guardian:
+    return _Guardian()
+
+
+def _publish_state() -> None:
+    """Write the state file by which ``LocalCloud`` finds this server. Its existence says that the server answers."""
+    current = runtime.current()
+    state = {"id": current.cloud_id, "pid": os.getpid(), "port": current.port}
+    partial = current.home / f"cloud.{current.cloud_id}.json"
+    partial.write_text(json.dumps(state))
+    partial.replace(current.home / "cloud.json")
+
+
+def _stop_containers() -> None:
+    from . import jobs
+    from .mends import awslambda
+
+    awslambda.close()
+    jobs.kill_all()
+
+
+if __name__ == "__main__":
+    main()
