@@ -1,0 +1,115 @@
+"""The workers of a pipeline: what their rows say together with what Batch says."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.error import Error
+from cosmos_batch.state import WorkerRow, Workers
+from lambdas.batch_reason import error_of_batch
+from lambdas.clients import client
+
+DESCRIBED_AT_ONCE = 100  # of DescribeJobs
+# Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
+FORGOTTEN_AFTER = timedelta(minutes=15)
+
+PIPELINE_TAG = "cosmos-batch:pipeline"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker. `batch` is None where Batch knows no such job."""
+
+    row: WorkerRow
+    batch: dict[str, Any] | None
+
+    @property
+    def has_ended(self) -> bool:
+        """By its own word, by Batch's, or because nothing has been heard of it for long."""
+        if self.row.state == "ENDED":
+            return True
+        if self.batch is not None:
+            return self.batch["status"] in ("SUCCEEDED", "FAILED")
+        return datetime.now(UTC) - datetime.fromisoformat(self.row.last_seen) > FORGOTTEN_AFTER
+
+    @property
+    def counts(self) -> bool:
+        """Whether work may be left to it: one that drains takes no more."""
+        return not self.has_ended and not self.row.must_drain and self.row.state != "DRAINING"
+
+    @property
+    def job_definition(self) -> str | None:
+        """What it was started from; one that registered itself leaves that to Batch to say."""
+        return self.row.job_definition or (self.batch or {}).get("jobDefinition")
+
+    def failure(self) -> Error | None:
+        """Why it ended without having served; None where it served, or left because there was nothing to do."""
+        if not self.has_ended or self.row.completed > 0:
+            return None
+        if self.row.state == "ENDED":
+            return self.row.error
+        if self.batch is not None and self.batch["status"] == "SUCCEEDED":
+            return None
+        return self.row.error or error_of_batch(self.row.worker, self.batch)
+
+
+class Fleet:
+    """All workers of one pipeline."""
+
+    def __init__(self, pipeline: PipelineCompute, workers: Workers) -> None:
+        self._pipeline = pipeline
+        self._workers = workers
+        rows = workers.list()
+        described = _describe([row.worker for row in rows if row.state != "ENDED"])
+        self._fleet = [Worker(row, described.get(row.worker)) for row in rows]
+
+    @property
+    def live(self) -> list[Worker]:
+        """Those that work may be left to."""
+        return [worker for worker in self._fleet if worker.counts]
+
+    @property
+    def unjudged(self) -> list[Worker]:
+        """Those that have served or ended since the breaker last looked."""
+        return [
+            worker for worker in self._fleet if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
+        ]
+
+    def settle(self) -> None:
+        """Write the end of those that could not do so themselves."""
+        for worker in self._fleet:
+            if worker.has_ended and worker.row.state != "ENDED":
+                self._workers.ended(worker.row.worker, worker.failure())
+
+    def drain_outdated(self) -> None:
+        """Ask those that were started from another job definition to leave: their image or settings are old."""
+        for worker in self.live:
+            if worker.job_definition not in (None, self._pipeline.job_definition):
+                self._workers.must_drain(worker.row.worker)
+
+    def start(self, count: int) -> None:
+        """Submit workers.
+
+        SubmitJob takes no client token. If we die before the row is written, the worker registers itself when it
+        starts; if it never starts, the event of its end brings it here (`scale.known`). Until then it is not counted,
+        and one worker too many may be started: it finds no work and leaves.
+        """
+        batch = client("batch")
+        for number in range(count):
+            job = batch.submit_job(
+                jobName=f"{self._pipeline.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{number}",
+                jobQueue=self._pipeline.job_queue,
+                jobDefinition=self._pipeline.job_definition,
+                tags={PIPELINE_TAG: self._pipeline.id},
+            )
+            self._workers.submitted(job["jobId"], self._pipeline.job_definition)
+
+
+def _describe(workers: list[str]) -> dict[str, dict[str, Any]]:
+    batch = client("batch")
+    jobs: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(workers), DESCRIBED_AT_ONCE):
+        answer = batch.describe_jobs(jobs=workers[start : start + DESCRIBED_AT_ONCE])
+        jobs |= {job["jobId"]: job for job in answer["jobs"]}
+    return jobs

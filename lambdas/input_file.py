@@ -1,0 +1,67 @@
+"""The input of a request, as S3 has it: it exists, may be read, and can be looked at; or it is refused."""
+
+from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import InputFile
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import S3Location, allowed, extension, parse_uri
+from lambdas.objects import Missing, StoredObject, Unreadable, head
+
+
+def inspect_input(request: Request, roots: list[str]) -> InputFile:
+    """One exact state of the input. Raises Failure."""
+    location = input_location(request, roots)
+    current = head_or_refuse(location)
+    asked = request.input_version_id
+    file = current if asked in (None, current.version_id) else head_or_refuse(location, asked)
+    if file.size == 0:
+        raise Failure("InvalidInput", f"{location.uri} is empty.", "Upload the file again.")
+    return InputFile(
+        bucket=location.bucket, key=location.key, version_id=file.version_id, etag=file.etag, size=file.size
+    )
+
+
+def input_location(request: Request, roots: list[str]) -> S3Location:
+    """Where the input lies, as far as its name says that it can be one. Raises Failure."""
+    if request.input is None:
+        raise Failure("InvalidInput", "input: is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
+    location = parse_uri(request.input)
+    if not allowed(location, roots):
+        raise Failure(
+            "InvalidInput",
+            f"input: {location.uri} lies outside of the configured buckets.",
+            f"Use a file below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
+        )
+    if not location.key or location.key.endswith("/"):
+        raise Failure("InvalidInput", f"input: {location.uri} is a folder.", "Name one file; start once for each.")
+    if extension(location.key) not in EXTENSIONS:
+        raise Failure(
+            "InvalidInput",
+            f"input: the format {extension(location.key) or '(no extension)'} of {location.uri} is not supported.",
+            f"Use one of: {', '.join(EXTENSIONS)}.",
+        )
+    return location
+
+
+def head_or_refuse(location: S3Location, version_id: str | None = None) -> StoredObject:
+    """The object, or one version of it. Raises Failure, which tells deleted, missing and not readable apart.
+
+    Ask without a version first: a deleted file still has its versions, but its owner wants it no more.
+    """
+    which = location.uri if version_id is None else f"version {version_id} of {location.uri}"
+    try:
+        return head(location, version_id)
+    except Missing as missing:
+        if missing.deleted:
+            raise Failure("InvalidInput", f"{which} was deleted.", "Restore it or upload it again.") from missing
+        raise Failure(
+            "InvalidInput",
+            f"{which} does not exist.",
+            "Check the name: the key is taken as it is written, %, + and spaces included.",
+        ) from missing
+    except Unreadable as unreadable:
+        raise Failure(
+            "InvalidInput",
+            f"{which} may not be read ({unreadable}).",
+            "Let the roles of Cosmos Batch read the object: bucket policy, owner and encryption key.",
+        ) from unreadable

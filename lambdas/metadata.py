@@ -1,0 +1,98 @@
+"""A file's metadata: what its uploader says about it, in the first of three places that says it."""
+
+import json
+from dataclasses import dataclass
+from email.errors import HeaderParseError
+from email.header import decode_header
+from typing import Any
+
+from cosmos_batch.contract.s3 import S3Location
+from lambdas.clients import client
+from lambdas.log import log
+from lambdas.objects import StoredObject, real_version
+
+SIDECAR_SUFFIX = ".metadata.json"
+SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
+
+PROMPT = "COSMOS_REASON_PROMPT"
+PIPELINE = "COSMOS_PIPELINE"
+
+
+@dataclass(frozen=True)
+class FileMetadata:
+    """What counts of it. `sidecar` is the version (or ETag) of the sidecar that the prompt came from."""
+
+    prompt: str | None
+    pipeline: str | None
+    sidecar: str | None
+
+
+def read_metadata(file: StoredObject) -> FileMetadata:
+    """Look for each key in the sidecar, then in the object's user metadata, then in its tags; blank is absent."""
+    sidecar, version = _read_sidecar(file.location)
+    user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
+    sources = [sidecar, user, _read_tags(file)]
+    in_sidecar = find(sidecar, PROMPT) is not None
+    return FileMetadata(
+        prompt=_first(sources, PROMPT), pipeline=_first(sources, PIPELINE), sidecar=version if in_sidecar else None
+    )
+
+
+def find(source: dict[str, Any], name: str) -> str | None:
+    """A key's text. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`: both are accepted."""
+    for key, value in source.items():
+        if key.upper().replace("-", "_") == name and isinstance(value, str) and value.strip():
+            # JSON can hold half a surrogate pair, UTF-8 cannot.
+            return value.encode(errors="replace").decode()
+    return None
+
+
+def decode_rfc2047(value: str) -> str:
+    """`=?UTF-8?B?w6k=?=` as `é`: so S3 hands out what is not ASCII. What is no such encoding is returned as it is."""
+    try:
+        return "".join(_decode_part(text, charset) for text, charset in decode_header(value))
+    except (HeaderParseError, LookupError, ValueError):
+        return value
+
+
+def parse_sidecar(text: bytes) -> dict[str, Any] | None:
+    """The keys of a sidecar, flat or as VAMS nests them (`VAMS.fileMetadata`); None if it is no JSON object."""
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return None
+    for level in ("VAMS", "fileMetadata"):
+        if isinstance(parsed, dict) and isinstance(parsed.get(level), dict):
+            parsed = parsed[level]
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _first(sources: list[dict[str, Any]], name: str) -> str | None:
+    return next((text for source in sources if (text := find(source, name)) is not None), None)
+
+
+def _decode_part(text: str | bytes, charset: str | None) -> str:
+    if isinstance(text, str):
+        return text
+    # What stands between encoded words comes as bytes without a charset.
+    return text.decode(charset or "raw-unicode-escape")
+
+
+def _read_sidecar(file: S3Location) -> tuple[dict[str, Any], str | None]:
+    s3 = client("s3")
+    try:
+        answer = s3.get_object(Bucket=file.bucket, Key=file.key + SIDECAR_SUFFIX)
+    except s3.exceptions.NoSuchKey:
+        return {}, None
+    text = answer["Body"].read(SIDECAR_LIMIT + 1)
+    keys = parse_sidecar(text) if len(text) <= SIDECAR_LIMIT else None
+    if keys is None:
+        log("sidecar is no JSON object: ignored", level="WARNING", bucket=file.bucket, key=file.key)
+        return {}, None
+    return keys, real_version(answer) or answer["ETag"]
+
+
+def _read_tags(file: StoredObject) -> dict[str, Any]:
+    version = {} if file.version_id is None else {"VersionId": file.version_id}
+    answer = client("s3").get_object_tagging(Bucket=file.location.bucket, Key=file.location.key, **version)
+    return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}

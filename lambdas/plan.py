@@ -1,0 +1,75 @@
+"""`plan`: everything that is policy, decided once. It may run twice and says the same: its clock is the execution's
+start, and what it writes is written under the job's name.
+
+It raises `Failure`, whose text is the Error as JSON; the state machine does not try that again, and gives it to
+`report`.
+"""
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.state import Callbacks, Jobs
+from lambdas.clients import state_table
+from lambdas.log import log
+from lambdas.nudge import nudge_for_work
+from lambdas.planning import Execution, plan_job, read_request
+
+SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
+
+
+@cache
+def environment() -> PlanEnvironment:
+    """Of this function."""
+    return PlanEnvironment.read()
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """`{"request": <input of the execution>, "execution": {"id", "name", "startTime"}}`."""
+    execution = Execution.read(event["execution"])
+    table = state_table(environment().state_table)
+    keep_callback(Callbacks(table), execution.name, event["request"])
+    request = read_request(event["request"])
+    queue = enabled_queue(request.pipeline)
+    job = plan_job(request, execution, environment())
+    Jobs(table).create(job)
+    nudge_for_work(environment().nudge_queue_url, job.pipeline)
+    log("planned", jobId=job.job_id, pipeline=job.pipeline)
+    return enqueueable(job, queue)
+
+
+def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
+    """Store a token that a person typed, before anything can be refused: the refusal must reach it."""
+    token = request.get("callback") if isinstance(request, dict) else None
+    if isinstance(token, str) and token:
+        callbacks.keep(job_id, token)
+
+
+def enabled_queue(pipeline: str) -> PipelineQueue:
+    """The queue of a pipeline. Raises Failure, which names those that are enabled."""
+    queues = {queue.id: queue for queue in environment().pipelines}
+    if pipeline not in queues:
+        raise Failure(
+            "InvalidInput",
+            f"Pipeline {pipeline!r} is not enabled here.",
+            f"Use one of: {', '.join(queues)}; or enable it in config.json and deploy.",
+        )
+    return queues[pipeline]
+
+
+def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
+    """What the state machine needs to send the job and to wait for its end.
+
+    A heartbeat limit shorter than the wait would end jobs that wait for a worker's cold start.
+    """
+    seconds = max(SHORTEST_WAIT, int((job.deadline - datetime.now(UTC)).total_seconds()))
+    return {
+        "queueUrl": queue.queue_url,
+        "timeoutSeconds": seconds,
+        "heartbeatSeconds": seconds - 1,
+        "job": job.model_dump(mode="json"),
+        "jobId": job.job_id,
+    }

@@ -1,0 +1,135 @@
+"""A request becomes a job: nothing is left to decide, or it is refused with a reason and a remedy."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from cosmos_batch.contract.base import Time
+from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT
+from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import (
+    S3Location,
+    allowed,
+    document_key,
+    join_below,
+    parse_uri,
+    relative_directory,
+)
+from cosmos_batch.state import Outputs
+from lambdas.clients import state_table
+from lambdas.input_file import inspect_input
+from lambdas.prompts import settle_prompt
+
+# A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
+NEXT_SECONDS = 600
+
+EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The execution that a plan is for: its name is the job's, its start the job's clock."""
+
+    arn: str
+    name: str
+    started_at: datetime
+
+    @classmethod
+    def read(cls, context: dict[str, Any]) -> Self:
+        """Of the state machine's context object."""
+        started_at = TypeAdapter(Time).validate_python(context["startTime"])
+        return cls(arn=context["id"], name=context["name"], started_at=started_at.astimezone(UTC))
+
+
+def read_request(given: object) -> Request:
+    """The input of an execution, which a person may have typed. Raises Failure."""
+    if not isinstance(given, dict):
+        raise Failure("InvalidInput", "The input is not a JSON object.", f"Start with an input such as {EXAMPLE}")
+    try:
+        return Request.model_validate(given)
+    except ValidationError as error:
+        raise Failure("InvalidInput", explain(error), f"An input looks like {EXAMPLE}") from error
+
+
+def plan_job(request: Request, execution: Execution, environment: PlanEnvironment) -> Job:
+    """Decide everything. Raises Failure."""
+    deadline = settle_deadline(request, execution, environment.deadline_seconds)
+    file = inspect_input(request, environment.asset_buckets)
+    prompt, prompt_uri = settle_prompt(request, execution.name, environment)
+    document, timestamp = reserve_document(request, file, execution, environment)
+    return Job(
+        job_id=execution.name,
+        execution_arn=execution.arn,
+        pipeline=request.pipeline,
+        input=file,
+        prompt=prompt,
+        prompt_uri=prompt_uri,
+        system_prompt=(request.system_prompt or "").strip() or DEFAULT_SYSTEM_PROMPT,
+        parameters=request.parameters,
+        document=document,
+        timestamp=timestamp,
+        created_at=execution.started_at,
+        deadline=deadline,
+        invalidate_model=request.invalidate_model,
+    )
+
+
+def settle_deadline(request: Request, execution: Execution, seconds: int) -> datetime:
+    """The request's own deadline, else the configured one. Raises Failure where it is past."""
+    deadline = request.deadline or execution.started_at + timedelta(seconds=seconds)
+    if deadline <= datetime.now(deadline.tzinfo):
+        raise Failure(
+            "TimedOut",
+            f"The deadline, {deadline.isoformat()}, has passed.",
+            "Start again with a later deadline, or with none.",
+        )
+    return deadline
+
+
+def reserve_document(
+    request: Request, file: InputFile, execution: Execution, environment: PlanEnvironment
+) -> tuple[OutputKey, str]:
+    """The document's key, reserved for this job, and the timestamp in it. A taken key moves to the next second."""
+    bucket, directory = document_directory(request, file)
+    outputs = Outputs(state_table(environment.state_table))
+    for seconds in range(NEXT_SECONDS):
+        timestamp = f"{execution.started_at + timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
+        output = OutputKey(bucket=bucket, key=_document_key(directory, file.name, timestamp))
+        _refuse_outside(S3Location(output.bucket, output.key), environment.asset_buckets)
+        if outputs.reserve(output, execution.name):
+            return output, timestamp
+    raise Failure(
+        "Internal",
+        f"All names of the document of {file.name!r} within {NEXT_SECONDS} s are taken.",
+        "Start again in a few minutes, or with another output prefix.",
+        retryable=True,
+    )
+
+
+def document_directory(request: Request, file: InputFile) -> tuple[str, str]:
+    """Bucket and directory of the document: below the output prefix as the input is within its asset, or beside it."""
+    if request.output is None:
+        return file.bucket, file.key.rpartition("/")[0]
+    prefix = parse_uri(request.output)
+    return prefix.bucket, join_below(prefix.key, relative_directory(file.key, request.asset_id))
+
+
+def _document_key(directory: str, name: str, timestamp: str) -> str:
+    try:
+        return document_key(directory, name, timestamp)
+    except ValueError as error:
+        raise Failure("InvalidInput", f"output: {error}.", "Use a shorter output prefix.") from error
+
+
+def _refuse_outside(document: S3Location, roots: list[str]) -> None:
+    if not allowed(document, roots):
+        raise Failure(
+            "InvalidInput",
+            f"output: {document.uri} lies outside of the configured buckets.",
+            f"Write below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
+        )

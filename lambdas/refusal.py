@@ -1,0 +1,72 @@
+"""Failing jobs that no worker will ever do: a queue whose workers cannot start, and dead letters."""
+
+import json
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Jobs, Table
+from lambdas.clients import client
+from lambdas.log import log
+from lambdas.tokens import fail
+
+RECEIVED_AT_ONCE = 10
+ROUNDS = 20  # of one invocation; the next one goes on
+# Longer than an invocation needs for all its rounds: what is left alone must not come again within it.
+HIDDEN_SECONDS = 120
+
+
+class UnreadableMessage(Exception):  # noqa: N818 - the message's fault, not ours
+    """No state machine of ours wrote this: there is nobody to tell."""
+
+
+def refuse_queue(queue_url: str, error: Error, table: Table) -> bool:
+    """Fail what waits in a queue. True if some may be left."""
+    sqs = client("sqs")
+    for _ in range(ROUNDS):
+        answer = sqs.receive_message(
+            QueueUrl=queue_url,
+            MaxNumberOfMessages=RECEIVED_AT_ONCE,
+            VisibilityTimeout=HIDDEN_SECONDS,
+            WaitTimeSeconds=1,
+        )
+        messages = answer.get("Messages", [])
+        if not messages:
+            return False
+        for message in messages:
+            if _refused(message["Body"], error, Jobs(table)):
+                sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+    return True
+
+
+def _refused(body: str, error: Error, jobs: Jobs) -> bool:
+    """What cannot be read is left to the dead-letter queue."""
+    try:
+        return refuse_message(body, error, jobs)
+    except UnreadableMessage:
+        return False
+
+
+def refuse_message(body: str, error: Error, jobs: Jobs) -> bool:
+    """Fail one job. False if its result is decided and only has to be delivered, which is a worker's to do.
+
+    The row is closed first: from then on no worker can win the job, and whoever reads the row says the same.
+    """
+    job_id, token = read_message(body)
+    jobs.close(job_id, Result(job_id=job_id, error=error), cancelled=False)
+    row = jobs.get(job_id)
+    if row is not None and row.state == "COMMITTED":
+        return False
+    reason = error if row is None or row.result is None else row.result.error
+    if reason is not None:
+        fail(job_id, token, reason)
+        log("refused a waiting job", jobId=job_id, code=reason.code)
+    return True
+
+
+def read_message(body: str) -> tuple[str, str]:
+    """Job id and task token, which messages of every schema version have. Raises UnreadableMessage."""
+    try:
+        message = json.loads(body)
+        return message["job"]["jobId"], message["taskToken"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableMessage(type(error).__name__) from error

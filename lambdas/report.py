@@ -1,0 +1,110 @@
+"""`report`: an execution has ended, however; tell who waits for it, and the world.
+
+It is called by the state machine at its end, and by EventBridge when an execution failed, timed out or was stopped:
+a stopped execution takes no further step, and this is the only word of it. The event also follows an ordinary failure;
+what was reported before is not reported again.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+from cosmos_batch.contract.environment import ReportEnvironment
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Callbacks, Jobs, Reports, Table
+from lambdas.clients import client, state_table
+from lambdas.execution_error import error_of
+from lambdas.log import log
+from lambdas.tokens import VAMS_CAUSE_LIMIT, fail, succeed
+
+EVENT_SOURCE = "cosmos.batch"
+SUCCEEDED = "Cosmos Batch Job Succeeded"
+FAILED = "Cosmos Batch Job Failed"
+
+
+@cache
+def environment() -> ReportEnvironment:
+    """Of this function."""
+    return ReportEnvironment.read()
+
+
+@dataclass(frozen=True)
+class End:
+    """How an execution ended."""
+
+    job_id: str
+    result: Result
+
+    @classmethod
+    def read(cls, event: dict[str, Any]) -> Self:
+        """From the state machine (`execution` with `result` or `error`) or from EventBridge (`detail`)."""
+        if "detail" in event:
+            detail = event["detail"]
+            named = {"ABORTED": "Aborted", "TIMED_OUT": "States.Timeout"}.get(detail["status"], detail.get("error"))
+            return cls._failed(detail["name"], named, detail.get("cause"))
+        job_id = event["execution"]["name"]
+        if "error" in event:
+            return cls._failed(job_id, event["error"].get("Error"), event["error"].get("Cause"))
+        return cls(job_id, Result.model_validate(event["result"]))
+
+    @classmethod
+    def _failed(cls, job_id: str, name: str | None, cause: str | None) -> Self:
+        return cls(job_id, Result(job_id=job_id, error=error_of(name, cause)))
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """What the state machine branches on: `succeeded`, and `error` and `cause` of its own failure."""
+    end = End.read(event)
+    table = state_table(environment().state_table)
+    if not Reports(table).published(end.job_id):
+        report(end, table)
+    error = end.result.error
+    return {
+        "succeeded": error is None,
+        "error": None if error is None else error.code,
+        "cause": None if error is None else error.cause(),
+    }
+
+
+def report(end: End, table: Table) -> None:
+    """Each step may be taken again: after a crash between two of them, all are."""
+    answer_callback(end, Callbacks(table))
+    close_job(end, Jobs(table))
+    publish(end)
+    Reports(table).note(end.job_id)
+    code = None if end.result.error is None else end.result.error.code
+    log("reported", jobId=end.job_id, succeeded=end.result.succeeded, code=code)
+
+
+def answer_callback(end: End, callbacks: Callbacks) -> None:
+    """Answer the one who waits, once."""
+    token = callbacks.waiting(end.job_id)
+    if token is None:
+        return
+    if end.result.error is None:
+        succeed(end.job_id, token, end.result.model_dump_json(exclude_none=True))
+    else:
+        fail(end.job_id, token, end.result.error, VAMS_CAUSE_LIMIT)
+    callbacks.answered(end.job_id)
+
+
+def close_job(end: End, jobs: Jobs) -> None:
+    """No worker may win any more what ended in an error. A refused request never had a row."""
+    if jobs.get(end.job_id) is None:
+        return
+    if end.result.error is not None:
+        jobs.close(end.job_id, end.result, cancelled=end.result.error.code == "Cancelled")
+    jobs.stamp(end.job_id, "reported")
+
+
+def publish(end: End) -> None:
+    """One event on the default bus."""
+    entry = {
+        "Source": EVENT_SOURCE,
+        "DetailType": SUCCEEDED if end.result.succeeded else FAILED,
+        "Detail": json.dumps(end.result.model_dump(mode="json", exclude_none=True)),
+    }
+    answer = client("events").put_events(Entries=[entry])
+    if answer["FailedEntryCount"]:
+        raise RuntimeError(f"EventBridge refused the event: {answer['Entries'][0].get('ErrorCode')}")

@@ -1,0 +1,57 @@
+"""The run of one pipeline on one file, and the run that takes its place when a sidecar comes late."""
+
+from cosmos_batch.contract.environment import UploadEnvironment
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.state import Jobs
+from lambdas.clients import client, state_table
+from lambdas.intake import execution_arn, input_of, start
+from lambdas.log import log
+from lambdas.metadata import FileMetadata
+from lambdas.objects import StoredObject
+
+
+def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:
+    """Start the run, unless it was started before.
+
+    If it was, with another sidecar or none, the prompt of this one is not in it: a run whose name has the sidecar's
+    version takes its place. Every event of the file and of its sidecars comes through here and reads the sidecar as
+    it is now, so the order of events does not matter, and each of them may come again:
+
+    - before the first start: the run has this sidecar, and the late event finds it there;
+    - stopped between the two starts: the event comes back to a run with another sidecar, stops it again (which
+      changes nothing) and starts the second;
+    - an attempt opens between the look at the row and the stop: the run is closed as cancelled, which its attempt
+      cannot win against; the work is lost, the answer is not;
+    - it was committed before: then its document stands, and the second one beside it.
+    """
+    location = file.location
+    identity = (location.bucket, location.key, file.identity)
+    name = execution_name(pipeline, *identity)
+    request = Request(
+        pipeline=pipeline,
+        input=location.uri,
+        prompt=metadata.prompt,
+        input_version_id=file.version_id,
+        sidecar=metadata.sidecar,
+    )
+    if start(environment.state_machine_arn, name, request, environment.state_bucket) or metadata.sidecar is None:
+        return
+    if input_of(execution_arn(environment.state_machine_arn, name)).get("sidecar") == metadata.sidecar:
+        return
+    _stop_unless_begun(environment, name)
+    second = execution_name(pipeline, *identity, metadata.sidecar)
+    start(environment.state_machine_arn, second, request, environment.state_bucket)
+
+
+def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
+    """Stop a run that no engine has begun; one that has is let finish, for its work is paid for."""
+    row = Jobs(state_table(environment.state_table)).get(name)
+    if row is not None and (row.state != "PLANNED" or row.attempts > 0):
+        return
+    client("stepfunctions").stop_execution(
+        executionArn=execution_arn(environment.state_machine_arn, name),
+        error="Cancelled",
+        cause="A sidecar with another prompt came before the run began; another run has taken its place.",
+    )
+    log("superseded by a late sidecar", jobId=name)

@@ -1,0 +1,139 @@
+"""`scale`: as many workers as the queue wants, and none for what cannot start.
+
+It reads the nudge queue, a FIFO queue with the pipeline as its group: one `scale` at a time looks at a pipeline, so
+nothing here needs a lock. In it stand the nudges of `plan`, the events of workers' ends from Batch, and one nudge a
+minute of the sweep, which comes to this function directly.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.state import PipelineRow, Workers
+from lambdas.batches import Record, failed
+from lambdas.clients import client, state_table
+from lambdas.fleet import Fleet
+from lambdas.log import log, log_fault, measure
+from lambdas.nudge import nudge_to_look
+from lambdas.refusal import refuse_queue
+from lambdas.scaling import judged, may_start, wanted_workers, workers_to_start
+
+# All that will have to be done: waiting, being done, and not yet to be seen.
+_COUNTS = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+@cache
+def environment() -> ScaleEnvironment:
+    """Of this function."""
+    return ScaleEnvironment.read()
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """A batch of the nudge queue, or `{"sweep": true}`, every minute."""
+    if event.get("sweep"):
+        for pipeline in environment().pipelines:
+            nudge_to_look(environment().nudge_queue_url, pipeline.id)
+        return {}
+    not_done = [record for pipeline, records in by_pipeline(event["Records"]) for record in look(pipeline, records)]
+    return failed(not_done)
+
+
+def by_pipeline(records: list[Record]) -> Iterator[tuple[PipelineCompute, list[Record]]]:
+    """The records of each pipeline that has any; one look does for all of them."""
+    for pipeline in environment().pipelines:
+        own = [record for record in records if _is_about(pipeline, json.loads(record["body"]))]
+        if own:
+            yield pipeline, own
+
+
+def look(pipeline: PipelineCompute, records: list[Record]) -> list[Record]:
+    """Scale a pipeline once; the records come back if that failed."""
+    bodies = [json.loads(record["body"]) for record in records]
+    workers = Workers(state_table(environment().state_table), pipeline.id)
+    try:
+        for body in bodies:
+            known(workers, body)
+        scale(pipeline, workers, work_is_coming=any(_tells_of_work(body) for body in bodies))
+    except Exception as error:
+        log_fault("scaling failed", error, pipeline=pipeline.id)
+        return records
+    return []
+
+
+def known(workers: Workers, body: dict[str, Any]) -> None:
+    """The worker of a Batch event has a row: one whose row was never written, and that never started, counts too."""
+    if "detail" in body and workers.get(body["detail"]["jobId"]) is None:
+        workers.submitted(body["detail"]["jobId"], body["detail"]["jobDefinition"])
+
+
+def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> None:
+    """Settle what ended, judge the breaker, and start what is missing, or fail the queue if nothing can start."""
+    now = datetime.now(UTC)
+    fleet = Fleet(pipeline, workers)
+    fleet.settle()
+    breaker = judge(workers, fleet, now)
+    fleet.drain_outdated()
+    live = [worker for worker in fleet.live if worker.job_definition in (None, pipeline.job_definition)]
+    # The message of a planned job is sent after its nudge, and SQS's counts lag a minute behind.
+    backlog = max(count(pipeline.queue_url), 1 if work_is_coming else 0)
+    wanted = wanted_workers(
+        backlog, len(live), breaker, environment().scaling.target_drain_seconds, pipeline.max_workers
+    )
+    if breaker.open and not fleet.live and not may_start(breaker, now):
+        refuse(pipeline, breaker)
+    else:
+        serving = sum(worker.row.completed > 0 for worker in live)
+        missing = workers_to_start(wanted, len(live), serving, breaker, now)
+        fleet.start(missing)
+        log("scaled", pipeline=pipeline.id, backlog=backlog, live=len(live), wanted=wanted, started=missing)
+    measure(
+        pipeline.id,
+        {"Backlog": backlog, "LiveWorkers": len(live), "WantedWorkers": wanted, "BreakerOpen": int(breaker.open)},
+    )
+
+
+def judge(workers: Workers, fleet: Fleet, now: datetime) -> PipelineRow:
+    """What the workers that served or ended say about the breaker. Each is heard once."""
+    before = workers.pipeline()
+    unjudged = fleet.unjudged
+    served = any(worker.row.completed > 0 for worker in unjudged)
+    failures = [error for worker in unjudged if (error := worker.failure()) is not None]
+    breaker = judged(before, served, failures, environment().scaling, now)
+    if breaker != before:
+        workers.set_breaker(breaker.failures, breaker.retry_at, breaker.open, breaker.reason)
+        log("breaker", failures=breaker.failures, open=breaker.open, retryAt=breaker.retry_at)
+    # After the breaker: if we die in between, a failure counts twice rather than never.
+    for worker in unjudged:
+        workers.judged(worker.row.worker)
+    return breaker
+
+
+def refuse(pipeline: PipelineCompute, breaker: PipelineRow) -> None:
+    """Fail the queue with the breaker's reason, so many at a time."""
+    assert breaker.reason is not None, "a breaker opens with a reason"
+    if refuse_queue(pipeline.queue_url, breaker.reason, state_table(environment().state_table)):
+        nudge_to_look(environment().nudge_queue_url, pipeline.id)
+
+
+def count(queue_url: str) -> int:
+    """The backlog, as far as SQS knows."""
+    answer = client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=list(_COUNTS))
+    return sum(int(answer["Attributes"][name]) for name in _COUNTS)
+
+
+def _is_about(pipeline: PipelineCompute, body: dict[str, Any]) -> bool:
+    """A nudge names its pipeline, a Batch event its job queue, which is one pipeline's."""
+    if "detail" in body:
+        return bool(body["detail"]["jobQueue"] == pipeline.job_queue)
+    return bool(body["pipeline"] == pipeline.id)
+
+
+def _tells_of_work(body: dict[str, Any]) -> bool:
+    return "detail" not in body and not body.get("sweep")

@@ -1,0 +1,35 @@
+"""Answering a task token. Answered before, or waited for by nobody, it is no error."""
+
+from typing import Any
+
+from cosmos_batch.contract.error import Error
+from lambdas.clients import client
+from lambdas.log import log
+
+# Ours shows the whole of a cause; VAMS stores 256 characters of it.
+CAUSE_LIMIT = 4096
+VAMS_CAUSE_LIMIT = 256
+
+# Timed out or stopped; answered already; of another account or region: in each case nobody can be told.
+NOBODY_WAITS = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
+
+
+def succeed(job_id: str, token: str, output: str) -> None:
+    """SendTaskSuccess."""
+    _answer(job_id, "send_task_success", taskToken=token, output=output)
+
+
+def fail(job_id: str, token: str, error: Error, cause_limit: int = CAUSE_LIMIT) -> None:
+    """SendTaskFailure."""
+    _answer(job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause(cause_limit))
+
+
+def _answer(job_id: str, operation: str, **arguments: Any) -> None:
+    stepfunctions = client("stepfunctions")
+    try:
+        getattr(stepfunctions, operation)(**arguments)
+    except stepfunctions.exceptions.ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code not in NOBODY_WAITS:
+            raise
+        log("nobody waits for this answer", jobId=job_id, code=code)

@@ -1,0 +1,126 @@
+"""`upload`: a file came into a bucket; start what it asks for.
+
+Events come from EventBridge by way of SQS, at least once and in any order. What keeps a run single is its name, which
+is made of the pipeline and the exact state of the file: the same event twice, or the file's event and its sidecar's,
+come to one execution.
+"""
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment
+from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, extension
+from cosmos_batch.state import Outputs
+from lambdas.batches import Record, each_record
+from lambdas.clients import client, state_table
+from lambdas.log import log
+from lambdas.metadata import SIDECAR_SUFFIX, FileMetadata, read_metadata
+from lambdas.objects import NO_VERSION, Missing, StoredObject, head
+from lambdas.runs import start_run
+
+GRACE_OVER = "graceIsOver"
+
+_DOCUMENT = re.compile(r"_CosmosReason_\d{8}-\d{6}\.json$")
+# VAMS's own working folders, which its own upload trigger leaves out too.
+_WORKING_FOLDER = re.compile(r"^(pipeline|preview|temp-upload|workspace)s?/")
+
+
+@cache
+def environment() -> UploadEnvironment:
+    """Of this function."""
+    return UploadEnvironment.read()
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+    """A batch of SQS records, each the EventBridge event of one object."""
+    return each_record(event, take)
+
+
+def take(record: Record) -> None:
+    """One object's event."""
+    event = json.loads(record["body"])
+    subject, version, from_sidecar = subject_of(event["detail"])
+    waits = must_wait(event, from_sidecar)
+    outcome = act(event, subject, version, waits)
+    log(outcome, bucket=subject.bucket, key=subject.key, messageId=record["messageId"])
+
+
+def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: bool) -> str:
+    """Do what the event asks for and say what that was. The checks stand in the order of their price."""
+    if is_ours_by_name(subject.key):
+        return "ignored: no input by its name"
+    try:
+        file = head(subject, version)
+    except Missing:
+        return "ignored: the file is not there any more"
+    if is_ours(file):
+        return "ignored: written by us"
+    metadata = read_metadata(file)
+    pipelines = chosen_pipelines(subject.key, metadata, environment().pipelines)
+    if not pipelines:
+        return "ignored: nothing asks for a run"
+    if metadata.prompt is None and waits:
+        send_back(event)
+        return "waiting for a sidecar"
+    for pipeline in pipelines:
+        start_run(environment(), pipeline, file, metadata)
+    return f"started: {', '.join(pipelines)}"
+
+
+def subject_of(detail: dict[str, Any]) -> tuple[S3Location, str | None, bool]:
+    """The file that an event is about, its version, and whether the event is its sidecar's.
+
+    The key stands in the event as it is: EventBridge does not URL-encode it, as S3's own notifications do.
+    """
+    bucket, key = detail["bucket"]["name"], detail["object"]["key"]
+    if key.endswith(SIDECAR_SUFFIX):
+        return S3Location(bucket, key.removesuffix(SIDECAR_SUFFIX)), None, True
+    version = detail["object"].get("version-id")
+    return S3Location(bucket, key), None if version == NO_VERSION else version, False
+
+
+def is_ours_by_name(key: str) -> bool:
+    """Whether a key alone says that the object is no input."""
+    name = key.rpartition("/")[2]
+    return (
+        not name
+        or key.endswith(SIDECAR_SUFFIX)  # a sidecar's sidecar
+        or _DOCUMENT.search(name) is not None
+        or _WORKING_FOLDER.match(key) is not None
+        or ".previewFile." in name
+    )
+
+
+def is_ours(file: StoredObject) -> bool:
+    """Whether a job wrote this object: by its metadata, or by its key, which is reserved for a job."""
+    if OBJECT_MARKER in file.metadata:
+        return True
+    return Outputs(state_table(environment().state_table)).owner(*file.location) is not None
+
+
+def chosen_pipelines(key: str, metadata: FileMetadata, pipelines: list[PipelineRef]) -> list[str]:
+    """What to run: every pipeline that the extension triggers, and with a prompt the one that the metadata names.
+
+    A prompt alone runs one, the smallest if none is named. A pipeline that is not enabled, and a file of another
+    format, start all the same: `plan` refuses them where the person can see it.
+    """
+    chosen = [pipeline.id for pipeline in pipelines if extension(key) in pipeline.auto_trigger]
+    if metadata.prompt is not None and (metadata.pipeline or not chosen):
+        chosen.append(metadata.pipeline or pipelines[0].id)
+    return list(dict.fromkeys(chosen))
+
+
+def must_wait(event: dict[str, Any], from_sidecar: bool) -> bool:
+    """Whether a prompt may still come: a sidecar is written beside its file, often after it."""
+    return environment().grace_seconds > 0 and not from_sidecar and not event.get(GRACE_OVER)
+
+
+def send_back(event: dict[str, Any]) -> None:
+    """Let the event come again when the grace is over."""
+    client("sqs").send_message(
+        QueueUrl=environment().upload_queue_url,
+        MessageBody=json.dumps({**event, GRACE_OVER: True}),
+        DelaySeconds=environment().grace_seconds,
+    )
