@@ -1,0 +1,56 @@
+"""Write the Hugging Face token of a configuration into the deployed secret. `cdk deploy` runs this, as
+`infra/constructs/token_value.py` says; it stands here because synthesis must not import boto3.
+
+    python put_secret.py CONFIG_FILE STORAGE_STACK
+
+CDK takes what this prints for the path of an asset that it uploads: an empty archive. The token is never printed.
+"""
+
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from cosmos_batch.contract.config import Config  # noqa: E402
+
+OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack
+
+
+def main(config_file: str, storage_stack: str) -> None:
+    """Write the token, print the path of an empty archive."""
+    token = Config.load(Path(config_file)).cosmos.hugging_face_token.get_secret_value()
+    put(boto3.client("secretsmanager"), secret_arn(boto3.client("cloudformation"), storage_stack), token)
+    print(empty_archive())
+
+
+def secret_arn(cloudformation: Any, stack: str) -> str:
+    """The ARN of the secret, from the outputs of the stack that has it."""
+    outputs = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["Outputs"]
+    arn: str = next(output["OutputValue"] for output in outputs if output["OutputKey"] == OUTPUT)
+    return arn
+
+
+def put(secretsmanager: Any, arn: str, token: str) -> None:
+    """Make `token` the secret's value, unless it is: every value is a version that stays for a while."""
+    try:
+        if secretsmanager.get_secret_value(SecretId=arn)["SecretString"] == token:
+            return
+    except secretsmanager.exceptions.ResourceNotFoundException:
+        pass  # the secret has no value yet
+    secretsmanager.put_secret_value(SecretId=arn, SecretString=token)
+
+
+def empty_archive() -> Path:
+    """A zip file without content."""
+    path = Path(tempfile.mkdtemp(prefix="cosmos-batch-")) / "empty.zip"
+    zipfile.ZipFile(path, "w").close()
+    return path
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

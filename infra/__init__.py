@@ -1,0 +1,1 @@
+"""The CDK app: `stacks` by lifetime, `constructs` by capability. Synthesis asks the network nothing."""

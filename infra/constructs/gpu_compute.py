@@ -1,0 +1,71 @@
+"""The GPUs of one pipeline: which instance types, in which order, and when to give up on them."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_batch as batch
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cosmos_batch.contract.config import EnabledPipeline
+from infra.constructs.gpu_hosts import GpuHosts
+from infra.stacks.network import NetworkStack
+
+# Why a job may be stuck in RUNNABLE, and after how many seconds Batch cancels it: `scale` learns the reason then. All
+# that Batch supports; CDK's enumeration lacks the last. Missing capacity may come back, a misconfiguration does not.
+STUCK_AFTER = {
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": 3600,
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": 600,
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": 600,
+    "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED": 600,
+}
+
+
+class GpuCompute(Construct):
+    """A Batch job queue over one compute environment for each instance type, in the order of the configuration.
+
+    One environment of several types would take the one that costs least per vCPU, whatever its GPUs cost. `maxVCpus`
+    holds for each environment; `scale` keeps the total.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, pipeline: EnabledPipeline, network: NetworkStack, hosts: GpuHosts
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.queue = batch.JobQueue(self, "Queue", priority=1)
+        for order, instance_type in enumerate(pipeline.instance_types, start=1):
+            environment = self._environment(instance_type, pipeline.max_vcpus, network, hosts)
+            self.queue.add_compute_environment(environment, order)
+        queue = self.queue.node.default_child
+        assert isinstance(queue, batch.CfnJobQueue)
+        queue.job_state_time_limit_actions = [
+            batch.CfnJobQueue.JobStateTimeLimitActionProperty(
+                action="CANCEL", state="RUNNABLE", reason=reason, max_time_seconds=seconds
+            )
+            for reason, seconds in STUCK_AFTER.items()
+        ]
+
+    def _environment(
+        self, instance_type: str, max_vcpus: int, network: NetworkStack, hosts: GpuHosts
+    ) -> batch.ManagedEc2EcsComputeEnvironment:
+        environment = batch.ManagedEc2EcsComputeEnvironment(
+            self,
+            instance_type.replace(".", "-"),
+            vpc=network.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[network.worker_group],
+            instance_types=[ec2.InstanceType(instance_type)],
+            default_instance_classes=[],
+            images=[batch.EcsMachineImage(image_type=batch.EcsMachineImageType.ECS_AL2023_NVIDIA)],
+            allocation_strategy=batch.AllocationStrategy.BEST_FIT_PROGRESSIVE,
+            minv_cpus=0,
+            maxv_cpus=max_vcpus,
+            instance_role=hosts.role,
+            launch_template=hosts.template,
+            # An update lets running workers finish an attempt, for as long as Batch allows.
+            terminate_on_update=False,
+            update_timeout=Duration.hours(6),
+        )
+        # CDK would write `$Default` or `$Latest`, whose content Batch reads once and never again.
+        environment.node.default_child.add_property_override(  # type: ignore[union-attr]
+            "ComputeResources.LaunchTemplate.Version", hosts.template.latest_version_number
+        )
+        return environment

@@ -1,0 +1,65 @@
+"""The functions that start executions: for an upload, and for VAMS."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
+from infra.constructs import upload_intake
+from infra.constructs.functions import Functions
+from infra.constructs.permissions import allow_input, allow_objects, allow_vams_callback
+from infra.constructs.upload_intake import UploadIntake
+from infra.stacks.storage import StorageStack
+
+VAMS_TASK_TIMEOUT = Duration.hours(8)  # what VAMS registers a Cosmos pipeline with
+
+
+def create_upload(
+    scope: Construct, functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine
+) -> lambda_.Function:
+    """`upload`, fed from the asset bucket."""
+    intake = UploadIntake(scope, "UploadIntake", storage.assets)
+    environment = UploadEnvironment(
+        state_machine_arn=machine.state_machine_arn,
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        upload_queue_url=intake.queue.queue_url,
+        pipelines=[
+            PipelineRef(id=enabled.pipeline.id, auto_trigger=enabled.auto_trigger)
+            for enabled in config.enabled_pipelines()
+        ],
+        grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
+    )
+    upload = functions.create("upload", environment, upload_intake.TIMEOUT)
+    allow_input(upload, storage.assets, "GetObjectTagging", "GetObjectVersionTagging")
+    allow_objects(upload, storage.state, "requests/*", "PutObject")
+    storage.table.grant_calls(upload, "GetItem")
+    machine.grant_start_execution(upload)
+    # A late sidecar stops the run that did not know it.
+    machine.grant_execution(upload, "states:DescribeExecution", "states:StopExecution")
+    intake.queue.grant_send_messages(upload)  # to itself, when a file's grace is over
+    intake.feed(upload)
+    return upload
+
+
+def create_vams(
+    functions: Functions, pipeline: str, storage: StorageStack, machine: sfn.StateMachine
+) -> lambda_.Function:
+    """`vams` for one pipeline: VAMS's body names none, and VAMS may invoke only what is called `vams...`."""
+    environment = VamsEnvironment(
+        state_machine_arn=machine.state_machine_arn,
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        pipeline=pipeline,
+        task_timeout_seconds=int(VAMS_TASK_TIMEOUT.to_seconds()),
+    )
+    vams = functions.create(
+        "vams", environment, Duration.seconds(30), f"Vams-{pipeline}", name=f"vams-{pipeline}-cosmos-batch"
+    )
+    allow_objects(vams, storage.state, "requests/*", "PutObject")
+    storage.table.grant_calls(vams, "PutItem")
+    machine.grant_start_execution(vams)
+    allow_vams_callback(vams)
+    return vams

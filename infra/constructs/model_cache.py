@@ -1,0 +1,63 @@
+"""The model store's file system."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_efs as efs
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.stacks.network import NetworkStack
+
+UID = "1000"  # of the worker's user in every image
+
+
+class ModelCache(Construct):
+    """EFS, encrypted, elastic throughput, one access point. A cache: its models are backed up in S3, so it goes with
+    its stack.
+
+    Only NFS over TLS with an IAM role counts: a file system with a policy admits nobody whom no policy allows, and
+    this policy refuses whoever comes without TLS.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, network: NetworkStack) -> None:
+        super().__init__(scope, construct_id)
+        self.file_system = efs.FileSystem(
+            self,
+            "FileSystem",
+            vpc=network.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_group=network.file_system_group,
+            encrypted=True,
+            throughput_mode=efs.ThroughputMode.ELASTIC,
+            file_system_policy=iam.PolicyDocument(statements=[_tls_only()]),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.access_point = self.file_system.add_access_point(
+            "Models",
+            path="/models",
+            create_acl=efs.Acl(owner_uid=UID, owner_gid=UID, permissions="750"),
+            posix_user=efs.PosixUser(uid=UID, gid=UID),
+        )
+
+    def grant_mount(self, role: iam.IRole) -> None:
+        """Let a role mount the access point, for reading and writing."""
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                actions=["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+                resources=[self.file_system.file_system_arn],
+                conditions={"StringEquals": {"elasticfilesystem:AccessPointArn": self.access_point.access_point_arn}},
+            )
+        )
+
+
+def _tls_only() -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        effect=iam.Effect.DENY,
+        principals=[iam.AnyPrincipal()],
+        actions=[
+            "elasticfilesystem:ClientMount",
+            "elasticfilesystem:ClientWrite",
+            "elasticfilesystem:ClientRootAccess",
+        ],
+        conditions={"Bool": {"aws:SecureTransport": "false"}},
+    )

@@ -1,0 +1,71 @@
+"""What wakes `scale`: a plan, the end of a worker, every minute."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_batch as batch
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from cosmos_batch.contract.environment import NUDGE_SECONDS
+
+TIMEOUT = Duration.minutes(2)  # of the function
+
+
+class Nudges(Construct):
+    """A FIFO queue with the pipeline as the message group: one `scale` at a time looks at a pipeline.
+
+    An EventBridge target has no deduplication id of its own, so the queue takes the content's. The event's time stands
+    in the content: alike within a second is one nudge; without it one sweep in five minutes would come through.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        failed = self._queue("Failed", retention_period=Duration.days(14))
+        self.queue = self._queue(
+            "Queue",
+            content_based_deduplication=True,
+            delivery_delay=Duration.seconds(NUDGE_SECONDS),
+            visibility_timeout=TIMEOUT.plus(Duration.seconds(30)),
+            # A nudge that fails holds its pipeline up: three times, then the sweep comes.
+            dead_letter_queue=sqs.DeadLetterQueue(queue=failed, max_receive_count=3),
+        )
+
+    def feed(self, scale: lambda_.Function) -> None:
+        """Give the nudges to the function, one at a time for each pipeline."""
+        scale.add_event_source(event_sources.SqsEventSource(self.queue, batch_size=1))
+
+    def watch(self, pipeline: str, job_queue: batch.IJobQueue) -> None:
+        """Nudge when a worker of the pipeline ends, and every minute."""
+        target = targets.SqsQueue(
+            self.queue,
+            message_group_id=pipeline,
+            message=events.RuleTargetInput.from_object(
+                {"pipeline": pipeline, "sweep": True, "time": events.EventField.time}
+            ),
+        )
+        events.Rule(
+            self,
+            f"{pipeline}-worker-ended",
+            description=f"Workers of {pipeline} that ended",
+            event_pattern=events.EventPattern(
+                source=["aws.batch"],
+                detail_type=["Batch Job State Change"],
+                detail={"jobQueue": [job_queue.job_queue_arn], "status": ["SUCCEEDED", "FAILED"]},
+            ),
+            targets=[target],
+        )
+        events.Rule(
+            self,
+            f"{pipeline}-sweep",
+            description=f"A look at {pipeline} every minute",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+            targets=[target],
+        )
+
+    def _queue(self, construct_id: str, **settings: object) -> sqs.Queue:
+        return sqs.Queue(
+            self, construct_id, fifo=True, encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, **settings
+        )

@@ -1,0 +1,64 @@
+"""One enabled pipeline: its queue, its GPUs, its workers."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_ecr_assets as ecr_assets
+from constructs import Construct
+
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
+from cosmos_batch.contract.settings import WorkerSettings
+from infra.constructs.gpu_compute import GpuCompute
+from infra.constructs.gpu_hosts import GpuHosts
+from infra.constructs.pipeline_queue import PipelineQueue
+from infra.constructs.worker import Worker
+from infra.constructs.workflow import Workflow
+from infra.stacks.network import NetworkStack
+from infra.stacks.storage import StorageStack
+
+
+class Pipeline(Construct):
+    """All that is a pipeline's own. The functions and the state machine serve every pipeline."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        enabled: EnabledPipeline,
+        settings: WorkerSettings,
+        network: NetworkStack,
+        hosts: GpuHosts,
+        storage: StorageStack,
+        image: ecr_assets.DockerImageAsset,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.enabled = enabled
+        self.queue = PipelineQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
+        self.compute = GpuCompute(self, "Compute", enabled, network, hosts)
+        self.worker = Worker(self, "Worker", enabled, settings, self.queue.queue, storage, image)
+
+    @property
+    def id(self) -> str:
+        """Its id in the catalogue."""
+        return self.enabled.pipeline.id
+
+    def connect(self, workflow: Workflow) -> None:
+        """Let executions send jobs, and workers answer them."""
+        workflow.allow_queue(self.queue.queue)
+        self.worker.allow_answers(workflow.machine)
+
+    @property
+    def known_to_plan(self) -> KnownQueue:
+        """What `plan` needs to know."""
+        return KnownQueue(id=self.id, queue_url=self.queue.queue.queue_url)
+
+    @property
+    def known_to_scale(self) -> PipelineCompute:
+        """What `scale` needs to know."""
+        return PipelineCompute(
+            id=self.id,
+            queue_url=self.queue.queue.queue_url,
+            job_queue=self.compute.queue.job_queue_arn,
+            job_definition=self.worker.definition.job_definition_arn,
+            max_workers=self.enabled.max_vcpus // self.worker.resources.vcpus,
+        )

@@ -1,0 +1,28 @@
+"""The state table (`cosmos_batch/state/table.py` says what its rows are)."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+
+class StateTable(dynamodb.Table):
+    """What must be decided once; kept when its stack goes."""
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute="expiresAt",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            removal_policy=RemovalPolicy.RETAIN,
+        )
+
+    def grant_calls(self, grantee: iam.IGrantable, *operations: str) -> None:
+        """Allow some of the operations that `state.Table` makes, such as `GetItem`."""
+        self.grant(grantee, *(f"dynamodb:{operation}" for operation in operations))

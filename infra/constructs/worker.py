@@ -1,0 +1,124 @@
+"""The worker of one pipeline: a Batch job definition, and the role that its container has."""
+
+from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import aws_batch as batch
+from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as stepfunctions
+from constructs import Construct
+
+from cosmos_batch.contract.catalogue import worker_resources
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.settings import WorkerSettings
+from infra.constructs.permissions import allow, allow_input, allow_list, allow_objects
+from infra.stacks.storage import StorageStack
+
+MODEL_STORE = "/mnt/models"
+SHARED_MEMORY = Size.gibibytes(8)  # /dev/shm, through which torch's processes pass tensors; the default is 64 MiB
+
+
+class Worker(Construct):
+    """What `scale` submits: it asks for the least of the listed types per GPU, so it fits each of them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        pipeline: EnabledPipeline,
+        settings: WorkerSettings,
+        queue: sqs.Queue,
+        storage: StorageStack,
+        image: ecr_assets.DockerImageAsset,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.resources = worker_resources(pipeline.pipeline, pipeline.instance_types)
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+        _allow_files(self.role, storage, pipeline.model)
+        storage.cache.grant_mount(self.role)
+        storage.table.grant_calls(self.role, "GetItem", "UpdateItem")
+        _allow_queue(self.role, queue)
+        allow(self.role, ["secretsmanager:GetSecretValue"], [storage.token.ref])
+        self.definition = batch.EcsJobDefinition(
+            self,
+            "Definition",
+            container=self._container(_environment(pipeline, settings, queue, storage), storage, image),
+            # Batch would start a worker again that cannot start; `scale` decides that, with its breaker.
+            retry_attempts=1,
+            # A backstop: a worker that idles leaves by itself, and a busy one lives no longer than this.
+            timeout=Duration.days(1).plus(Duration.seconds(round(settings.attempt_limit_hours * 3600))),
+        )
+
+    def allow_answers(self, machine: stepfunctions.StateMachine) -> None:
+        """Let the worker answer the tasks of our state machine."""
+        machine.grant_task_response(self.role)
+
+    def _container(
+        self, environment: dict[str, str], storage: StorageStack, image: ecr_assets.DockerImageAsset
+    ) -> batch.EcsEc2ContainerDefinition:
+        log = logs.LogGroup(
+            self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
+        )
+        return batch.EcsEc2ContainerDefinition(
+            self,
+            "Container",
+            image=ecs.ContainerImage.from_docker_image_asset(image),
+            cpu=self.resources.vcpus,
+            memory=Size.mebibytes(self.resources.memory_mib),
+            gpu=self.resources.gpus,
+            job_role=self.role,
+            environment=environment,
+            logging=ecs.LogDriver.aws_logs(stream_prefix="worker", log_group=log),
+            # tini hands SIGTERM on, and reaps what an engine's processes leave.
+            linux_parameters=batch.LinuxParameters(
+                self, "Linux", init_process_enabled=True, shared_memory_size=SHARED_MEMORY
+            ),
+            volumes=[
+                batch.EcsVolume.efs(
+                    name="models",
+                    container_path=MODEL_STORE,
+                    file_system=storage.cache.file_system,
+                    access_point_id=storage.cache.access_point.access_point_id,
+                    enable_transit_encryption=True,
+                    use_job_role=True,
+                )
+            ],
+        )
+
+
+def _environment(
+    pipeline: EnabledPipeline, settings: WorkerSettings, queue: sqs.Queue, storage: StorageStack
+) -> dict[str, str]:
+    """Of the container. Batch adds the job's id; the definition cannot hold its own revision, `scale` knows it."""
+    variables = WorkerEnvironment(
+        aws_batch_job_id="",
+        pipeline=pipeline.pipeline.id,
+        model=pipeline.model,
+        engine=pipeline.engine,
+        queue_url=queue.queue_url,
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        model_bucket=storage.models.bucket_name,
+        model_store=MODEL_STORE,
+        hf_token_secret=storage.token.ref,
+        worker=settings,
+    ).variables()
+    del variables["AWS_BATCH_JOB_ID"]
+    return variables
+
+
+def _allow_queue(role: iam.IRole, queue: sqs.Queue) -> None:
+    allow(role, ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"], [queue.queue_arn])
+
+
+def _allow_files(role: iam.IRole, storage: StorageStack, model: str) -> None:
+    allow_input(role, storage.assets, "PutObject")
+    allow_objects(role, storage.state, "jobs/*", "GetObject", "PutObject")
+    allow_objects(role, storage.state, "requests/*", "GetObject")
+    if not model.startswith("/"):  # a folder of the image is used in place and not backed up
+        prefix = f"models/{model.replace('/', '--')}/"
+        allow_list(role, storage.models, prefix)
+        allow_objects(role, storage.models, f"{prefix}*", "GetObject", "PutObject", "DeleteObject")

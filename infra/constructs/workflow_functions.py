@@ -1,0 +1,71 @@
+"""The functions that the state machine calls, and the one that answers for dead letters."""
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+
+from cosmos_batch.contract.environment import (
+    DeadLetterEnvironment,
+    PlanEnvironment,
+    ReportEnvironment,
+)
+from infra.constructs.functions import Functions
+from infra.constructs.permissions import allow, allow_input, allow_objects, allow_vams_callback
+from infra.constructs.pipeline import Pipeline
+from infra.stacks.storage import StorageStack
+
+TIMEOUT = Duration.minutes(1)
+
+
+def create_plan(
+    functions: Functions,
+    storage: StorageStack,
+    pipelines: Sequence[Pipeline],
+    nudges: sqs.Queue,
+    deadline: Duration,
+) -> lambda_.Function:
+    """`plan`: it looks at the input, keeps a long prompt, reserves the output's key and writes the job's row."""
+    environment = PlanEnvironment(
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        asset_buckets=[storage.assets.bucket_name],
+        pipelines=[pipeline.known_to_plan for pipeline in pipelines],
+        nudge_queue_url=nudges.queue_url,
+        deadline_seconds=int(deadline.to_seconds()),
+    )
+    plan = functions.create("plan", environment, TIMEOUT)
+    allow_input(plan, storage.assets)
+    allow_objects(plan, storage.state, "requests/*", "GetObject", "PutObject")
+    storage.table.grant_calls(plan, "GetItem", "PutItem")
+    nudges.grant_send_messages(plan)
+    return plan
+
+
+def create_report(functions: Functions, storage: StorageStack) -> lambda_.Function:
+    """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus."""
+    report = functions.create("report", ReportEnvironment(state_table=storage.table.table_name), TIMEOUT)
+    storage.table.grant_calls(report, "GetItem", "PutItem", "UpdateItem")
+    allow_vams_callback(report)
+    bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
+    allow(report, ["events:PutEvents"], [bus])
+    return report
+
+
+def create_dead_letter(
+    functions: Functions, storage: StorageStack, pipelines: Sequence[Pipeline], machine: sfn.StateMachine
+) -> lambda_.Function:
+    """`dead_letter`: it fails the jobs of all dead-letter queues, so that nobody waits for them."""
+    environment = DeadLetterEnvironment(state_table=storage.table.table_name)
+    dead_letter = functions.create("dead_letter", environment, TIMEOUT)
+    storage.table.grant_calls(dead_letter, "GetItem", "UpdateItem")
+    allow(dead_letter, ["states:SendTaskFailure"], [machine.state_machine_arn])
+    for pipeline in pipelines:
+        letters = pipeline.queue.dead_letters
+        dead_letter.add_event_source(
+            event_sources.SqsEventSource(letters, batch_size=10, report_batch_item_failures=True)
+        )
+    return dead_letter

@@ -1,0 +1,68 @@
+"""The path of a file: functions, state machine, and all that a pipeline has of its own."""
+
+from typing import Any
+
+from aws_cdk import CfnOutput, Duration, Stack
+from constructs import Construct
+
+from cosmos_batch.contract.config import Config
+from infra.constructs.execution_ends import ExecutionEnds
+from infra.constructs.functions import Functions
+from infra.constructs.gpu_hosts import GpuHosts
+from infra.constructs.intake_functions import VAMS_TASK_TIMEOUT, create_upload, create_vams
+from infra.constructs.nudges import Nudges
+from infra.constructs.pipeline import Pipeline
+from infra.constructs.scaling import Scaling
+from infra.constructs.workflow import Workflow
+from infra.constructs.workflow_functions import create_dead_letter, create_plan, create_report
+from infra.stacks.images import ImagesStack
+from infra.stacks.network import NetworkStack
+from infra.stacks.storage import StorageStack
+
+
+class PipelinesStack(Stack):
+    """All enabled pipelines, smallest model first. They share the functions and the state machine."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        config: Config,
+        network: NetworkStack,
+        storage: StorageStack,
+        images: ImagesStack,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        self.add_stack_dependency(images)
+        settings = config.app.cosmos_batch
+        deadline = Duration.seconds(round(settings.deadline_hours * 3600))
+        hosts, functions, nudges = GpuHosts(self, "Hosts"), Functions(self, "Functions"), Nudges(self, "Nudges")
+        pipelines = [
+            Pipeline(self, enabled.pipeline.id, enabled, settings.worker, network, hosts, storage, images.reasoner)
+            for enabled in config.enabled_pipelines()
+        ]
+        plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
+        report = create_report(functions, storage)
+        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT))
+        ExecutionEnds(self, "ExecutionEnds", workflow.machine, report)
+        Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage)
+        create_dead_letter(functions, storage, pipelines, workflow.machine)
+        create_upload(self, functions, config, storage, workflow.machine)
+        for pipeline in pipelines:
+            pipeline.connect(workflow)
+            vams = create_vams(functions, pipeline.id, storage, workflow.machine)
+            name = _output_name(pipeline)
+            CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
+            CfnOutput(self, f"{name}VamsFunctionName", value=vams.function_name)
+        CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
+
+
+def _longest(*durations: Duration) -> Duration:
+    return max(durations, key=lambda duration: duration.to_seconds())
+
+
+def _output_name(pipeline: Pipeline) -> str:
+    """`Reason2B` for the pipeline that the configuration calls `reason2B`."""
+    key = pipeline.enabled.pipeline.config_key
+    return key[0].upper() + key[1:]

@@ -1,0 +1,45 @@
+"""What is kept when the rest goes."""
+
+from typing import Any
+
+from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.constructs.model_cache import ModelCache
+from infra.constructs.private_bucket import PrivateBucket
+from infra.constructs.state_table import StateTable
+from infra.stacks.network import NetworkStack
+
+# Rows of the state table that point to these objects end after as long (`state.table.KEEP_SECONDS`).
+KEEP = Duration.days(30)
+TOKEN_OUTPUT = "HuggingFaceTokenSecretArn"  # noqa: S105 - the name of an output
+
+
+class StorageStack(Stack):
+    """Files of people (assets), of ours (state), models, and the state table."""
+
+    def __init__(self, scope: Construct, construct_id: str, network: NetworkStack, **kwargs: Any) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        self.assets = PrivateBucket(
+            self, "Assets", versioned=True, lifecycle=[s3.LifecycleRule(noncurrent_version_expiration=KEEP)]
+        )
+        self.assets.send_events()
+        self.state = PrivateBucket(
+            self,
+            "State",
+            lifecycle=[s3.LifecycleRule(prefix=prefix, expiration=KEEP) for prefix in ("jobs/", "requests/")],
+        )
+        self.models = PrivateBucket(self, "Models")
+        self.table = StateTable(self, "StateTable")
+        self.cache = ModelCache(self, "ModelCache", network)
+        self.token = secretsmanager.CfnSecret(
+            self, "HuggingFaceToken", description="Read token of the Hugging Face Hub; without a value until one is set"
+        )
+        self.token.apply_removal_policy(RemovalPolicy.DESTROY)
+        CfnOutput(self, "AssetBucketName", value=self.assets.bucket_name)
+        CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
+        CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
+        CfnOutput(self, "StateTableName", value=self.table.table_name)
+        CfnOutput(self, TOKEN_OUTPUT, value=self.token.ref)

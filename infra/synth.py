@@ -1,0 +1,38 @@
+"""From a configuration to a cloud assembly."""
+
+from pathlib import Path
+
+from cosmos_batch.contract.config import Config
+from infra.node import use_node
+
+PREFIX = "CosmosBatch"
+
+
+def synthesize(config: Config, outdir: Path, config_file: Path | None = None) -> Path:
+    """Write the templates and assets of the app to `outdir`, and return it. Nothing is asked of any account.
+
+    With `config_file`, and a Hugging Face token in it, deployment writes the token into the deployed secret; it reads
+    it from that file then, for the token itself is written nowhere.
+    """
+    use_node()
+    # Here, for jsii starts Node when it is imported.
+    from aws_cdk import App, Tags
+
+    from infra.constructs.token_value import put_token_at_deployment
+    from infra.stacks.images import ImagesStack
+    from infra.stacks.network import NetworkStack
+    from infra.stacks.pipelines import PipelinesStack
+    from infra.stacks.storage import StorageStack
+
+    app = App(outdir=str(outdir), analytics_reporting=False)
+    network = NetworkStack(app, f"{PREFIX}-Network")
+    storage = StorageStack(app, f"{PREFIX}-Storage", network=network)
+    images = ImagesStack(app, f"{PREFIX}-Images", config=config)
+    pipelines = PipelinesStack(
+        app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images
+    )
+    if config_file is not None and config.cosmos.hugging_face_token.get_secret_value():
+        put_token_at_deployment(pipelines, config_file, storage.stack_name)
+    Tags.of(app).add("Application", "cosmos-batch")
+    app.synth()
+    return outdir
