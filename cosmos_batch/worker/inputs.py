@@ -10,7 +10,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.engines import input_path
-from cosmos_batch.media import check
+from cosmos_batch.media import probe
 
 CHUNK = 1 << 20  # bytes
 _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
@@ -25,7 +25,7 @@ async def prepare(s3: Any, job: Job, workdir: Path) -> Job:
     prompt, _ = await asyncio.gather(
         asyncio.to_thread(_prompt, s3, job), asyncio.to_thread(_fetch, s3, job.input, path)
     )
-    await asyncio.to_thread(check, path)
+    await asyncio.to_thread(probe, path)
     return job.model_copy(update={"prompt": prompt, "prompt_uri": None})
 
 

@@ -89,6 +89,7 @@ class Runner:
             raise
 
     async def _handle(self, run: Run) -> bool:
+        reached("received", run.job)
         row = await self._look(run)
         if row is None:
             return False
@@ -226,7 +227,7 @@ class Runner:
         await self.queue.give_back(run.delivery.receipt_handle)
 
     async def _undo(self, run: Run) -> None:
-        if run.phase is Phase.INFERRING:
+        if run.phase is not Phase.WAITING:  # once committed, there is no open attempt to undo
             await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
 
 

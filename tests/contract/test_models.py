@@ -94,7 +94,7 @@ def test_an_environment_is_read_as_it_was_written() -> None:
     )  # fmt: skip
     assert WorkerEnvironment.read(worker.variables()) == worker
     compute = PipelineCompute(id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3)
-    scale = ScaleEnvironment(state_table="t", pipelines=[compute], scaling=ScalingSettings())
+    scale = ScaleEnvironment(state_table="t", nudge_queue_url="n", pipelines=[compute], scaling=ScalingSettings())
     assert ScaleEnvironment.read(scale.variables()) == scale
     assert all(isinstance(value, str) for value in scale.variables().values())
 

@@ -1,0 +1,64 @@
+"""Measure everything, write `docs/benchmarks.md`, keep the raw numbers in `benchmarks/results/`."""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import imports, latency, throughput
+from benchmarks.measurement import Measurement
+
+ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "docs" / "benchmarks.md"
+RAW = ROOT / "benchmarks" / "results" / "foundation.json"
+
+
+def main() -> int:
+    """Returns 1 where a limit is not met."""
+    measured = [*imports.measure(), latency.measure(), *throughput.measure()]
+    TABLE.write_text(_table(measured), encoding="utf-8")
+    raw = {"machine": machine(), "measured": [asdict(one) for one in measured]}
+    RAW.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+    for one in measured:
+        print(f"{'ok ' if one.met else 'NOT'} {one.name}: {one.value} ({one.limit})")
+    return 0 if all(one.met for one in measured) else 1
+
+
+def machine() -> str:
+    """The machine, in words."""
+    [model] = {
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    } or {platform.machine()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores ({model}), {memory:.0f} GiB, no GPU, Python {platform.python_version()}"
+
+
+def _table(measured: list[Measurement]) -> str:
+    rows = "\n".join(
+        f"| {one.name} | {one.value} | {one.limit} | {'yes' if one.met else '**no**'} |" for one in measured
+    )
+    return f"""# Benchmarks
+
+Written by `make bench`; the raw numbers lie in [`benchmarks/results/`](../benchmarks/results).
+
+Measured {datetime.now(UTC):%Y-%m-%d} on {machine()}.
+
+| what | measured | limit | met |
+|---|---|---|---|
+{rows}
+
+How: [`latency.py`](../benchmarks/latency.py) uploads to the local cloud, whose moto server, Lambdas and worker share
+the machine's cores with it. [`throughput.py`](../benchmarks/throughput.py) gives one worker an engine that answers at
+once, first on the local cloud, then against AWS calls that answer at once, so that the worker's own share can be seen.
+[`imports.py`](../benchmarks/imports.py) starts a fresh interpreter for each import.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

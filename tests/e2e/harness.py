@@ -1,0 +1,287 @@
+"""The whole app on a local cloud, as tests and benchmarks use it."""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.deploy import deploy
+from cosmos_batch.state import JobRow, Jobs, Outputs, Table, Workers
+from infra.synth import synthesize
+
+TWO_B, EIGHT_B = "cosmos-reason2-2b", "cosmos-reason2-8b"
+SCRIPTED = "tests.e2e.scripted_engine:ScriptedEngine"
+ENDED = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
+
+# The clocks of a deployment in which faults are waited for; the relations between them are those of the defaults.
+QUICK = {
+    "uploadGraceSeconds": 2,
+    "worker": {"idleSeconds": 8, "visibilityTimeoutSeconds": 4, "heartbeatSeconds": 1, "maxAttempts": 2},
+    "scaling": {"breakerDelaySeconds": 1, "breakerProbeSeconds": 3600, "targetDrainSeconds": 600},
+}
+
+
+def configuration(folder: Path, **cosmos_batch: Any) -> Config:
+    """Both reasoners on the scripted engine, each with a folder of its own for a model."""
+    models = {}
+    for key, name in (("reason2B", TWO_B), ("reason8B", EIGHT_B)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "config.json").write_text("{}")
+        models[key] = {"enabled": True, "engine": SCRIPTED, "model": str(folder / name)}
+    models["reason8B"]["autoTriggerOnFileExtensionsUpload"] = ".webm"
+    block = {"enabled": True, "modelsReason": models}
+    return Config.parse(
+        json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": {**QUICK, **cosmos_batch}}})
+    )
+
+
+@dataclass
+class App:
+    """A deployed app."""
+
+    cloud: LocalCloud
+    folder: Path
+    outputs: dict[str, str]
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self.cloud.client(service)
+        return self._clients[service]
+
+    @property
+    def assets(self) -> str:
+        return self.outputs["AssetBucketName"]
+
+    @property
+    def machine(self) -> str:
+        return self.outputs["StateMachineArn"]
+
+    @property
+    def table(self) -> Table:
+        return Table(self.client("dynamodb"), self.outputs["StateTableName"])
+
+    @property
+    def jobs(self) -> Jobs:
+        return Jobs(self.table)
+
+    @property
+    def reserved(self) -> Outputs:
+        return Outputs(self.table)
+
+    def workers(self, pipeline: str = TWO_B) -> Workers:
+        return Workers(self.table, pipeline)
+
+    def output(self, ending: str) -> str:
+        """The one output whose name ends so."""
+        [value] = [value for name, value in self.outputs.items() if name.endswith(ending)]
+        return value
+
+    def vams_function(self, pipeline: str) -> str:
+        """Name of the Lambda that VAMS invokes for a pipeline."""
+        functions = self.client("lambda").get_paginator("list_functions").paginate()
+        [name] = [
+            function["FunctionName"]
+            for page in functions
+            for function in page["Functions"]
+            if function["FunctionName"].startswith("vams")
+            and function["Environment"]["Variables"]["PIPELINE"] == pipeline
+        ]
+        return str(name)
+
+    def upload(self, key: str, body: bytes | Path, prompt: str | None = None, **metadata: str) -> str:
+        """Put a file as a person does; returns its version."""
+        if prompt is not None:
+            metadata["COSMOS_REASON_PROMPT"] = prompt
+        data = body.read_bytes() if isinstance(body, Path) else body
+        version: str = self.client("s3").put_object(Bucket=self.assets, Key=key, Body=data, Metadata=metadata)[
+            "VersionId"
+        ]
+        return version
+
+    def start(self, request: dict[str, Any], name: str | None = None) -> str:
+        """Start the machine as its console does; returns the execution's ARN."""
+        arguments = {"name": name} if name else {}
+        arn: str = self.client("stepfunctions").start_execution(
+            stateMachineArn=self.machine, input=json.dumps(request), **arguments
+        )["executionArn"]
+        return arn
+
+    def executions(self, key: str | None = None) -> list[dict[str, Any]]:
+        """All executions, or those for one input key."""
+        stepfunctions = self.client("stepfunctions")
+        pages = stepfunctions.get_paginator("list_executions").paginate(stateMachineArn=self.machine)
+        listed = [one for page in pages for one in page["executions"]]
+        if key is None:
+            return listed
+        described = [stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in listed]
+        return [one for one in described if json.loads(one["input"]).get("input") == f"s3://{self.assets}/{key}"]
+
+    def execution_of(self, key: str, seconds: float = 30) -> dict[str, Any]:
+        """The one execution for an input key, ended."""
+        arn = wait_for(lambda: self.executions(key), seconds, f"no execution for {key}")[0]["executionArn"]
+        return self.ended(arn, seconds)
+
+    def ended(self, arn: str, seconds: float = 60) -> dict[str, Any]:
+        """The description of an execution, as soon as it has ended."""
+        stepfunctions = self.client("stepfunctions")
+
+        def look() -> dict[str, Any] | None:
+            found: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
+            return found if found["status"] in ENDED else None
+
+        return wait_for(look, seconds, f"{arn} did not end")
+
+    def row(self, arn: str) -> JobRow:
+        row = self.jobs.get(arn.rsplit(":", 1)[-1])
+        assert row is not None
+        return row
+
+    def document(self, arn: str) -> dict[str, Any]:
+        """The document of an execution that succeeded."""
+        place = parse_uri(self.row(arn).document)
+        body = self.client("s3").get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+        document: dict[str, Any] = json.loads(body)
+        return document
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Keys in the asset bucket."""
+        pages = self.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self.assets, Prefix=prefix)
+        return [item["Key"] for page in pages for item in page.get("Contents", [])]
+
+    def queue_url(self, pipeline: str = TWO_B) -> str:
+        """Of a pipeline's queue, as `plan` knows it."""
+        [plan] = [variables for variables in self._environments() if "DEADLINE_SECONDS" in variables]
+        [url] = [one["queueUrl"] for one in json.loads(plan["PIPELINES"]) if one["id"] == pipeline]
+        return str(url)
+
+    def _environments(self) -> list[dict[str, str]]:
+        pages = self.client("lambda").get_paginator("list_functions").paginate()
+        return [one.get("Environment", {}).get("Variables", {}) for page in pages for one in page["Functions"]]
+
+    def queue_is_empty(self, pipeline: str = TWO_B) -> bool:
+        """Nothing waits and nothing is in flight."""
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=self.queue_url(pipeline), AttributeNames=["All"])
+        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        return all(answer["Attributes"][name] == "0" for name in names)
+
+    def worker_jobs(self, pipeline: str = TWO_B) -> list[dict[str, Any]]:
+        """Every Batch job of a pipeline's workers, ended ones included."""
+        batch = self.client("batch")
+        rows = self.workers(pipeline).list()
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(rows), 100):
+            found += batch.describe_jobs(jobs=[row.worker for row in rows[start : start + 100]])["jobs"]
+        return found
+
+    def live_workers(self, pipeline: str = TWO_B) -> list[str]:
+        return [job["jobId"] for job in self.worker_jobs(pipeline) if job["status"] not in ("SUCCEEDED", "FAILED")]
+
+
+@dataclass(frozen=True)
+class Vams:
+    """A workflow as VAMS makes them: it invokes a pipeline's Lambda and waits for the callback."""
+
+    app: App
+    machine: str
+    function: str
+
+    @classmethod
+    def of(cls, app: App, pipeline: str = TWO_B) -> Self:
+        """Made anew; VAMS's machines are called `vams-...`."""
+        function = app.vams_function(pipeline)
+        invoke = {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+            "Parameters": {
+                "FunctionName": function,
+                "Payload": {
+                    "body": {
+                        "inputS3AssetFilePath.$": "$.input",
+                        "outputS3AssetFilesPath.$": "$.output",
+                        "outputS3AssetPreviewPath.$": "$.output",
+                        "outputS3AssetMetadataPath.$": "$.output",
+                        "inputOutputS3AssetAuxiliaryFilesPath.$": "$.output",
+                        "inputMetadata.$": "$.inputMetadata",
+                        "inputParameters.$": "$.inputParameters",
+                        "TaskToken.$": "$$.Task.Token",
+                        "assetId.$": "$.assetId",
+                        "databaseId": "database-1",
+                        "workflowId": "workflow-1",
+                        "executingUserName": "person@example.com",
+                    }
+                },
+            },
+            "TimeoutSeconds": 28_800,
+            "End": True,
+        }
+        machine = app.client("stepfunctions").create_state_machine(
+            name=f"vams-{uuid.uuid4().hex[:12]}",
+            definition=json.dumps({"StartAt": "Pipeline", "States": {"Pipeline": invoke}}),
+            roleArn="arn:aws:iam::123456789012:role/vams",
+        )["stateMachineArn"]
+        return cls(app, machine, function)
+
+    def start(
+        self,
+        key: str,
+        metadata: dict[str, Any] | None = None,
+        parameters: dict[str, Any] | None = None,
+        asset_id: str = "asset-1",
+        output: str | None = None,
+    ) -> str:
+        """Run the workflow on one file; returns the ARN of VAMS's own execution."""
+        request = {
+            "input": f"s3://{self.app.assets}/{key}",
+            "output": output or f"s3://{self.app.assets}/vams-out/{uuid.uuid4().hex[:8]}/",
+            "inputMetadata": json.dumps({"VAMS": metadata or {}}),
+            "inputParameters": json.dumps(parameters or {}),
+            "assetId": asset_id,
+        }
+        arn: str = self.app.client("stepfunctions").start_execution(
+            stateMachineArn=self.machine, input=json.dumps(request)
+        )["executionArn"]
+        return arn
+
+    def output_of(self, arn: str) -> str:
+        """The output prefix that an execution was given, below the bucket."""
+        described = self.app.client("stepfunctions").describe_execution(executionArn=arn)
+        return parse_uri(json.loads(described["input"])["output"]).key
+
+
+def error_of(execution: dict[str, Any]) -> dict[str, Any]:
+    """The Error that a failed execution carries in its cause."""
+    assert execution["status"] == "FAILED", execution
+    error: dict[str, Any] = json.loads(execution["cause"])
+    assert error["code"] == execution["error"]
+    assert error["message"], error
+    assert error["remedy"], error
+    return error
+
+
+def wait_for(look: Callable[[], Any], seconds: float, otherwise: str) -> Any:
+    """What `look` returns as soon as that is something."""
+    end = time.monotonic() + seconds
+    while True:
+        if found := look():
+            return found
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.05)
+
+
+@contextmanager
+def running_app(folder: Path, config: Config) -> Iterator[App]:
+    """A cloud with the app in it; both are gone afterwards."""
+    with LocalCloud.start(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+        assembly = synthesize(config, folder / "cdk.out")
+        stacks = deploy(assembly, cloud)
+        outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
+        yield App(cloud, folder, outputs)

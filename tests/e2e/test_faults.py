@@ -1,0 +1,168 @@
+"""Faults, injected: whatever dies, there is one result and one callback."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+
+
+def ask(app: App, key: str, script: dict[str, Any], pipeline: str = TWO_B) -> str:
+    return app.start({"pipeline": pipeline, "input": f"s3://{app.assets}/{key}", "prompt": json.dumps(script)})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(app: App, picture: Path) -> Iterator[None]:
+    """One file for all of them."""
+    app.upload("p.png", picture)
+    return
+
+
+def one_result(app: App, arn: str) -> None:
+    """The execution succeeded, its document was written by the winner alone, and nothing is left over."""
+    assert app.ended(arn)["status"] == "SUCCEEDED"
+    row = app.row(arn)
+    key = row.document.split("/", 3)[3]
+    versions = app.client("s3").list_object_versions(Bucket=app.assets, Prefix=key)["Versions"]
+    assert len({version["ETag"] for version in versions}) == 1, "only one attempt's document was ever at the final key"
+    history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    assert Counter(event["type"] for event in history)["TaskSucceeded"] == 1, "one callback"
+
+
+@pytest.mark.parametrize("stage", ["received", "started", "inferred", "committed", "written", "calledBack"])
+@pytest.mark.parametrize("group", [False, True], ids=["engine process", "whole worker"])
+def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, stage: str, group: bool) -> None:
+    vams = Vams.of(app)
+    script = {"killAt": stage, "once": str(tmp_path / "killed"), "group": group}
+    theirs = vams.start("p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps(script)}})
+    assert app.ended(theirs, 60)["status"] == "SUCCEEDED"
+    assert (tmp_path / "killed").exists(), "the fault was injected"
+    [ours] = [one for one in app.executions("p.png") if str(tmp_path) in json.loads(one["input"]).get("prompt", "")]
+    one_result(app, ours["executionArn"])
+    assert app.row(ours["executionArn"]).attempts <= 1 + (stage == "started")
+
+
+def test_killed_during_inference_alone_counts_and_then_fails(app: App) -> None:
+    """Quick clocks allow two attempts; the first death is in company of none, so it counts."""
+    arn = ask(app, "p.png", {"die": True})
+    error = error_of(app.ended(arn, 90))
+    assert error["code"] == "EngineFailed"
+    row = app.row(arn)
+    assert row.suspect
+
+
+def test_of_twenty_in_flight_only_the_poison_fails(app: App) -> None:
+    neighbours = [ask(app, "p.png", {"seconds": 3, "text": f"answer {n}"}) for n in range(19)]
+    poison = ask(app, "p.png", {"seconds": 1, "die": True})
+    for n, arn in enumerate(neighbours):
+        assert app.ended(arn, 120)["status"] == "SUCCEEDED"
+        assert app.document(arn)["result"] == f"answer {n}"
+        assert app.row(arn).attempts == 1, "a neighbour's death is not its own"
+    assert error_of(app.ended(poison, 120))["code"] == "EngineFailed"
+    assert app.row(poison).attempts == 2
+
+
+def test_two_workers_on_one_job_make_one_result(app: App) -> None:
+    """The message is delivered twice, as SQS may; both deliveries run."""
+    arn = ask(app, "p.png", {"seconds": 2})
+    row = wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt and row, 30, "never ran")
+    attempt = row.open_attempt.id
+    history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    [scheduled] = [event for event in history if event["type"] == "TaskScheduled"]
+    body = json.loads(scheduled["taskScheduledEventDetails"]["parameters"])["MessageBody"]
+    app.client("sqs").send_message(
+        QueueUrl=app.queue_url(), MessageBody=body if isinstance(body, str) else json.dumps(body)
+    )
+
+    def second_run() -> bool:
+        now = app.row(arn)
+        return now.winner is not None or (now.open_attempt is not None and now.open_attempt.id != attempt)
+
+    wait_for(second_run, 20, "no second run")
+    one_result(app, arn)
+    wait_for(lambda: app.queue_is_empty(), 30, "a message is left")
+
+
+def test_terminated_a_worker_gives_back_at_once_and_spends_no_attempt(app: App) -> None:
+    arns = [ask(app, "p.png", {"seconds": 30 if n else 31}) for n in range(3)]
+    for arn in arns:
+        wait_for(lambda arn=arn: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt, 30, "never ran")
+    [worker] = app.live_workers()
+    told_at = time.monotonic()
+    app.client("batch").terminate_job(jobId=worker, reason="Host EC2 terminated.")
+    wait_for(lambda: all(app.row(arn).open_attempt is None for arn in arns), 10, "not given back")
+    assert time.monotonic() - told_at < 10, "well within the visibility timeout of a lost worker, and Batch's 30 s"
+    for arn in arns:
+        row = app.row(arn)
+        assert (row.attempts, row.suspect) == (0, False)
+        app.client("stepfunctions").stop_execution(executionArn=arn)
+
+
+def test_an_execution_stopped_by_a_person_is_dropped_by_the_worker(app: App) -> None:
+    arn = ask(app, "p.png", {"seconds": 300})
+    wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt, 30, "never ran")
+    app.client("stepfunctions").stop_execution(executionArn=arn, cause="changed my mind")
+    wait_for(lambda: app.row(arn).state == "CANCELLED", 10, "the row does not say so")
+    wait_for(lambda: app.queue_is_empty(), 10, "the worker holds on to it")
+    assert app.row(arn).winner is None
+
+
+def test_workers_that_cannot_load_open_the_breaker(app: App) -> None:
+    """Five could be tried, three are; then the queue is failed with the reason, and nothing more is submitted."""
+    (app.folder / EIGHT_B / "cannot-load").touch()
+    try:
+        arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
+        for arn in arns:
+            error = error_of(app.ended(arn, 90))
+            assert error["code"] in ("EngineFailed", "ModelUnavailable", "NoCapacity")
+            assert "status 3" in error["message"]
+        submitted = len(app.worker_jobs(EIGHT_B))
+        assert submitted == 3
+        assert app.workers(EIGHT_B).pipeline().open
+        late = ask(app, "p.png", {}, EIGHT_B)
+        assert error_of(app.ended(late, 30))["code"]
+        assert len(app.worker_jobs(EIGHT_B)) == submitted
+    finally:
+        (app.folder / EIGHT_B / "cannot-load").unlink()
+
+
+def test_no_process_of_a_dead_worker_lives_on(app: App) -> None:
+    """The inner process never outlives the job that Batch knows."""
+    live = set(app.live_workers())
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            command = (process / "cmdline").read_bytes()
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"cosmos_batch.worker" in command and str(app.folder).encode() in environment:
+            [name] = [
+                one.partition(b"=")[2].decode()
+                for one in environment.split(b"\0")
+                if one.startswith(b"AWS_BATCH_JOB_ID=")
+            ]
+            assert name in live, f"{name} is over, its process {process.name} is not"
+
+
+def test_a_worker_that_is_killed_from_outside_is_replaced(app: App) -> None:
+    """As by the loss of a host: nobody in it can say anything."""
+    arn = ask(app, "p.png", {"seconds": 3})
+    wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt, 30, "never ran")
+    [worker] = app.live_workers()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if f"AWS_BATCH_JOB_ID={worker}".encode() in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                continue
+    one_result(app, arn)

@@ -1,0 +1,309 @@
+"""Every way in and every way out, through the deployed template."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
+from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+
+TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"
+
+
+def rfc2047(text: str) -> str:
+    """As S3 hands out user metadata that is not ASCII."""
+    from email.header import Header
+
+    return Header(text, "utf-8", maxlinelen=10_000).encode()
+
+
+def sidecar(prompt: str) -> bytes:
+    return json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode()
+
+
+def test_upload_with_metadata(app: App, clip: Path) -> None:
+    app.upload("meta/clip.mp4", clip, prompt="What does the arm do?")
+    ended = app.execution_of("meta/clip.mp4")
+    assert ended["status"] == "SUCCEEDED"
+    document = app.document(ended["executionArn"])
+    assert document["userPrompt"] == document["result"] == "What does the arm do?"
+    assert document["pipeline"] == TWO_B
+    [key] = [key for key in app.keys("meta/") if key.endswith(".json")]
+    assert re.fullmatch(r"meta/clip_CosmosReason_\d{8}-\d{6}\.json", key)
+
+
+def test_upload_with_a_prompt_that_is_not_ascii(app: App, clip: Path) -> None:
+    app.upload("meta2/clip.mp4", clip, prompt=rfc2047(TRICKY))
+    assert app.document(app.execution_of("meta2/clip.mp4")["executionArn"])["userPrompt"] == TRICKY
+
+
+def test_upload_with_tags(app: App, clip: Path) -> None:
+    app.client("s3").put_object(
+        Bucket=app.assets, Key="tags/clip.mp4", Body=clip.read_bytes(), Tagging="COSMOS_REASON_PROMPT=Count+the+cubes"
+    )
+    assert app.document(app.execution_of("tags/clip.mp4")["executionArn"])["userPrompt"] == "Count the cubes"
+
+
+def test_upload_after_its_sidecar(app: App, picture: Path) -> None:
+    app.upload("before/p.png.metadata.json", sidecar(TRICKY))
+    app.upload("before/p.png", picture, prompt="not this one")
+    assert app.document(app.execution_of("before/p.png")["executionArn"])["userPrompt"] == TRICKY
+    assert len(app.executions("before/p.png")) == 1
+
+
+def test_upload_before_its_sidecar(app: App, picture: Path) -> None:
+    app.upload("after/p.png", picture)
+    app.upload("after/p.png.metadata.json", sidecar("From the sidecar"))
+    assert app.document(app.execution_of("after/p.png")["executionArn"])["userPrompt"] == "From the sidecar"
+    assert len(app.executions("after/p.png")) == 1
+
+
+def test_an_auto_triggered_file_waits_for_its_sidecar(app: App, tmp_path: Path) -> None:
+    from tests.media.broken import webm
+
+    body = webm(tmp_path / "c.webm")
+    app.upload("auto/c.webm", body)
+    app.upload("auto/c.webm.metadata.json", sidecar("In time"))
+    ended = app.execution_of("auto/c.webm")
+    document = app.document(ended["executionArn"])
+    assert (document["userPrompt"], document["pipeline"]) == ("In time", EIGHT_B)
+    assert len(app.executions("auto/c.webm")) == 1
+
+
+def test_an_auto_triggered_file_runs_without_a_prompt(app: App, tmp_path: Path) -> None:
+    from tests.media.broken import webm
+
+    app.upload("auto2/c.webm", webm(tmp_path / "c.webm"))
+    assert app.document(app.execution_of("auto2/c.webm")["executionArn"])["userPrompt"] == DEFAULT_PROMPT
+
+
+def test_an_upload_may_name_its_pipeline(app: App, picture: Path) -> None:
+    app.upload("named/p.png", picture, prompt="x", COSMOS_PIPELINE=EIGHT_B)
+    assert app.document(app.execution_of("named/p.png")["executionArn"])["pipeline"] == EIGHT_B
+
+
+def test_what_nobody_asked_for_and_what_we_wrote_start_nothing(app: App, picture: Path) -> None:
+    app.upload("quiet/p.png", picture)
+    app.upload("quiet/notes.txt", b"hello")
+    app.upload("quiet/p_CosmosReason_20260410-165029.json", b"{}", prompt="x")
+    app.upload("quiet/copy.png", picture, **{"cosmos-batch-job": "some-job", "COSMOS_REASON_PROMPT": "x"})
+    app.upload("pipelines/p.png", picture, prompt="x")
+    app.upload("loud/p.png", picture, prompt="x")
+    app.execution_of("loud/p.png")
+    inputs = [json.loads(described(app, one)["input"])["input"] for one in app.executions()]
+    assert not [one for one in inputs if "/quiet/" in one or "/pipelines/" in one or one.endswith(".json")]
+
+
+def described(app: App, execution: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = app.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
+    return found
+
+
+def test_started_from_the_console(app: App, picture: Path) -> None:
+    app.upload("console/p.png", picture)
+    arn = app.start({"pipeline": TWO_B, "input": f"s3://{app.assets}/console/p.png", "prompt": "From the console"})
+    ended = app.ended(arn)
+    assert ended["status"] == "SUCCEEDED"
+    assert app.document(arn)["userPrompt"] == "From the console"
+    result = json.loads(ended["output"])["result"]
+    assert result["outputs"][0]["uri"] == app.row(arn).document
+
+
+@pytest.mark.parametrize(
+    ("metadata", "parameters", "expected"),
+    [
+        ({"fileMetadata": {"COSMOS_REASON_PROMPT": "of the file"}}, {"prompt": "of the workflow"}, "of the file"),
+        ({"fileMetadata": {"COSMOS_REASON_PROMPT": "  "}}, {"prompt": "of the workflow"}, "of the workflow"),
+        ({}, {"PROMPT": "IN CAPITALS"}, "IN CAPITALS"),
+        ({"assetMetadata": {"COSMOS_REASON_PROMPT": "of the asset"}}, {}, DEFAULT_PROMPT),
+        ({}, {"prompt": " ", "MODEL_TYPE": "reason", "MODEL_SIZE": "2B"}, DEFAULT_PROMPT),
+    ],
+)
+def test_prompt_priority_through_vams(
+    app: App, picture: Path, metadata: dict[str, Any], parameters: dict[str, Any], expected: str
+) -> None:
+    app.upload("asset-1/p.png", picture)
+    vams = Vams.of(app)
+    arn = vams.start("asset-1/p.png", metadata, parameters)
+    ended = app.ended(arn)
+    assert ended["status"] == "SUCCEEDED", ended
+    [key] = app.keys(vams.output_of(arn))
+    document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())
+    assert document["userPrompt"] == expected
+
+
+def test_vams_keeps_the_directory_within_the_asset(app: App, picture: Path) -> None:
+    app.upload("base/asset-7/clips/day 1/p.png", picture)
+    vams = Vams.of(app)
+    arn = vams.start("base/asset-7/clips/day 1/p.png", asset_id="asset-7")
+    assert app.ended(arn)["status"] == "SUCCEEDED"
+    [key] = app.keys(vams.output_of(arn))
+    assert re.fullmatch(re.escape(vams.output_of(arn)) + r"clips/day 1/p_CosmosReason_\d{8}-\d{6}\.json", key)
+
+
+def test_vams_hears_of_a_failure(app: App) -> None:
+    vams = Vams.of(app)
+    ended = app.ended(vams.start("asset-1/never-there.png"))
+    assert error_of(ended)["code"] == "InvalidInput"
+    assert len(ended["cause"]) <= 256
+
+
+def test_vams_hears_that_its_parameters_are_for_another_pipeline(app: App, picture: Path) -> None:
+    app.upload("asset-1/p.png", picture)
+    ended = app.ended(Vams.of(app).start("asset-1/p.png", parameters={"MODEL_SIZE": "8B"}))
+    assert error_of(ended)["code"] == "InvalidInput"
+
+
+@pytest.mark.parametrize(
+    "event", [{"body": "not json"}, {"body": "[]"}, {"body": {"inputS3AssetFilePath": "s3://a-bucket/b"}}, {}]
+)
+def test_vams_gets_its_own_mistakes_back_at_once(app: App, event: dict[str, Any]) -> None:
+    answer = app.client("lambda").invoke(FunctionName=app.vams_function(TWO_B), Payload=json.dumps(event))
+    payload = json.loads(answer["Payload"].read())
+    assert 400 <= payload["statusCode"] < 500
+    assert json.loads(payload["body"])["remedy"]
+
+
+def waiting_in_the_queue(app: App, vams: Vams, key: str, **arguments: Any) -> tuple[str, str]:
+    """VAMS's execution and ours, which waits for its worker."""
+    before = {one["executionArn"] for one in app.executions()}
+    theirs = vams.start(key, **arguments)
+    [ours] = wait_for(
+        lambda: {one["executionArn"] for one in app.executions()} - before, 20, "no execution of ours was started"
+    )
+    wait_for(lambda: (row := app.jobs.get(ours.rsplit(":", 1)[-1])) and row.state == "RUNNING", 30, "never ran")
+    return theirs, ours
+
+
+def test_a_stopped_execution_calls_vams_back(app: App, picture: Path) -> None:
+    app.upload("asset-1/slow.png", picture)
+    script = {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps({"seconds": 60})}}
+    theirs, ours = waiting_in_the_queue(app, Vams.of(app), "asset-1/slow.png", metadata=script)
+    app.client("stepfunctions").stop_execution(executionArn=ours, error="Stopped", cause="by a person")
+    assert error_of(app.ended(theirs))["code"] == "Cancelled"
+    wait_for(lambda: app.row(ours).state == "CANCELLED", 10, "the row does not say so")
+
+
+def test_a_request_past_its_deadline_calls_back(app: App, picture: Path) -> None:
+    """The same way as VAMS's: a callback's token, and a deadline that passes while the job is in the engine."""
+    app.upload("late/p.png", picture)
+    vams = Vams.of(app)
+    token_machine = {
+        "StartAt": "Wait",
+        "States": {
+            "Wait": {
+                "Type": "Task",
+                "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+                "Parameters": {"QueueUrl": queue(app), "MessageBody": {"token.$": "$$.Task.Token"}},
+                "End": True,
+            }
+        },
+    }
+    machine = app.client("stepfunctions").create_state_machine(
+        name="vams-late", definition=json.dumps(token_machine), roleArn="arn:aws:iam::123456789012:role/vams"
+    )["stateMachineArn"]
+    theirs = app.client("stepfunctions").start_execution(stateMachineArn=machine, input="{}")["executionArn"]
+    [message] = wait_for(
+        lambda: app.client("sqs").receive_message(QueueUrl=queue(app)).get("Messages"), 10, "no token was sent"
+    )
+    ours = app.start(
+        {
+            "pipeline": TWO_B,
+            "input": f"s3://{app.assets}/late/p.png",
+            "prompt": json.dumps({"seconds": 60}),
+            "deadline": soon(),
+            "callback": json.loads(message["Body"])["token"],
+        }
+    )
+    assert error_of(app.ended(ours))["code"] == "TimedOut"
+    assert error_of(app.ended(theirs))["code"] == "TimedOut"
+    assert vams.function.startswith("vams")
+
+
+def queue(app: App) -> str:
+    url: str = app.client("sqs").create_queue(QueueName="tokens")["QueueUrl"]
+    return url
+
+
+def soon() -> str:
+    from datetime import UTC, datetime, timedelta
+
+    return (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["odd/a b+c%20d é 日本 (1).png", "odd/../up/p.png", "odd/../../../etc/p.png", "odd/UPPER.PNG", "odd/q?x=1&y#z.png"],
+)
+def test_any_key_is_only_data(app: App, picture: Path, key: str) -> None:
+    app.upload(key, picture, prompt="x")
+    ended = app.execution_of(key)
+    assert ended["status"] == "SUCCEEDED"
+    assert app.document(ended["executionArn"])["inputFile"] == key.rsplit("/", 1)[-1]
+    vams = Vams.of(app)
+    arn = vams.start(f"asset-1/{key}")
+    app.upload(f"asset-1/{key}", picture)
+    arn = vams.start(f"asset-1/{key}")
+    assert app.ended(arn)["status"] == "SUCCEEDED"
+    [written] = app.keys(vams.output_of(arn))
+    assert ".." not in written.split("/")
+
+
+def test_the_same_event_twice_is_one_run(app: App, picture: Path) -> None:
+    app.upload("twice/p.png", picture, prompt="x")
+    app.execution_of("twice/p.png")
+    upload = app.client("lambda")
+    [function] = [
+        one["FunctionName"]
+        for page in upload.get_paginator("list_functions").paginate()
+        for one in page["Functions"]
+        if "UPLOAD_QUEUE_URL" in one["Environment"]["Variables"]
+    ]
+    version = app.client("s3").head_object(Bucket=app.assets, Key="twice/p.png")["VersionId"]
+    event = json.loads((Path(__file__).parent.parent / "events" / "s3_object_created.json").read_text())
+    event["detail"]["bucket"]["name"] = app.assets
+    event["detail"]["object"] |= {"key": "twice/p.png", "version-id": version}
+    record = {"messageId": "1", "body": json.dumps(event), "eventSource": "aws:sqs", "attributes": {}}
+    answer = upload.invoke(FunctionName=function, Payload=json.dumps({"Records": [record]}))
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    assert len(app.executions("twice/p.png")) == 1
+
+
+def test_what_has_one_name_within_a_second_is_as_many_documents(app: App, picture: Path, clip: Path) -> None:
+    """Two inputs with one stem, one name in two folders of an asset, two pipelines on one file: all into one prefix."""
+    output = f"s3://{app.assets}/same/"
+    app.upload("asset-2/a/x.png", picture)
+    app.upload("asset-2/b/x.png", picture)
+    app.upload("asset-2/b/x.mp4", clip)
+    asked = [(TWO_B, "a/x.png"), (TWO_B, "b/x.png"), (TWO_B, "b/x.mp4"), (EIGHT_B, "b/x.png")]
+
+    def start(one: tuple[str, str]) -> str:
+        pipeline, key = one
+        return app.start({"pipeline": pipeline, "input": f"s3://{app.assets}/asset-2/{key}", "output": output})
+
+    with ThreadPoolExecutor(4) as threads:
+        arns = list(threads.map(start, asked))
+    assert [app.ended(arn)["status"] for arn in arns] == ["SUCCEEDED"] * 4
+    assert len(app.keys("same/")) == 4
+
+
+def test_nothing_of_ours_holds_a_token_in_the_clear(app: App, picture: Path) -> None:
+    """VAMS's token is in the state table and nowhere else: not in our execution's input, not in a log."""
+    app.upload("asset-1/p.png", picture)
+    vams = Vams.of(app)
+    theirs = vams.start("asset-1/p.png")
+    app.ended(theirs)
+    history = app.client("stepfunctions").get_execution_history(executionArn=theirs)["events"]
+    tokens = re.findall(r'"TaskToken\\?": ?\\?"([^"\\]+)', json.dumps(history))
+    for one in app.executions("asset-1/p.png"):
+        assert "callback" not in (json.loads(one["input"]) or {})
+        for token in tokens:
+            assert token not in one["input"]
+    for log in (app.cloud.home / "logs").rglob("*"):
+        if log.is_file():
+            for token in tokens:
+                assert token not in log.read_text(errors="replace"), log

@@ -1,0 +1,187 @@
+"""A worker's parts on moto, with the scripted engine; only Step Functions is a fake, for its tokens need executions."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from cosmos_batch.contract import Job, JobMessage, Parameters
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.demo.media import sample_image
+from cosmos_batch.state import Jobs, Table, Workers
+from cosmos_batch.store import ModelStore
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.leases import LeaseHolder
+from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.queue import Queue
+from cosmos_batch.worker.runner import Runner
+from cosmos_batch.worker.slots import Slots
+from cosmos_batch.worker.tasks import Tasks
+from cosmos_batch.worker.worker import Worker
+from tests.e2e.scripted_engine import ScriptedEngine
+
+ASSETS, STATE, TABLE = "assets-bucket", "state-bucket", "state-table"
+
+
+@dataclass
+class FakeStepFunctions:
+    """Remembers what it was told; a token in `gone` answers as a stopped execution, one in `broken` with its code."""
+
+    gone: set[str] = field(default_factory=set)
+    broken: dict[str, str] = field(default_factory=dict)
+    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def send_task_heartbeat(self, **arguments: Any) -> None:
+        self._answer("heartbeat", arguments)
+
+    def send_task_success(self, **arguments: Any) -> None:
+        self._answer("success", arguments)
+
+    def send_task_failure(self, **arguments: Any) -> None:
+        self._answer("failure", arguments)
+
+    def _answer(self, what: str, arguments: dict[str, Any]) -> None:
+        self.told.append((what, arguments))
+        code = self.broken.get(arguments["taskToken"]) or (
+            "TaskTimedOut" if arguments["taskToken"] in self.gone else ""
+        )
+        if code:
+            raise ClientError({"Error": {"Code": code, "Message": code}}, "SendTask")
+
+    def said(self, what: str) -> list[dict[str, Any]]:
+        return [arguments for kind, arguments in self.told if kind == what]
+
+
+class Bench:
+    """One pipeline's queue, table and buckets, and workers at them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.s3 = boto3.client("s3")
+        self.sqs = boto3.client("sqs")
+        for bucket in (ASSETS, STATE):
+            self.s3.create_bucket(Bucket=bucket)
+        self.s3.put_bucket_versioning(Bucket=ASSETS, VersioningConfiguration={"Status": "Enabled"})
+        self.queue_url = self.sqs.create_queue(QueueName="jobs", Attributes={"VisibilityTimeout": "60"})["QueueUrl"]
+        dynamodb = boto3.client("dynamodb")
+        dynamodb.create_table(
+            TableName=TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+        )
+        self.table = Table(dynamodb, TABLE)
+        self.jobs = Jobs(self.table)
+        self.workers = Workers(self.table, "cosmos-reason2-2b")
+        self.stepfunctions = FakeStepFunctions()
+        self._picture = sample_image(folder / "picture.png").read_bytes()
+
+    def job(self, name: str = "one", prompt: str = "What?", **changes: Any) -> Job:
+        """A planned job with its file in place."""
+        put = self.s3.put_object(Bucket=ASSETS, Key=f"in/{name}.png", Body=changes.pop("body", self._picture))
+        now = datetime.now(UTC)
+        job = Job(
+            job_id=name,
+            execution_arn=f"arn:aws:states:us-east-1:123456789012:execution:machine:{name}",
+            pipeline="cosmos-reason2-2b",
+            input=InputFile(
+                bucket=ASSETS, key=f"in/{name}.png", version_id=put["VersionId"], etag=put["ETag"], size=10
+            ),
+            prompt=prompt,
+            prompt_uri=None,
+            system_prompt="You are a helpful assistant.",
+            parameters=Parameters(),
+            document=OutputKey(bucket=ASSETS, key=f"out/{name}.json"),
+            timestamp="20260410-165029",
+            created_at=now,
+            deadline=now + timedelta(hours=1),
+            invalidate_model=False,
+        ).model_copy(update=changes)
+        self.jobs.create(job)
+        return job
+
+    def send(self, job: Job) -> None:
+        message = JobMessage(schema_version=1, task_token=f"token-{job.job_id}", job=job)
+        self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
+
+    def worker(self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any) -> "Hand":
+        environment = WorkerEnvironment(
+            aws_batch_job_id=name,
+            pipeline="cosmos-reason2-2b",
+            model=str(self.folder),
+            engine="unused",
+            queue_url=self.queue_url,
+            state_table=TABLE,
+            state_bucket=STATE,
+            model_bucket="model-bucket",
+            model_store=str(self.folder),
+            worker=WorkerSettings(**{"idle_seconds": 0, "heartbeat_seconds": 1, **settings}),
+        )
+        return Hand(self, environment, engine or ScriptedEngine(), store)
+
+    def document(self, name: str) -> bytes:
+        body: bytes = self.s3.get_object(Bucket=ASSETS, Key=f"out/{name}.json")["Body"].read()
+        return body
+
+    def waiting(self) -> tuple[int, int]:
+        """Messages to be had, and messages in flight."""
+        attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
+        return (
+            int(attributes["ApproximateNumberOfMessages"]),
+            int(attributes["ApproximateNumberOfMessagesNotVisible"]),
+        )
+
+
+class Hand:
+    """A worker whose loop a test holds."""
+
+    def __init__(self, bench: Bench, environment: WorkerEnvironment, engine: Any, store: Any) -> None:
+        clients = Clients()
+        ours, theirs = socket.socketpair()
+        self.channel = ours
+        queue = Queue(clients.sqs, bench.queue_url, LeaseHolder(theirs))
+        tasks = Tasks(bench.stepfunctions, environment.worker.heartbeat_seconds)
+        store = store or ModelStore(bench.folder, "model-bucket", clients.s3, lambda: None)
+        self.model = ResidentModel(engine, store, environment.model)
+        self.runner = Runner(
+            environment=environment,
+            clients=clients,
+            jobs=bench.jobs,
+            tasks=tasks,
+            queue=queue,
+            committer=Committer(clients.s3, bench.jobs, tasks, queue, STATE),
+            model=self.model,
+            slots=Slots(engine.concurrency),
+        )
+        self.worker = Worker(self.runner, bench.workers)
+        bench.workers.submitted(environment.aws_batch_job_id, "definition:1")
+        bench.workers.started(environment.aws_batch_job_id)
+
+    async def serve(self) -> None:
+        await self.model.load()
+        await self.worker.serve()
+
+    def run(self, seconds: float = 20) -> None:
+        """Serve until the queue is empty."""
+        asyncio.run(asyncio.wait_for(self.serve(), seconds))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    (tmp_path / "config.json").write_text("{}")
+    with mock_aws():
+        yield Bench(tmp_path)

@@ -1,0 +1,204 @@
+"""The small parts of a worker, each by itself."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.document import JOB_LOGS_LIMIT
+from cosmos_batch.worker import spot
+from cosmos_batch.worker.documents import job_logs
+from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
+from cosmos_batch.worker.pace import Pace
+from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
+from cosmos_batch.worker.slots import Slots
+
+
+class FakeSqs:
+    """Notes which visibility was set for what; refuses receipt handles in `lapsed`."""
+
+    def __init__(self, lapsed: set[str] | None = None) -> None:
+        self.lapsed = lapsed or set()
+        self.set: list[tuple[str, int]] = []
+
+    def change_message_visibility_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        assert len(Entries) <= 10
+        self.set += [(entry["ReceiptHandle"], entry["VisibilityTimeout"]) for entry in Entries]
+        return {"Failed": [{"Id": entry["Id"]} for entry in Entries if entry["ReceiptHandle"] in self.lapsed]}
+
+
+class Keeping:
+    """A keeper in a thread, and the worker's end of its channel."""
+
+    def __init__(self, sqs: FakeSqs, visibility_timeout: float) -> None:
+        ours, self.channel = socket.socketpair()
+        self.holder = LeaseHolder(self.channel)
+        keeper = LeaseKeeper(ours, sqs, "url", visibility_timeout)
+        self._thread = threading.Thread(target=keeper.keep)
+        self._thread.start()
+
+    def end(self) -> None:
+        self.channel.close()
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+
+def wait_until(condition: Any, seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
+
+
+def test_a_lease_is_renewed_three_times_in_its_time_until_it_is_released() -> None:
+    sqs = FakeSqs()
+    keeping = Keeping(sqs, visibility_timeout=0.15)
+    keeping.holder.hold([f"h{n}" for n in range(12)])
+    wait_until(lambda: sqs.set.count(("h11", 0)) >= 3)
+    keeping.holder.release([f"h{n}" for n in range(11)])
+    wait_until(lambda: sqs.set[-2:] == [("h11", 0)] * 2)
+    keeping.end()
+
+
+def test_what_a_dead_worker_held_is_given_back_at_once() -> None:
+    sqs = FakeSqs()
+    keeping = Keeping(sqs, visibility_timeout=600)
+    keeping.holder.hold(["kept", "done"])
+    keeping.holder.release(["done"])
+    keeping.end()
+    assert sqs.set == [("kept", 0)]
+
+
+def test_a_lease_that_lapsed_is_not_renewed_again() -> None:
+    sqs = FakeSqs(lapsed={"gone"})
+    keeping = Keeping(sqs, visibility_timeout=0.06)
+    keeping.holder.hold(["gone", "here"])
+    wait_until(lambda: sqs.set.count(("here", 0)) >= 4)
+    keeping.end()
+    assert [handle for handle, _ in sqs.set].count("gone") == 1
+
+
+def test_who_wants_to_be_alone_waits_for_the_others_and_goes_before_the_next() -> None:
+    order: list[str] = []
+
+    async def use(slots: Slots, name: str, alone: bool, seconds: float) -> None:
+        async with slots.place(alone):
+            order.append(f"+{name}")
+            await asyncio.sleep(seconds)
+            order.append(f"-{name}")
+
+    async def scene() -> None:
+        slots = Slots(2)
+        tasks = [asyncio.create_task(use(slots, "a", False, 0.05)), asyncio.create_task(use(slots, "b", False, 0.02))]
+        await asyncio.sleep(0.01)
+        tasks.append(asyncio.create_task(use(slots, "solo", True, 0.02)))
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(use(slots, "c", False, 0)))
+        await asyncio.gather(*tasks)
+
+    asyncio.run(scene())
+    assert order == ["+a", "+b", "-b", "-a", "+solo", "-solo", "+c", "-c"]
+
+
+def test_giving_up_on_being_alone_lets_the_others_in() -> None:
+    async def scene() -> bool:
+        slots = Slots(1)
+        async with slots.place(False):
+            waiting = asyncio.create_task(slots.place(True).__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with asyncio.timeout(1), slots.place(False):
+            return True
+
+    assert asyncio.run(scene())
+
+
+def test_pace_counts_only_the_time_in_which_there_was_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 2.0, 3.0, 100.0, 101.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    pace = Pace()
+    assert pace.seconds_per_item is None
+    pace.working()
+    pace.done()
+    pace.done()
+    pace.idle()
+    pace.working()
+    pace.done()
+    assert pace.completed == 3
+    assert pace.seconds_per_item == pytest.approx((2 + 1 + 1) / 3)
+
+
+@given(startup=st.lists(st.text(max_size=30_000), max_size=4), own=st.lists(st.text(max_size=30_000), max_size=4))
+def test_job_logs_stay_within_their_limit(startup: list[str], own: list[str]) -> None:
+    text = job_logs(startup, own, {"generate": 1.25})
+    assert len(text) <= JOB_LOGS_LIMIT
+    assert text.endswith("generate: 1.250 s")
+
+
+def test_a_message_of_newer_code_is_told_from_a_broken_one() -> None:
+    with pytest.raises(NewerSchema):
+        read({"Body": json.dumps({"schemaVersion": 2, "taskToken": "t", "job": {"new": "shape"}})})
+    with pytest.raises(Unreadable) as raised:
+        read({"Body": json.dumps({"schemaVersion": 1, "taskToken": "t", "job": {"new": "shape"}})})
+    assert raised.value.task_token == "t"
+    assert raised.value.error.code == "Internal"
+    with pytest.raises(Unreadable) as raised:
+        read({"Body": "hello"})
+    assert raised.value.task_token is None
+
+
+class FakeMetadataService(BaseHTTPRequestHandler):
+    """IMDSv2: a token for a PUT, then the notice, if there is one."""
+
+    notice = False
+
+    def do_PUT(self) -> None:
+        self._say(200 if self.headers["X-aws-ec2-metadata-token-ttl-seconds"] else 400, b"a-token")
+
+    def do_GET(self) -> None:
+        known = self.headers["X-aws-ec2-metadata-token"] == "a-token"
+        there = type(self).notice and self.path == "/latest/meta-data/spot/instance-action"
+        self._say(200 if known and there else 404 if known else 401, b'{"action": "terminate"}')
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def metadata_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeMetadataService]]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeMetadataService)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{server.server_port}/")
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
+    FakeMetadataService.notice = False
+    yield FakeMetadataService
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_spot_notice_is_heard(metadata_service: type[FakeMetadataService], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spot, "PERIOD_SECONDS", 0.01)
+    heard = threading.Event()
+    spot.watch(heard.set)
+    assert not heard.wait(0.1)
+    metadata_service.notice = True
+    assert heard.wait(5)
+
+
+def test_no_metadata_service_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    assert not spot.noticed()
