@@ -27,8 +27,13 @@ _CHUNK = 16 * 1024
 
 @dataclass
 class _Repository:
-    commit: str
-    files: dict[str, bytes]
+    main: str = ""
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def at(self, revision: str) -> tuple[str, dict[str, bytes]]:
+        """The commit that a branch or a commit stands for, and its files; none if there is no such revision."""
+        commit = self.main if revision == "main" else revision
+        return commit, self.commits.get(commit, {})
 
 
 @dataclass
@@ -55,11 +60,13 @@ class Hub:
     repositories: dict[str, _Repository] = field(default_factory=dict)
 
     def add(self, model: str, folder: Path) -> str:
-        """Serve the files of `folder` as they are now as `main` of `model`; returns the commit."""
+        """Commit the files of `folder` as they are now to `main` of `model`; returns the commit. Older ones stay."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
-        self.repositories[model] = _Repository(commit, files)
+        repository = self.repositories.setdefault(model, _Repository())
+        repository.commits[commit] = files
+        repository.main = commit
         return commit
 
     @property
@@ -110,27 +117,29 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, None, "no such page")
 
     def _describe(self, model: str, kind: str | None, revision: str | None) -> None:
-        repository = self.hub.repositories.get(model)
-        if repository is None:
+        if model not in self.hub.repositories:
             self._refuse(401, "RepoNotFound", "Repository not found")
-        elif revision not in (None, "main", repository.commit):
+            return
+        commit, files = self.hub.repositories[model].at(revision or "main")
+        if not files:
             self._refuse(404, "RevisionNotFound", "Invalid rev id")
         elif kind == "tree":
-            self._json([_tree_entry(name, body) for name, body in repository.files.items()])
+            self._json([_tree_entry(name, body) for name, body in files.items()])
         else:
-            siblings = [_sibling(name, body) for name, body in repository.files.items()]
-            self._json({"id": model, "modelId": model, "sha": repository.commit, "siblings": siblings})
+            siblings = [_sibling(name, body) for name, body in files.items()]
+            self._json({"id": model, "modelId": model, "sha": commit, "siblings": siblings})
 
     def _serve(self, token: str | None, model: str, revision: str, name: str) -> None:
-        repository = self.hub.repositories.get(model)
-        if repository is None:
+        if model not in self.hub.repositories:
             self._refuse(401, "RepoNotFound", "Repository not found")
-        elif model in self.hub.gated:
+            return
+        commit, files = self.hub.repositories[model].at(revision)
+        if model in self.hub.gated:
             self._refuse(403 if token else 401, "GatedRepo", f"Access to model {model} is restricted")
-        elif name not in repository.files:
+        elif name not in files:
             self._refuse(404, "EntryNotFound", "Entry not found")
         else:
-            self._send_file(f"{model}/{name}", repository.commit, repository.files[name])
+            self._send_file(f"{model}/{name}", commit, files[name])
 
     def _send_file(self, key: str, commit: str, body: bytes) -> None:
         first = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0])

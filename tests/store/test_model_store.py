@@ -62,6 +62,20 @@ def test_progress_ends_with_all_bytes(hub: Hub, store: ModelStore, checkpoint: P
     assert any(0 < done < size for done, _ in seen)
 
 
+def test_a_download_is_of_one_commit_though_main_moves_on(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
+    before = files_of(checkpoint)
+    commit = hub.repositories[MODEL].main
+
+    def move_on(done: int, total: int) -> None:
+        (checkpoint / "config.json").write_text("[]")
+        hub.add(MODEL, checkpoint)
+
+    stored = store.ensure(MODEL, on_progress=move_on)
+    files = files_of(stored.path)
+    del files["manifest.json"]
+    assert (stored.commit, files) == (commit, before)
+
+
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("{"), lambda path: path.write_bytes(b"")])
 def test_a_directory_without_a_good_manifest_is_not_a_model(
     hub: Hub, store: ModelStore, spoil: Callable[[Path], object]
@@ -73,11 +87,17 @@ def test_a_directory_without_a_good_manifest_is_not_a_model(
     assert again.path == stored.path and again.published_at > stored.published_at
 
 
-def test_leftovers_of_the_dead_are_swept(hub: Hub, store: ModelStore, root: Path) -> None:
+def test_leftovers_of_the_dead_neither_count_nor_take_space_from_the_next(
+    hub: Hub, store: ModelStore, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in (".partial-dead", ".withdrawn-dead"):
         (root / DIRECTORY / name).mkdir(parents=True)
         (root / DIRECTORY / name / "manifest.json").write_text("{}")
-    stored = store.ensure(MODEL)
+    assert store.find(MODEL) is None
+    assert not caplog.messages
+    beside: list[int] = []
+    stored = store.ensure(MODEL, on_progress=lambda *_: beside.append(len(list((root / DIRECTORY).glob(".[pw]*")))))
+    assert beside[0] == 1, "the dead are gone before the download begins"
     assert {path.name for path in (root / DIRECTORY).iterdir()} == {".lock", stored.commit}
 
 
