@@ -4,6 +4,7 @@
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,6 +86,11 @@ class Hub:
             raise self._failure(
                 f"The download of {self._model} is incomplete: {error}.", "Try again.", retryable=True
             ) from error
+        except RuntimeError as error:
+            # All that the Hub's transfer of large files (hf_xet) tells, of the network and of the disk alike.
+            if f"os error {errno.ENOSPC}" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise self._unreachable(error, None) from error
         except (HTTPError, OSError) as error:
             if _of_the_disk(error):
                 raise

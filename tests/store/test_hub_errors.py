@@ -109,6 +109,25 @@ def test_full_disk(hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.
     assert [path.name for path in (root / "nvidia--Cosmos-Reason2-2B").iterdir()] == [".lock"], "space is given back"
 
 
+@pytest.mark.parametrize(
+    ("cause", "message", "retryable"),
+    [
+        ("IO Error: No space left on device (os error 28)", "disk of the model store is full", False),
+        ("CAS service error : ReqwestMiddleware Error: Request failed after 5 retries", "cannot be reached", True),
+    ],
+)
+def test_transfer_of_large_files_that_fails(
+    hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch, cause: str, message: str, retryable: bool
+) -> None:
+    def transfer(*_: object, **__: object) -> None:
+        raise RuntimeError(f"Data processing error: {cause}")
+
+    monkeypatch.setattr("huggingface_hub.file_download.http_get", transfer)
+    error = failure_of(store)
+    assert message in error.message
+    assert error.retryable == retryable
+
+
 def test_connection_that_breaks_is_taken_up_where_it_broke(
     hub: Hub, store: ModelStore, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
