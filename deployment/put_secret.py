@@ -16,7 +16,7 @@ import boto3
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from cosmos_batch.contract.config import Config  # noqa: E402
+from cosmos_batch.contract.config import Config
 
 OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack
 

@@ -16,7 +16,7 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
     """
     use_node()
     # Here, for jsii starts Node when it is imported.
-    from aws_cdk import App, Tags
+    from aws_cdk import App
 
     from infra.constructs.token_value import put_token_at_deployment
     from infra.stacks.images import ImagesStack
@@ -33,6 +33,5 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
     )
     if config_file is not None and config.cosmos.hugging_face_token.get_secret_value():
         put_token_at_deployment(pipelines, config_file, storage.stack_name)
-    Tags.of(app).add("Application", "cosmos-batch")
     app.synth()
     return outdir

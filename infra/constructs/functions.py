@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode, RemovalPolicy
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from cosmos_batch.contract.environment import Environment

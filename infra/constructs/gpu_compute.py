@@ -53,7 +53,7 @@ class GpuCompute(Construct):
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
             security_groups=[network.worker_group],
             instance_types=[ec2.InstanceType(instance_type)],
-            default_instance_classes=[],
+            use_optimal_instance_classes=False,
             images=[batch.EcsMachineImage(image_type=batch.EcsMachineImageType.ECS_AL2023_NVIDIA)],
             allocation_strategy=batch.AllocationStrategy.BEST_FIT_PROGRESSIVE,
             minv_cpus=0,

@@ -9,7 +9,7 @@ from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
 from infra.constructs import upload_intake
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow_input, allow_objects, allow_vams_callback
+from infra.constructs.permissions import allow, allow_input, allow_objects, allow_vams_callback
 from infra.constructs.upload_intake import UploadIntake
 from infra.stacks.storage import StorageStack
 
@@ -39,7 +39,7 @@ def create_upload(
     machine.grant_start_execution(upload)
     # A late sidecar stops the run that did not know it.
     machine.grant_execution(upload, "states:DescribeExecution", "states:StopExecution")
-    intake.queue.grant_send_messages(upload)  # to itself, when a file's grace is over
+    allow(upload, ["sqs:SendMessage"], [intake.queue.queue_arn])  # a file waits there for its sidecar
     intake.feed(upload)
     return upload
 
@@ -61,5 +61,5 @@ def create_vams(
     allow_objects(vams, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(vams, "PutItem")
     machine.grant_start_execution(vams)
-    allow_vams_callback(vams)
+    allow_vams_callback(vams, "SendTaskFailure")  # what `vams` refuses itself
     return vams

@@ -1,5 +1,7 @@
 """What wakes `scale`: a plan, the end of a worker, every minute."""
 
+from typing import Any
+
 from aws_cdk import Duration
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_events as events
@@ -17,8 +19,8 @@ TIMEOUT = Duration.minutes(2)  # of the function
 class Nudges(Construct):
     """A FIFO queue with the pipeline as the message group: one `scale` at a time looks at a pipeline.
 
-    An EventBridge target has no deduplication id of its own, so the queue takes the content's. The event's time stands
-    in the content: alike within a second is one nudge; without it one sweep in five minutes would come through.
+    The functions' nudges carry a deduplication id. EventBridge has none to give, so its events are deduplicated by
+    their content, in which each has an id of its own.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
@@ -29,23 +31,23 @@ class Nudges(Construct):
             content_based_deduplication=True,
             delivery_delay=Duration.seconds(NUDGE_SECONDS),
             visibility_timeout=TIMEOUT.plus(Duration.seconds(30)),
-            # A nudge that fails holds its pipeline up: three times, then the sweep comes.
+            # A nudge that fails holds its pipeline up: three times, then the next sweep has its turn.
             dead_letter_queue=sqs.DeadLetterQueue(queue=failed, max_receive_count=3),
         )
 
     def feed(self, scale: lambda_.Function) -> None:
-        """Give the nudges to the function, one at a time for each pipeline."""
-        scale.add_event_source(event_sources.SqsEventSource(self.queue, batch_size=1))
+        """Give the nudges to the function, and call it every minute: it nudges every pipeline then."""
+        scale.add_event_source(event_sources.SqsEventSource(self.queue, batch_size=1, report_batch_item_failures=True))
+        events.Rule(
+            self,
+            "Sweep",
+            description="A look at every pipeline of Cosmos Batch",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+            targets=[targets.LambdaFunction(scale, event=events.RuleTargetInput.from_object({"sweep": True}))],
+        )
 
     def watch(self, pipeline: str, job_queue: batch.IJobQueue) -> None:
-        """Nudge when a worker of the pipeline ends, and every minute."""
-        target = targets.SqsQueue(
-            self.queue,
-            message_group_id=pipeline,
-            message=events.RuleTargetInput.from_object(
-                {"pipeline": pipeline, "sweep": True, "time": events.EventField.time}
-            ),
-        )
+        """Nudge when a worker of the pipeline ends. A rule for each, for a target's message group is a constant."""
         events.Rule(
             self,
             f"{pipeline}-worker-ended",
@@ -55,17 +57,10 @@ class Nudges(Construct):
                 detail_type=["Batch Job State Change"],
                 detail={"jobQueue": [job_queue.job_queue_arn], "status": ["SUCCEEDED", "FAILED"]},
             ),
-            targets=[target],
-        )
-        events.Rule(
-            self,
-            f"{pipeline}-sweep",
-            description=f"A look at {pipeline} every minute",
-            schedule=events.Schedule.rate(Duration.minutes(1)),
-            targets=[target],
+            targets=[targets.SqsQueue(self.queue, message_group_id=pipeline)],
         )
 
-    def _queue(self, construct_id: str, **settings: object) -> sqs.Queue:
+    def _queue(self, construct_id: str, **settings: Any) -> sqs.Queue:
         return sqs.Queue(
             self, construct_id, fifo=True, encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, **settings
         )

@@ -33,7 +33,10 @@ def allow_input(grantee: iam.IGrantable, bucket: s3.IBucket, *actions: str) -> N
     allow_objects(grantee, bucket, "*", "GetObject", "GetObjectVersion", *actions)
 
 
-def allow_vams_callback(grantee: iam.IGrantable) -> None:
-    """Let `grantee` answer the task tokens of VAMS's workflows: state machines of this account, called `vams-...`."""
+def allow_vams_callback(grantee: iam.IGrantable, *calls: str) -> None:
+    """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
+
+    They are state machines of this account and region, called `vams-...`; another's tokens are refused.
+    """
     machines = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:vams-*"
-    allow(grantee, ["states:SendTaskSuccess", "states:SendTaskFailure"], [machines])
+    allow(grantee, [f"states:{call}" for call in calls], [machines])

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.settings import ScalingSettings
-from infra.constructs import nudges
 from infra.constructs.functions import Functions
-from infra.constructs.nudges import Nudges
+from infra.constructs.nudges import TIMEOUT, Nudges
 from infra.constructs.permissions import allow
 from infra.constructs.pipeline import Pipeline
 from infra.stacks.storage import StorageStack
@@ -25,25 +26,27 @@ class Scaling(Construct):
         functions: Functions,
         settings: ScalingSettings,
         pipelines: Sequence[Pipeline],
-        nudge: Nudges,
+        nudges: Nudges,
         storage: StorageStack,
+        machine: sfn.StateMachine,
     ) -> None:
         super().__init__(scope, construct_id)
         environment = ScaleEnvironment(
             state_table=storage.table.table_name,
-            nudge_queue_url=nudge.queue.queue_url,
+            nudge_queue_url=nudges.queue.queue_url,
             pipelines=[pipeline.known_to_scale for pipeline in pipelines],
             scaling=settings,
         )
-        scale = functions.create("scale", environment, nudges.TIMEOUT)
+        scale = functions.create("scale", environment, TIMEOUT)
         storage.table.grant_calls(scale, "GetItem", "Query", "UpdateItem")
-        # Batch has no resource-level permission for what only reads.
-        allow(scale, ["batch:ListJobs", "batch:DescribeJobs"], ["*"])
+        allow(scale, ["batch:DescribeJobs"], ["*"])  # Batch has no resource-level permission for it
+        allow(scale, ["batch:TagResource"], [f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"])
+        allow(scale, ["sqs:SendMessage"], [nudges.queue.queue_arn])
+        allow(scale, ["states:SendTaskFailure"], [machine.state_machine_arn])  # to a queue that nobody will serve
         for pipeline in pipelines:
             _allow_pipeline(scale, pipeline)
-            nudge.watch(pipeline.id, pipeline.compute.queue)
-        nudge.queue.grant_send_messages(scale)
-        nudge.feed(scale)
+            nudges.watch(pipeline.id, pipeline.compute.queue)
+        nudges.feed(scale)
 
 
 def _allow_pipeline(scale: iam.IGrantable, pipeline: Pipeline) -> None:
@@ -51,6 +54,6 @@ def _allow_pipeline(scale: iam.IGrantable, pipeline: Pipeline) -> None:
     allow(scale, ["batch:SubmitJob"], [pipeline.compute.queue.job_queue_arn, definition])
     allow(
         scale,
-        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"],
+        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage"],
         [pipeline.queue.queue.queue_arn],
     )

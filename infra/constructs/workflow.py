@@ -1,6 +1,6 @@
 """The state machine: plan, enqueue, report, for one file of any pipeline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_lambda as lambda_
@@ -13,7 +13,8 @@ from constructs import Construct
 from cosmos_batch.contract.job import SCHEMA_VERSION
 from infra.constructs.permissions import allow
 
-# Faults of Lambda itself. What a function refuses, it would refuse again.
+# Faults of Lambda itself: what `plan` refuses, it would refuse again. `report` refuses nothing and may be taken again,
+# so it is tried again whatever happened.
 LAMBDA_FAULTS = [
     "Lambda.ClientExecutionTimeoutException",
     "Lambda.ServiceException",
@@ -61,16 +62,20 @@ class Workflow(Construct):
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         ending = self._ending()
-        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}).next(ending)
-        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}).next(ending)
+        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, ["States.ALL"]).next(ending)
+        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, ["States.ALL"]).next(
+            ending
+        )
         # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
-        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION})
+        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, LAMBDA_FAULTS)
         planned.add_catch(failed, errors=["States.ALL"], result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         enqueued.add_catch(failed, errors=["States.ALL"], result_path="$")
         return planned.next(enqueued).next(answered)
 
-    def _call(self, name: str, function: lambda_.IFunction, payload: Mapping[str, object]) -> tasks.LambdaInvoke:
+    def _call(
+        self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], retried: Sequence[str]
+    ) -> tasks.LambdaInvoke:
         call = tasks.LambdaInvoke(
             self,
             name,
@@ -80,7 +85,7 @@ class Workflow(Construct):
             retry_on_service_exceptions=False,
         )
         call.add_retry(
-            errors=LAMBDA_FAULTS,
+            errors=list(retried),
             interval=Duration.seconds(2),
             max_attempts=6,
             backoff_rate=2,

@@ -41,7 +41,7 @@ def create_plan(
     allow_input(plan, storage.assets)
     allow_objects(plan, storage.state, "requests/*", "GetObject", "PutObject")
     storage.table.grant_calls(plan, "GetItem", "PutItem")
-    nudges.grant_send_messages(plan)
+    allow(plan, ["sqs:SendMessage"], [nudges.queue_arn])
     return plan
 
 
@@ -49,7 +49,7 @@ def create_report(functions: Functions, storage: StorageStack) -> lambda_.Functi
     """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus."""
     report = functions.create("report", ReportEnvironment(state_table=storage.table.table_name), TIMEOUT)
     storage.table.grant_calls(report, "GetItem", "PutItem", "UpdateItem")
-    allow_vams_callback(report)
+    allow_vams_callback(report, "SendTaskSuccess", "SendTaskFailure")
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
     allow(report, ["events:PutEvents"], [bus])
     return report

@@ -46,7 +46,7 @@ class PipelinesStack(Stack):
         report = create_report(functions, storage)
         workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT))
         ExecutionEnds(self, "ExecutionEnds", workflow.machine, report)
-        Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage)
+        Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         create_upload(self, functions, config, storage, workflow.machine)
         for pipeline in pipelines:
