@@ -1,0 +1,45 @@
+"""The configuration that is deployed on this machine: config.json, or a copy of it with another model."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.files import chosen_pipeline
+from cosmos_batch.contract import Config, catalogue
+from cosmos_batch.contract.config import EnabledPipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")
+
+
+def enabled_pipeline(config: Config, name: str | None) -> EnabledPipeline:
+    """The named pipeline, or the smallest. Raises CliError where it is not enabled."""
+    enabled = {one.pipeline.id: one for one in config.enabled_pipelines()}
+    return enabled[chosen_pipeline(name, list(enabled))]
+
+
+def checked_model(model: str) -> str:
+    """A Hugging Face id as it is, a checkpoint's folder as an absolute path."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise CliError(f"{model} is a folder, but no checkpoint: it has no config.json.", "Name another folder.")
+        return str(folder.resolve())
+    if model.startswith(("/", ".", "~")):
+        raise CliError(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
+    return model
+
+
+def with_model(pipeline: catalogue.Pipeline, model: str, home: Path) -> Path:
+    """Write a copy of config.json in which a pipeline has another model. Only its owner reads it: it has the token."""
+    parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
+    parsed["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"][pipeline.config_key]["model"] = model
+    text = json.dumps(parsed, indent=2)
+    Config.parse(text)
+    path = home / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,91 @@
+"""`cosmos-batch demo`: it runs wherever the project does, so it brings a clip and, where there is none, a model."""
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Callable
+from multiprocessing.pool import AsyncResult, Pool
+from pathlib import Path
+
+from cosmos_batch.cli import configuration, files
+from cosmos_batch.cli.background import background
+from cosmos_batch.cli.jobs import print_outcome
+from cosmos_batch.cli.local import local_deployment, say
+from cosmos_batch.cli.run import ask, save
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.local.cloud import default_home
+from cosmos_batch.store.copies import Copies
+
+RANDOM = "random-weights-in-Cosmos-Reason2-layout"
+
+
+def demo(_arguments: argparse.Namespace) -> int:
+    """Answer FILE with the question PROMPT, both from the environment; without them, a clip and a question of ours."""
+    began = time.monotonic()
+    named, prompt = os.environ.get("FILE"), files.checked_prompt(os.environ.get("PROMPT"))
+    folder = default_home() / "demo"
+    path = files.checked_input(named) if named else folder / "sample.mp4"
+    made: list[AsyncResult[None]] = []
+    with background() as pool:
+        if not named:
+            made += _begin(pool, _render_clip, path)
+        with local_deployment(pool, lambda: _config_file(folder, pool, made)) as deployment:
+            for one in made:
+                one.get()
+            say(f"Asking about {path.name}: {prompt}")
+            ended = ask(deployment, path, prompt, None)
+            status = print_outcome(deployment, ended)
+            if ended.document_uri:
+                copy = default_home() / "results" / Path(parse_uri(ended.document_uri).key).name
+                save(deployment, ended.document_uri, copy)
+                say(f"The document lies at {ended.document_uri} in the local cloud; a copy that stays: {copy}")
+    say(f"Done in {time.monotonic() - began:.1f} s")
+    return status
+
+
+def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[None]"]) -> Path:
+    """The configuration with the model that is there; where none is, with random weights, whose making begins."""
+    smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
+    if _is_here(smallest):
+        return configuration.CONFIG
+    checkpoint = folder / RANDOM
+    say(
+        f"{smallest.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the answer is "
+        f"noise.\nThe real one: cosmos-batch run FILE --model {smallest.model}"
+    )
+    made += _begin(pool, _build_checkpoint, checkpoint)
+    return configuration.with_model(smallest.pipeline, str(checkpoint), default_home())
+
+
+def _is_here(pipeline: EnabledPipeline) -> bool:
+    """Whether the model is a folder, or lies in the model store of the local cloud."""
+    if pipeline.model.startswith("/"):
+        return True
+    stores = (default_home() / "efs").glob("*/models")
+    return any(Copies(store, pipeline.model).newest() for store in stores)
+
+
+def _begin(pool: Pool, make: Callable[[Path], None], path: Path) -> list["AsyncResult[None]"]:
+    """Make what is not there yet."""
+    return [] if path.exists() else [pool.apply_async(make, (path,))]
+
+
+def _render_clip(path: Path) -> None:
+    from cosmos_batch.demo import sample_clip
+
+    partial = path.with_name(f"partial-{path.name}")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    sample_clip(partial)
+    partial.rename(path)
+
+
+def _build_checkpoint(folder: Path) -> None:
+    from cosmos_batch.demo import build_random_checkpoint
+
+    partial = folder.with_name(f"partial-{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    build_random_checkpoint(partial)
+    partial.rename(folder)

@@ -1,0 +1,86 @@
+"""The deployment that a command works with: found by the outputs of its CloudFormation stacks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.state import Jobs, Table, Workers
+
+STACK_PREFIX = "CosmosBatch-"
+
+Clients = Callable[[str], Any]
+"""Gives the boto3 client of a service: of AWS, or of a local cloud."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where things are, and the clients to reach them."""
+
+    clients: Clients
+    asset_bucket: str
+    state_machine_arn: str
+    state_table: str
+    pipelines: list[str]
+
+    @property
+    def jobs(self) -> Jobs:
+        """The rows of the jobs."""
+        return Jobs(self._table)
+
+    def workers(self, pipeline: str) -> Workers:
+        """The rows of a pipeline's workers."""
+        return Workers(self._table, pipeline)
+
+    def execution_arn(self, job_id: str) -> str:
+        """Of the execution that is called as its job is."""
+        return self.state_machine_arn.replace(":stateMachine:", ":execution:") + f":{job_id}"
+
+    @property
+    def _table(self) -> Table:
+        return Table(self.clients("dynamodb"), self.state_table)
+
+
+def find(clients: Clients | None = None) -> Deployment:
+    """The deployment in the cloud that the environment points at, or in that of `clients`.
+
+    Raises CliError where there is none, or where it is incomplete.
+    """
+    clients = clients or environment_clients()
+    outputs = _outputs(clients("cloudformation"))
+    try:
+        return Deployment(
+            clients=clients,
+            asset_bucket=outputs["AssetBucketName"],
+            state_machine_arn=outputs["StateMachineArn"],
+            state_table=outputs["StateTableName"],
+            pipelines=[
+                one.id for one in PIPELINES if f"{one.config_key[0].upper()}{one.config_key[1:]}QueueUrl" in outputs
+            ],
+        )
+    except KeyError as missing:
+        raise CliError(
+            f"Cosmos Batch is not deployed here: no stack {STACK_PREFIX}* has the output {missing}.",
+            "Deploy it first: `cosmos-batch local up` on this machine, or `npx cdk deploy --all` to AWS. "
+            "In another account or region? Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL.",
+        ) from missing
+
+
+def _queue_output(pipeline: Pipeline) -> str:
+    """`Reason2BQueueUrl` for the pipeline that the configuration calls `reason2B`."""
+    return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}QueueUrl"
+
+
+def environment_clients() -> Clients:
+    """Clients of the cloud that the environment points at."""
+    import boto3
+
+    return cache(boto3.client)
+
+
+def _outputs(cloudformation: Any) -> dict[str, str]:
+    pages = cloudformation.get_paginator("describe_stacks").paginate()
+    stacks = [stack for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(STACK_PREFIX)]
+    return {output["OutputKey"]: output["OutputValue"] for stack in stacks for output in stack.get("Outputs", [])}

@@ -1,0 +1,110 @@
+"""`cosmos-batch status` and `cosmos-batch result`: what became of jobs."""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli import progress
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.follow import Execution, Follower, read_execution
+from cosmos_batch.cli.outcome import Outcome, outcome, read_document
+from cosmos_batch.state import JobRow
+
+RECENT = 20
+HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One job in the table of `status`."""
+
+    id: str
+    state: str
+    pipeline: str
+    input: str
+    worker: str
+    stages: dict[str, str]
+
+    def cells(self) -> list[str]:
+        """As people read it."""
+        stages = " ".join(f"{name}={time[11:19]}" for name, time in self.stages.items())
+        return [self.id, self.state, self.pipeline, self.input, self.worker, stages]
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Print the named jobs, or the recent ones."""
+    deployment = deployments.find()
+    lines = [_line(deployment, job_id) for job_id in arguments.ids or _recent(deployment)]
+    if arguments.json:
+        print(json.dumps([vars(line) for line in lines], indent=2))
+    elif lines:
+        _print_table(
+            [["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)"], *(line.cells() for line in lines)]
+        )
+    else:
+        print("No job was ever submitted here.")
+    return 0
+
+
+def result(arguments: argparse.Namespace) -> int:
+    """Print a job's document; with `--wait`, when it is there."""
+    deployment = deployments.find()
+    execution, row = _find(deployment, arguments.id)
+    if arguments.wait and not execution.over:
+        with progress.display() as display:
+            progress.follow(deployment, arguments.id, execution.started_at, display)
+        execution, row = _find(deployment, arguments.id)
+    if not execution.over:
+        raise CliError(
+            f"{arguments.id} is still under way: {Follower(deployment, arguments.id).look().waits_for()}.",
+            "Ask again later, or wait for it: cosmos-batch result --wait",
+        )
+    return print_outcome(deployment, outcome(execution, row))
+
+
+def print_outcome(deployment: Deployment, ended: Outcome) -> int:
+    """Print the document, or the error and what to do about it. Returns the exit status."""
+    if ended.error is not None:
+        print(f"error: {ended.error.code}: {ended.error.message}\n{ended.error.remedy}", file=sys.stderr)
+        return 1
+    assert ended.document_uri is not None
+    print(read_document(deployment, ended.document_uri))
+    return 0
+
+
+def _find(deployment: Deployment, job_id: str) -> tuple[Execution, JobRow | None]:
+    execution = read_execution(deployment, deployment.execution_arn(job_id))
+    if execution is None:
+        raise CliError(
+            f"There is no job {job_id} here.",
+            "An upload takes a few seconds to become one. `cosmos-batch status` lists the recent jobs.",
+        )
+    return execution, deployment.jobs.get(job_id)
+
+
+def _recent(deployment: Deployment) -> list[str]:
+    """The ids of the latest jobs, newest first."""
+    paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
+    pages = paginator.paginate(stateMachineArn=deployment.state_machine_arn, PaginationConfig={"MaxItems": RECENT})
+    executions: Any = (execution for page in pages for execution in page["executions"])
+    return [execution["name"] for execution in islice(executions, RECENT)]
+
+
+def _line(deployment: Deployment, job_id: str) -> Line:
+    """A row tells more than its execution; a request that was refused, or is not planned yet, has only the latter."""
+    execution, row = _find(deployment, job_id)
+    if row is None:
+        request = execution.request
+        return Line(job_id, execution.status, request.get("pipeline", ""), request.get("input", ""), "", {})
+    return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages)
+
+
+def _print_table(rows: list[list[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

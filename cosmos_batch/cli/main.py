@@ -1,0 +1,98 @@
+"""The commands and their options."""
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TypeAlias
+
+DESCRIPTION = "Batch inference for NVIDIA Cosmos: files in, analyses out. Built on NVIDIA Cosmos."
+INTERRUPTED = 130
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command. Returns its exit status: 1 where it failed, 2 where it was called wrongly."""
+    arguments = parser().parse_args(argv)
+    module, _, function = arguments.command.partition(":")
+    try:
+        return int(getattr(import_module(f"cosmos_batch.cli.{module}"), function)(arguments))
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        from cosmos_batch.cli.errors import explain
+
+        explained = explain(error)
+        if explained is None:
+            raise
+        print(f"error: {explained}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Everything that can be said on the command line."""
+    parser = argparse.ArgumentParser("cosmos-batch", description=DESCRIPTION)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_local(commands)
+    _add_demo(commands)
+    _add_run(commands)
+    _add_submit(commands)
+    _add_status(commands)
+    _add_result(commands)
+    return parser
+
+
+def _add_local(commands: Commands) -> None:
+    local = commands.add_parser("local", help="the whole system on this machine")
+    actions = local.add_subparsers(metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="start a local cloud and deploy config.json to it")
+    up.add_argument("--export", action="store_true", help="print lines that point a shell at it, for eval")
+    up.set_defaults(command="local:up")
+    actions.add_parser("down", help="stop it").set_defaults(command="local:down")
+    actions.add_parser("status", help="say whether one runs").set_defaults(command="local:status")
+
+
+def _add_demo(commands: Commands) -> None:
+    demo = commands.add_parser(
+        "demo", help="one clip through everything, on this machine; FILE and PROMPT come from the environment"
+    )
+    demo.set_defaults(command="demo:demo")
+
+
+def _add_run(commands: Commands) -> None:
+    run = commands.add_parser("run", help="answer one file on this machine, and stop what was started for it")
+    run.add_argument("file", metavar="FILE")
+    _add_question(run)
+    run.add_argument("--model", metavar="ID|FOLDER", help="Hugging Face id, or a checkpoint's folder")
+    run.add_argument("--output", metavar="PATH", help="write the document there too")
+    run.set_defaults(command="run:run")
+
+
+def _add_submit(commands: Commands) -> None:
+    submit = commands.add_parser("submit", help="upload files, or name some in S3; prints a job id for each")
+    submit.add_argument("inputs", metavar="FILE|s3://...", nargs="+")
+    _add_question(submit)
+    submit.add_argument("--json", action="store_true", help="print a JSON object a line: id, input")
+    submit.set_defaults(command="submit:submit")
+
+
+def _add_status(commands: Commands) -> None:
+    status = commands.add_parser("status", help="list jobs: the named ones, or the recent ones")
+    status.add_argument("ids", metavar="ID", nargs="*")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.set_defaults(command="jobs:status")
+
+
+def _add_result(commands: Commands) -> None:
+    result = commands.add_parser("result", help="print the document of a job")
+    result.add_argument("id", metavar="ID")
+    result.add_argument("--wait", action="store_true", help="until it has ended")
+    result.set_defaults(command="jobs:result")
+
+
+def _add_question(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--prompt", metavar="TEXT", help="what to ask; default: the pipeline's own question")
+    command.add_argument(
+        "--pipeline", metavar="ID", help="such as cosmos-reason2-2b; default: the smallest one enabled"
+    )

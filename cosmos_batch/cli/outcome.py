@@ -1,0 +1,54 @@
+"""How a job ended: its document, or the error."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from pydantic import ValidationError
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.follow import Execution
+from cosmos_batch.contract import Error, ErrorCode
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.state import JobRow
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a job that has ended: one of the two is there."""
+
+    document_uri: str | None = None
+    error: Error | None = None
+
+
+def outcome(execution: Execution, row: JobRow | None) -> Outcome:
+    """Read how an execution ended."""
+    if execution.status == "SUCCEEDED" and row is not None:
+        return Outcome(document_uri=row.document)
+    if row is not None and row.result is not None and row.result.error is not None:
+        return Outcome(error=row.result.error)
+    return Outcome(error=_error_of(execution))
+
+
+def read_document(deployment: Deployment, uri: str) -> str:
+    """The document's text."""
+    bucket, key = parse_uri(uri)
+    body: bytes = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    return body.decode()
+
+
+def _error_of(execution: Execution) -> Error:
+    """What the execution itself says: a request that was refused has no row."""
+    try:
+        return Error.model_validate_json(execution.cause or "")
+    except ValidationError:
+        return Error(
+            code=_code_of(execution),
+            message=(execution.cause or f"The execution ended as {execution.status}.")[:2000],
+            remedy="Look at the execution in the Step Functions console.",
+        )
+
+
+def _code_of(execution: Execution) -> ErrorCode:
+    known = {name: name for name in get_args(ErrorCode)} | {"ABORTED": "Cancelled", "TIMED_OUT": "TimedOut"}
+    code: ErrorCode = known.get(execution.error or "") or known.get(execution.status, "Internal")
+    return code

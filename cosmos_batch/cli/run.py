@@ -1,0 +1,45 @@
+"""`cosmos-batch run`: one file through the whole system on this machine."""
+
+import argparse
+from pathlib import Path
+
+from cosmos_batch.cli import configuration, files, progress
+from cosmos_batch.cli.background import background
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.jobs import print_outcome
+from cosmos_batch.cli.local import local_deployment
+from cosmos_batch.cli.outcome import Outcome, outcome, read_document
+from cosmos_batch.cli.submit import upload
+from cosmos_batch.contract import Config
+from cosmos_batch.local.cloud import default_home
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer one file. A local cloud that runs already is used as it stands, unless a model is named."""
+    path, prompt = files.checked_input(arguments.file), files.checked_prompt(arguments.prompt)
+    model = configuration.checked_model(arguments.model) if arguments.model else None
+
+    def config_file() -> Path:
+        pipeline = configuration.enabled_pipeline(Config.load(configuration.CONFIG), arguments.pipeline)
+        return configuration.with_model(pipeline.pipeline, model, default_home()) if model else configuration.CONFIG
+
+    with background() as pool, local_deployment(pool, config_file, reuse=model is None) as deployment:
+        ended = ask(deployment, path, prompt, arguments.pipeline)
+        if arguments.output and ended.document_uri:
+            save(deployment, ended.document_uri, Path(arguments.output))
+        return print_outcome(deployment, ended)
+
+
+def ask(deployment: Deployment, path: Path, prompt: str, pipeline: str | None) -> Outcome:
+    """Upload a file with its question, and show what happens until it is answered."""
+    submitted = upload(deployment, path, prompt, files.chosen_pipeline(pipeline, deployment.pipelines))
+    with progress.display() as display:
+        sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
+    assert sight.execution is not None, "an execution that has ended exists"
+    return outcome(sight.execution, sight.row)
+
+
+def save(deployment: Deployment, uri: str, path: Path) -> None:
+    """Write a document to a file of this machine."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(read_document(deployment, uri), encoding="utf-8")

@@ -1,0 +1,70 @@
+"""`cosmos-batch submit`: files in, job ids out."""
+
+import argparse
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli import files, metadata
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.contract import Request
+from cosmos_batch.contract.s3 import execution_name
+
+PREFIX = "uploads"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """One request that was made."""
+
+    job_id: str
+    input: str
+    at: datetime
+
+
+def submit(arguments: argparse.Namespace) -> int:
+    """Submit every input; all are checked before the first is sent."""
+    prompt = files.checked_prompt(arguments.prompt)
+    inputs = [
+        files.checked_uri(name) if name.startswith("s3://") else files.checked_input(name) for name in arguments.inputs
+    ]
+    deployment = deployments.find()
+    pipeline = files.chosen_pipeline(arguments.pipeline, deployment.pipelines)
+    for one in inputs:
+        submitted = (
+            upload(deployment, one, prompt, pipeline)
+            if isinstance(one, Path)
+            else start(deployment, one, prompt, pipeline)
+        )
+        print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if arguments.json else submitted.job_id)
+    return 0
+
+
+def upload(deployment: Deployment, path: Path, prompt: str, pipeline: str) -> Submitted:
+    """Upload a file into a folder of its own, so that no other upload can take its place; the event does the rest."""
+    s3 = deployment.clients("s3")
+    at = datetime.now(UTC)
+    bucket, key = deployment.asset_bucket, f"{PREFIX}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}/{path.name}"
+    values = metadata.metadata(prompt, pipeline)
+    headers = metadata.headers(values)
+    if headers is None:
+        # Before the file: the file's event finds it there.
+        s3.put_object(Bucket=bucket, Key=key + metadata.SIDECAR_SUFFIX, Body=metadata.sidecar(values))
+    s3.upload_file(str(path), bucket, key, ExtraArgs={"Metadata": headers or {}})
+    version = s3.head_object(Bucket=bucket, Key=key)["VersionId"]
+    return Submitted(execution_name(pipeline, bucket, key, version), f"s3://{bucket}/{key}", at)
+
+
+def start(deployment: Deployment, uri: str, prompt: str, pipeline: str) -> Submitted:
+    """Start the state machine on a file that is in S3 already, as a person can from its console."""
+    request = Request(pipeline=pipeline, input=uri, prompt=prompt)
+    submitted = Submitted(execution_name(pipeline, uuid.uuid4().hex), uri, datetime.now(UTC))
+    deployment.clients("stepfunctions").start_execution(
+        stateMachineArn=deployment.state_machine_arn,
+        name=submitted.job_id,
+        input=request.model_dump_json(exclude_defaults=True),
+    )
+    return submitted
