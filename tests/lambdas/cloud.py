@@ -1,0 +1,202 @@
+"""What the functions stand on: moto's services in process, and fakes of the calls that moto answers with nothing."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from cosmos_batch.contract.environment import (
+    DeadLetterEnvironment,
+    Environment,
+    PipelineCompute,
+    PipelineQueue,
+    PipelineRef,
+    PlanEnvironment,
+    ReportEnvironment,
+    ScaleEnvironment,
+    UploadEnvironment,
+    VamsEnvironment,
+)
+from cosmos_batch.contract.settings import ScalingSettings
+from cosmos_batch.state import Table
+
+EVENTS = Path(__file__).parent.parent / "events"
+SMALL, LARGE = "cosmos-reason2-2b", "cosmos-reason2-8b"
+JOB_QUEUE = "arn:aws:batch:us-east-1:123456789012:job-queue/reason2B"
+DEFINITION = "arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:1"
+TABLE, STATE_BUCKET = "state", "state-bucket"
+KEY_SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+KEY_TYPES = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
+
+
+def event(name: str) -> Any:
+    """A real event's shape."""
+    return json.loads((EVENTS / f"{name}.json").read_text())
+
+
+def sqs_batch(*bodies: object) -> dict[str, Any]:
+    """SQS records with these bodies, `m0`, `m1`, ..."""
+    [record] = event("sqs")["Records"]
+    return {
+        "Records": [
+            {
+                **copy.deepcopy(record),
+                "messageId": f"m{number}",
+                "body": body if isinstance(body, str) else json.dumps(body),
+            }
+            for number, body in enumerate(bodies)
+        ]
+    }
+
+
+class FakeTokens:
+    """moto's Step Functions, with task tokens that are told apart: who was answered what, and who waits no more."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.answers: list[dict[str, str]] = []
+        self.refusal: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send_task_success(self, **answer: str) -> None:
+        self._take(answer)
+
+    def send_task_failure(self, **answer: str) -> None:
+        self._take(answer)
+
+    def _take(self, answer: dict[str, str]) -> None:
+        if self.refusal is not None:
+            raise ClientError({"Error": {"Code": self.refusal, "Message": ""}}, "SendTask")
+        self.answers.append(answer)
+
+
+class FakeBatch:
+    """Batch: what was submitted, and what it says of each job."""
+
+    def __init__(self) -> None:
+        self.submitted: list[dict[str, Any]] = []
+        self.jobs: dict[str, dict[str, Any]] = {}
+
+    def submit_job(self, **call: Any) -> dict[str, str]:
+        job_id = f"job-{len(self.submitted)}"
+        self.submitted.append(call)
+        self.jobs[job_id] = {"jobId": job_id, "status": "RUNNABLE", "jobDefinition": call["jobDefinition"]}
+        return {"jobId": job_id}
+
+    def describe_jobs(self, jobs: list[str]) -> dict[str, Any]:
+        assert len(jobs) <= 100
+        return {"jobs": [self.jobs[job] for job in jobs if job in self.jobs]}
+
+
+class FakeEvents:
+    """EventBridge: what was published."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, str]] = []
+
+    def put_events(self, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
+        self.entries += Entries
+        return {"FailedEntryCount": 0, "Entries": [{}]}
+
+
+@cache
+def _real(service: str) -> Any:
+    """A client takes longer to make than a test to run; moto's answers to it begin anew with each test."""
+    return boto3.client(service, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+
+
+class Cloud:
+    """One account with what the functions need. `assets` keeps versions, `plain` keeps none."""
+
+    def __init__(self) -> None:
+        self.s3 = _real("s3")
+        self.sqs = _real("sqs")
+        self.dynamodb = _real("dynamodb")
+        self.stepfunctions = FakeTokens(_real("stepfunctions"))
+        self.batch = FakeBatch()
+        self.events = FakeEvents()
+        for bucket in ("assets", "plain", STATE_BUCKET, "elsewhere"):
+            self.s3.create_bucket(Bucket=bucket)
+        self.s3.put_bucket_versioning(Bucket="assets", VersioningConfiguration={"Status": "Enabled"})
+        self.dynamodb.create_table(
+            TableName=TABLE, KeySchema=KEY_SCHEMA, AttributeDefinitions=KEY_TYPES, BillingMode="PAY_PER_REQUEST"
+        )
+        self.table = Table(self.dynamodb, TABLE)
+        self.uploads = self._queue("uploads")
+        self.nudges = self._queue("nudges.fifo", FifoQueue="true")
+        self.jobs_queue = self._queue("jobs")
+        self.machine = self.stepfunctions.create_state_machine(
+            name="cosmos", definition="{}", roleArn="arn:aws:iam::123456789012:role/machine"
+        )["stateMachineArn"]
+
+    def _queue(self, name: str, **attributes: str) -> str:
+        url: str = self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        return url
+
+    def client(self, service: str, **_: Any) -> Any:
+        """In the place of `boto3.client`."""
+        return getattr(self, service)
+
+    def environments(self, auto_trigger: str = "", grace_seconds: int = 10) -> list[Environment]:
+        """Of every function."""
+        pipelines = [
+            PipelineRef(id=SMALL, auto_trigger=[auto_trigger] if auto_trigger else []),
+            PipelineRef(id=LARGE),
+        ]
+        compute = PipelineCompute(
+            id=SMALL, queue_url=self.jobs_queue, job_queue=JOB_QUEUE, job_definition=DEFINITION, max_workers=4
+        )
+        return [
+            UploadEnvironment(
+                state_machine_arn=self.machine,
+                state_table=TABLE,
+                state_bucket=STATE_BUCKET,
+                upload_queue_url=self.uploads,
+                pipelines=pipelines,
+                grace_seconds=grace_seconds,
+            ),
+            PlanEnvironment(
+                state_table=TABLE,
+                state_bucket=STATE_BUCKET,
+                asset_buckets=["assets", "plain/inbox/"],
+                pipelines=[PipelineQueue(id=SMALL, queue_url=self.jobs_queue)],
+                nudge_queue_url=self.nudges,
+                deadline_seconds=3600,
+            ),
+            ReportEnvironment(state_table=TABLE),
+            DeadLetterEnvironment(state_table=TABLE),
+            VamsEnvironment(
+                state_machine_arn=self.machine,
+                state_table=TABLE,
+                state_bucket=STATE_BUCKET,
+                pipeline=SMALL,
+                task_timeout_seconds=28_800,
+            ),
+            ScaleEnvironment(
+                state_table=TABLE,
+                nudge_queue_url=self.nudges,
+                pipelines=[compute],
+                scaling=ScalingSettings(target_drain_seconds=10),
+            ),
+        ]
+
+    def put(self, key: str, body: bytes = b"hello", bucket: str = "assets", **arguments: Any) -> str | None:
+        """Upload a file; returns its version."""
+        version: str | None = self.s3.put_object(Bucket=bucket, Key=key, Body=body, **arguments).get("VersionId")
+        return version
+
+    def executions(self) -> list[dict[str, Any]]:
+        """All, each with its `input` parsed."""
+        found = self.stepfunctions.list_executions(stateMachineArn=self.machine)["executions"]
+        described = [self.stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in found]
+        return [{**one, "input": json.loads(one["input"])} for one in reversed(described)]
+
+    def messages(self, queue_url: str) -> list[dict[str, Any]]:
+        """What waits in a queue, parsed."""
+        answer = self.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+        return [json.loads(message["Body"]) for message in answer.get("Messages", [])]

@@ -1,0 +1,43 @@
+"""A cloud for each test, and functions that were never called before."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cosmos_batch.contract.environment import Environment
+from lambdas import clients, dead_letter, plan, report, scale, upload, vams
+from tests.lambdas.cloud import Cloud
+
+FUNCTIONS = (dead_letter, plan, report, scale, upload, vams)
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        cloud = Cloud()
+        monkeypatch.setattr(boto3, "client", cloud.client)
+        for cached in (clients.client, clients.state_table, *(function.environment for function in FUNCTIONS)):
+            cached.cache_clear()
+        yield cloud
+
+
+@pytest.fixture
+def configure(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the environment variables of one function: `configure(UploadEnvironment, grace_seconds=0)`."""
+
+    def _configure(kind: type[Environment], **settings: Any) -> None:
+        [environment] = [one for one in cloud.environments(**settings) if isinstance(one, kind)]
+        for name, value in environment.variables().items():
+            monkeypatch.setenv(name, value)
+
+    return _configure
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What the functions have logged since the last look."""
+    return lambda: capsys.readouterr().out

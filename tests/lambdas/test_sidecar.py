@@ -1,0 +1,136 @@
+"""A sidecar speaks for its file, whether it comes before it or after it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import UploadEnvironment
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
+from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.state import Attempt, Jobs
+from lambdas.upload import handler
+from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
+from tests.lambdas.test_upload import created
+
+SIDECAR = "clip.mp4.metadata.json"
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4", grace_seconds=0)
+
+
+def put_sidecar(cloud: Cloud, prompt: str = "from the sidecar") -> dict[str, Any]:
+    """Write it; returns its event."""
+    return created(SIDECAR, cloud.put(SIDECAR, json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode()))
+
+
+def start_without(cloud: Cloud) -> str:
+    """The file runs before there is a sidecar. Returns the run's name."""
+    version = cloud.put("clip.mp4")
+    handler(sqs_batch(created("clip.mp4", version)), None)
+    return execution_name(SMALL, "assets", "clip.mp4", str(version))
+
+
+def plan(cloud: Cloud, name: str) -> Jobs:
+    """The run gets as far as its queue."""
+    job = Job(
+        job_id=name,
+        execution_arn=f"{cloud.machine}:{name}",
+        pipeline=SMALL,
+        input=InputFile(bucket="assets", key="clip.mp4", version_id=None, etag='"e"', size=1),
+        prompt="p",
+        prompt_uri=None,
+        system_prompt="s",
+        parameters=Parameters(),
+        document=OutputKey(bucket="assets", key="d.json"),
+        timestamp="20260410-165029",
+        created_at="2026-04-10T16:50:29Z",
+        deadline="2026-04-11T16:50:29Z",
+        invalidate_model=False,
+    )
+    jobs = Jobs(cloud.table)
+    jobs.create(job)
+    return jobs
+
+
+def test_before_the_file_it_starts_nothing_and_then_gives_the_prompt(cloud: Cloud) -> None:
+    early = put_sidecar(cloud)
+    handler(sqs_batch(early), None)
+    assert cloud.executions() == []
+    name = start_without(cloud)
+    [execution] = cloud.executions()
+    assert execution["name"] == name
+    assert execution["input"]["prompt"] == "from the sidecar"
+    assert execution["input"]["sidecar"] == early["detail"]["object"]["version-id"]
+
+
+def test_its_event_and_the_files_are_one_run(cloud: Cloud) -> None:
+    version = cloud.put("clip.mp4")
+    late = put_sidecar(cloud)
+    handler(sqs_batch(late, created("clip.mp4", version), late), None)
+    assert len(cloud.executions()) == 1
+
+
+def test_after_the_file_it_takes_the_place_of_a_run_that_has_not_begun(cloud: Cloud) -> None:
+    plan(cloud, start_without(cloud))
+    late = put_sidecar(cloud)
+    handler(sqs_batch(late), None)
+    handler(sqs_batch(late), None)
+    first, second = cloud.executions()
+    assert (first["status"], second["status"]) == ("ABORTED", "RUNNING")
+    assert second["input"]["prompt"] == "from the sidecar"
+
+
+def test_a_run_that_is_not_even_planned_is_stopped_too(cloud: Cloud) -> None:
+    start_without(cloud)
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    assert [execution["status"] for execution in cloud.executions()] == ["ABORTED", "RUNNING"]
+
+
+def test_a_run_that_an_engine_has_begun_is_let_finish(cloud: Cloud) -> None:
+    name = start_without(cloud)
+    plan(cloud, name).open_attempt(name, Attempt(id="a", worker="w", solo=False))
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    assert [execution["status"] for execution in cloud.executions()] == ["RUNNING", "RUNNING"]
+
+
+def test_a_run_that_was_given_back_after_an_attempt_has_begun(cloud: Cloud) -> None:
+    name = start_without(cloud)
+    jobs = plan(cloud, name)
+    row = jobs.open_attempt(name, Attempt(id="a", worker="w", solo=True))
+    jobs.settle_lost(row)
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    assert cloud.executions()[0]["status"] == "RUNNING"
+
+
+def test_each_sidecar_that_comes_late_is_a_run_of_its_own(cloud: Cloud) -> None:
+    start_without(cloud)
+    handler(sqs_batch(put_sidecar(cloud, "one")), None)
+    handler(sqs_batch(put_sidecar(cloud, "two")), None)
+    assert [execution["input"].get("prompt") for execution in cloud.executions()] == [None, "one", "two"]
+
+
+def test_the_files_event_again_after_a_late_sidecar_changes_nothing(cloud: Cloud) -> None:
+    version = cloud.put("clip.mp4")
+    handler(sqs_batch(created("clip.mp4", version)), None)
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    handler(sqs_batch(created("clip.mp4", version)), None)
+    assert len(cloud.executions()) == 2
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'"text"', b'{"other": "tool"}', b"\xff"])
+def test_one_that_says_nothing_changes_nothing(cloud: Cloud, content: bytes) -> None:
+    start_without(cloud)
+    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, content))), None)
+    [execution] = cloud.executions()
+    assert execution["status"] == "RUNNING"
+
+
+def test_a_file_that_we_wrote_is_not_run_by_a_sidecar(cloud: Cloud) -> None:
+    cloud.put("clip.mp4", Metadata={"cosmos-batch-job": "job-1"})
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    assert cloud.executions() == []

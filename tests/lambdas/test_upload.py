@@ -1,0 +1,191 @@
+"""An upload starts what it asks for, once, and nothing that we wrote starts anything."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
+from cosmos_batch.contract.environment import UploadEnvironment
+from cosmos_batch.contract.job import OutputKey
+from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.state import Outputs
+from lambdas.upload import handler
+from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
+
+PROMPT = {"cosmos_reason_prompt": "What happens?"}
+NOTHING_FAILED: dict[str, Any] = {"batchItemFailures": []}
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment)
+
+
+def created(key: str, version: str | None = None, bucket: str = "assets") -> dict[str, Any]:
+    shape = event("s3_object_created" if version else "s3_object_created_unversioned")
+    shape["detail"]["bucket"]["name"] = bucket
+    shape["detail"]["object"]["key"] = key
+    if version:
+        shape["detail"]["object"]["version-id"] = version
+    return dict(shape)
+
+
+def upload(cloud: Cloud, key: str, **arguments: Any) -> dict[str, Any]:
+    """Put an object and hand its event to the function."""
+    version = cloud.put(key, **arguments)
+    return handler(sqs_batch(created(key, version)), None)
+
+
+@pytest.mark.parametrize("key", ["a b+c%20é/my clip+1%.mp4", "../up.mp4", "日本/動画.mov", "/leading.png"])
+def test_a_key_is_taken_as_it_is(cloud: Cloud, key: str) -> None:
+    version = cloud.put(key, Metadata=PROMPT)
+    assert handler(sqs_batch(created(key, version)), None) == NOTHING_FAILED
+    [execution] = cloud.executions()
+    assert execution["input"] == {
+        "pipeline": SMALL,
+        "input": f"s3://assets/{key}",
+        "prompt": "What happens?",
+        "inputVersionId": version,
+    }
+    assert execution["name"] == execution_name(SMALL, "assets", key, str(version))
+
+
+def test_the_same_event_twice_is_one_run(cloud: Cloud) -> None:
+    version = cloud.put("clip.mp4", Metadata=PROMPT)
+    handler(sqs_batch(created("clip.mp4", version), created("clip.mp4", version)), None)
+    handler(sqs_batch(created("clip.mp4", version)), None)
+    assert len(cloud.executions()) == 1
+
+
+def test_an_overwritten_file_is_another_run(cloud: Cloud) -> None:
+    upload(cloud, "clip.mp4", Metadata=PROMPT)
+    upload(cloud, "clip.mp4", Metadata=PROMPT)
+    assert len(cloud.executions()) == 2
+
+
+def test_without_versions_the_content_and_the_time_are_the_identity(cloud: Cloud) -> None:
+    cloud.put("clip.mp4", bucket="plain", Metadata=PROMPT)
+    handler(sqs_batch(created("clip.mp4", bucket="plain")), None)
+    handler(sqs_batch(created("clip.mp4", bucket="plain")), None)
+    cloud.put("clip.mp4", b"other", bucket="plain", Metadata=PROMPT)
+    handler(sqs_batch(created("clip.mp4", bucket="plain")), None)
+    assert len(cloud.executions()) == 2
+    assert "inputVersionId" not in cloud.executions()[0]["input"]
+
+
+def test_a_bucket_that_ceased_to_keep_versions_has_none(cloud: Cloud) -> None:
+    cloud.s3.put_bucket_versioning(Bucket="assets", VersioningConfiguration={"Status": "Suspended"})
+    cloud.put("clip.mp4", Metadata=PROMPT)
+    handler(sqs_batch(created("clip.mp4", "null")), None)
+    cloud.put("clip.mp4", b"other", Metadata=PROMPT)
+    handler(sqs_batch(created("clip.mp4", "null")), None)
+    assert len(cloud.executions()) == 2
+    assert "inputVersionId" not in cloud.executions()[0]["input"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "asset/clip_CosmosReason_20260410-165029.json",
+        "pipeline/x.mp4",
+        "pipelines/x.mp4",
+        "preview/x.mp4",
+        "previews/x.mp4",
+        "temp-upload/x.mp4",
+        "temp-uploads/x.mp4",
+        "workspace/x.mp4",
+        "workspaces/x.mp4",
+        "asset/clip.mp4.previewFile.png",
+        "folder/",
+        "clip.mp4.metadata.json.metadata.json",
+    ],
+)
+def test_what_is_no_input_by_its_name_starts_nothing(cloud: Cloud, key: str) -> None:
+    assert upload(cloud, key, Metadata=PROMPT) == NOTHING_FAILED
+    assert cloud.executions() == []
+
+
+@pytest.mark.parametrize("key", ["asset/pipelines/x.mp4", "pipelines.mp4", "my_CosmosReason_notes.mp4"])
+def test_names_that_only_resemble_those_do_start(cloud: Cloud, key: str) -> None:
+    upload(cloud, key, Metadata=PROMPT)
+    assert len(cloud.executions()) == 1
+
+
+def test_our_own_objects_start_nothing(cloud: Cloud) -> None:
+    upload(cloud, "marked.mp4", Metadata={**PROMPT, "cosmos-batch-job": "job-1"})
+    Outputs(cloud.table).reserve(OutputKey(bucket="assets", key="reserved.mp4"), "job-1")
+    upload(cloud, "reserved.mp4", Metadata=PROMPT)
+    assert cloud.executions() == []
+
+
+def test_a_deleted_file_starts_nothing(cloud: Cloud) -> None:
+    assert handler(sqs_batch(created("gone.mp4")), None) == NOTHING_FAILED
+    assert cloud.executions() == []
+
+
+@pytest.mark.parametrize("blank", [{}, {"cosmos_reason_prompt": " \t"}])
+def test_without_prompt_and_trigger_nothing_starts(cloud: Cloud, blank: dict[str, str]) -> None:
+    upload(cloud, "clip.mp4", Metadata=blank)
+    upload(cloud, "notes.txt")
+    assert cloud.executions() == []
+
+
+@pytest.mark.parametrize("named", ["cosmos-reason2-8b", "no such/pipeline: ünïcode" + "x" * 90])
+def test_the_named_pipeline_is_started_known_or_not(cloud: Cloud, named: str) -> None:
+    cloud.put("clip.mp4.metadata.json", json.dumps({"COSMOS_PIPELINE": named}).encode())
+    upload(cloud, "clip.mp4", Metadata=PROMPT)
+    [execution] = cloud.executions()
+    assert execution["input"]["pipeline"] == named
+    assert len(execution["name"]) <= 80
+
+
+def test_a_format_that_is_not_supported_is_refused_where_it_can_be_seen(cloud: Cloud) -> None:
+    upload(cloud, "notes.txt", Metadata=PROMPT)
+    assert len(cloud.executions()) == 1
+
+
+def test_a_trigger_and_a_named_pipeline_both_run(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4")
+    upload(cloud, "CLIP.MP4", Metadata={**PROMPT, "cosmos-pipeline": LARGE})
+    assert [execution["input"]["pipeline"] for execution in cloud.executions()] == [SMALL, LARGE]
+
+
+def test_a_triggered_file_without_prompt_waits_for_its_sidecar(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4")
+    upload(cloud, "clip.mp4")
+    assert cloud.executions() == []
+    queued = cloud.sqs.get_queue_attributes(QueueUrl=cloud.uploads, AttributeNames=["All"])["Attributes"]
+    assert queued["ApproximateNumberOfMessagesDelayed"] == "1"
+
+
+def test_when_the_grace_is_over_the_file_runs_without_prompt(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4", grace_seconds=1)
+    version = cloud.put("clip.mp4")
+    handler(sqs_batch(created("clip.mp4", version)), None)
+    [message] = cloud.sqs.receive_message(QueueUrl=cloud.uploads, WaitTimeSeconds=3)["Messages"]
+    handler(sqs_batch(message["Body"]), None)
+    [execution] = cloud.executions()
+    assert "prompt" not in execution["input"]
+
+
+def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+    prompt = "é" * PROMPT_INLINE_LIMIT
+    cloud.put("clip.mp4.metadata.json", json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode())
+    upload(cloud, "clip.mp4")
+    [execution] = cloud.executions()
+    assert "prompt" not in execution["input"]
+    key = f"requests/{execution['name']}/prompt.txt"
+    assert execution["input"]["promptUri"] == f"s3://{STATE_BUCKET}/{key}"
+    assert cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode() == prompt
+
+
+def test_one_bad_record_does_not_hold_up_the_others(cloud: Cloud, lines: Callable[[], str]) -> None:
+    version = cloud.put("clip.mp4", Metadata={"cosmos_reason_prompt": "a secret plan"})
+    answer = handler(sqs_batch("no json", created("clip.mp4", version)), None)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    assert len(cloud.executions()) == 1
+    logged = lines()
+    assert all(json.loads(line) for line in logged.splitlines())
+    assert "secret" not in logged
