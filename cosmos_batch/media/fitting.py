@@ -1,0 +1,69 @@
+"""Fitting media to a model: how large each frame may be so that the whole clip has room.
+
+The arithmetic is that of Qwen3-VL's processor (`smart_resize` in transformers), so that what is scaled here while it
+is decoded is not scaled a second time there.
+"""
+
+import math
+from dataclasses import dataclass
+
+from cosmos_batch.media.refusal import refuse
+
+ASPECT_RATIO_LIMIT = 200  # of Qwen3-VL
+# NVIDIA's tool keeps a tenth of the context for the text around the media (cosmos-reason2, script/inference.py:
+# `int((max_model_len - max_tokens) * PIXELS_PER_TOKEN * 0.9)`).
+MEDIA_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class PixelBudget:
+    """What a model takes of one clip or image.
+
+    Attributes
+    ----------
+    total
+        Pixels of all frames together.
+    per_frame
+        Pixels of one frame.
+    multiple
+        Both sides of a frame are multiples of this, in pixels: patch size times merge size.
+    """
+
+    total: int
+    per_frame: int
+    multiple: int
+
+    def within(self, tokens: int, pixels_per_token: int) -> "PixelBudget":
+        """This budget, cut to what `tokens` of the context can hold by NVIDIA's rule."""
+        total = min(self.total, int(tokens * pixels_per_token * MEDIA_SHARE))
+        return PixelBudget(total, min(self.per_frame, total), self.multiple)
+
+
+def fit(width: int, height: int, frames: int, budget: PixelBudget) -> tuple[int, int]:
+    """Width and height, in pixels, at which `frames` frames of this shape stay within `budget`.
+
+    The shape is kept but for rounding to the budget's multiple; nothing is enlarged but by that rounding.
+
+    Raises
+    ------
+    Failure
+        InvalidInput where the frame is a strip that no model takes.
+    """
+    if max(width, height) > ASPECT_RATIO_LIMIT * min(width, height):
+        raise refuse(
+            f"The picture is {width} x {height}: one side is more than {ASPECT_RATIO_LIMIT} times the other.",
+            "Crop it or cut it into parts that are less narrow.",
+        )
+    limit = max(1, min(budget.per_frame, budget.total // frames))
+    fitted_width, fitted_height = (_multiple(round(side / budget.multiple), budget) for side in (width, height))
+    if fitted_width * fitted_height <= limit:
+        return fitted_width, fitted_height
+    shrink = math.sqrt(width * height / limit)
+    return (
+        _multiple(math.floor(width / shrink / budget.multiple), budget),
+        _multiple(math.floor(height / shrink / budget.multiple), budget),
+    )
+
+
+def _multiple(count: int, budget: PixelBudget) -> int:
+    return max(1, count) * budget.multiple

@@ -1,0 +1,148 @@
+"""Frames of a video as a model sees them: sampled in time, scaled while they are decoded, never all in memory."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.stream import VideoStream
+
+from cosmos_batch.media.containers import open_video
+from cosmos_batch.media.fitting import PixelBudget, fit
+from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.timeline import Timeline
+
+# A frame that comes this much later than the one that was wanted stands for a hole in the file.
+_HOLE_SECONDS = 1.0
+_CLOCK_ROUNDING = 1e-4  # seconds
+_QUARTER_TURN = 90  # degrees
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The sampled frames of one video.
+
+    Attributes
+    ----------
+    frames
+        RGB, uint8, shape [T, H, W, 3].
+    indices
+        Index of each frame in the source, counted at the source's average rate: `index / fps` is its time in seconds,
+        in a video of variable rate too.
+    fps
+        Average frames per second of the source.
+    duration
+        Seconds of the source.
+    source_frames
+        Frames of the source.
+    """
+
+    frames: np.ndarray
+    indices: list[int]
+    fps: float
+    duration: float
+    source_frames: int
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        """The `video_metadata` of transformers' processors."""
+        return {
+            "fps": self.fps,
+            "duration": self.duration,
+            "total_num_frames": self.source_frames,
+            "frames_indices": self.indices,
+            "height": self.frames.shape[1],
+            "width": self.frames.shape[2],
+            "video_backend": "pyav",
+        }
+
+
+def sample_frames(
+    path: Path,
+    timeline: Timeline,
+    fps: float,
+    budget: PixelBudget,
+    *,
+    min_frames: int = 1,
+    max_frames: int,
+    check: Callable[[], None] = lambda: None,
+) -> Clip:
+    """Decode a probed video once and keep `fps` frames of each second, upright, within `budget`.
+
+    The frames lie evenly between the first and the last, as those of transformers' Qwen3-VL processor do. A video that
+    is too short for `min_frames` gives what it has; one too long for `max_frames` is sampled more sparsely.
+
+    Parameters
+    ----------
+    path, timeline
+        A file that `probe` accepted, and what it found.
+    fps
+        Frames per second of video.
+    budget
+        Pixels that the frames may have.
+    check
+        Called after each decoded frame. What it raises ends the decoding.
+
+    Raises
+    ------
+    Failure
+        InvalidInput where the video cannot be decoded to its end.
+    """
+    wanted = sample_times(timeline, fps, min_frames, max_frames)
+    with open_video(path) as (container, stream):
+        frames = _pick(_decode(container, stream, check), timeline, wanted)
+        pixels = np.stack(list(_scale(frames, len(wanted), budget)))
+    indices = [round(seconds * timeline.fps) for seconds in wanted]
+    return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times))
+
+
+def sample_times(timeline: Timeline, fps: float, min_frames: int, max_frames: int) -> list[float]:
+    """The presentation times of the frames to keep, in seconds from the first; ascending, none twice."""
+    count = min(max(int(timeline.duration * fps + _CLOCK_ROUNDING), min_frames, 1), max_frames, len(timeline.times))
+    even = np.linspace(0, timeline.times[-1], count)
+    between = (timeline.times[1:] + timeline.times[:-1]) / 2
+    nearest = np.unique(np.searchsorted(between, even))
+    return [float(seconds) for seconds in timeline.times[nearest]]
+
+
+def _decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
+    """All frames in the order they are shown. A packet that cannot be decoded is passed over."""
+    stream.thread_type = "AUTO"
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.FFmpegError:
+            continue
+        for frame in frames:
+            check()
+            yield frame
+
+
+def _pick(decoded: Iterator[av.VideoFrame], timeline: Timeline, wanted: list[float]) -> Iterator[av.VideoFrame]:
+    """For each wanted time the first frame shown then or later."""
+    for seconds in wanted:
+        frame = next((one for one in decoded if _time(one, timeline) >= seconds - _CLOCK_ROUNDING), None)
+        if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
+            raise refuse(f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s.")
+        yield frame
+
+
+def _time(frame: av.VideoFrame, timeline: Timeline) -> float:
+    return (frame.time or 0.0) - timeline.start
+
+
+def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> Iterator[np.ndarray]:
+    """RGB of `count` frames at the size that fits them all, turned as the first one's display matrix says.
+
+    Phones store portrait video on its side. Size and turn are decided once: streams may change both on their way.
+    """
+    scaler = VideoReformatter()
+    shape: tuple[int, int, int] | None = None
+    for frame in frames:
+        shape = shape or (*fit(frame.width, frame.height, count, budget), frame.rotation // _QUARTER_TURN)
+        width, height, turns = shape
+        scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC)
+        yield np.rot90(scaled.to_ndarray(), turns)

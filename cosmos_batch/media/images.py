@@ -1,0 +1,49 @@
+"""Still images: opened without decoding, then read at the size that the model takes."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from cosmos_batch.media.fitting import PixelBudget, fit
+from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.signatures import identify_file
+
+# Our own limits are lower than Pillow's, and `probing` checks them before any pixel is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+
+def open_image(path: Path) -> Image.Image:
+    """An image whose header was read and whose pixels were not.
+
+    Only the plugin of the file's own format looks at it. Raises Failure (InvalidInput) where it is damaged.
+    """
+    try:
+        return Image.open(path, formats=[identify_file(path).opener])
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise refuse(f"The image is damaged: its header cannot be read ({error}).") from error
+
+
+def read_image(path: Path, budget: PixelBudget) -> Image.Image:
+    """Decode a probed image as RGB, upright, scaled down to `budget`.
+
+    Transparency becomes white, as in the reference implementation (qwen-vl-utils); EXIF orientation is applied.
+    Raises Failure (InvalidInput) where it is truncated or damaged.
+    """
+    with open_image(path) as image:
+        # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that is enough.
+        image.draft("RGB", fit(*image.size, 1, budget))
+        try:
+            upright = ImageOps.exif_transpose(_as_rgb(image))
+        except (OSError, ValueError, SyntaxError) as error:
+            raise refuse(f"The image is truncated or damaged: {error}.") from error
+    return upright.resize(fit(*upright.size, 1, budget), Image.Resampling.BICUBIC)
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip, not scale
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")

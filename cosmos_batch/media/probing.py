@@ -1,0 +1,103 @@
+"""What a file is, checked before anything of it is decoded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from cosmos_batch.contract import catalogue
+from cosmos_batch.media.containers import open_video
+from cosmos_batch.media.images import open_image
+from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.signatures import Format, identify_file
+from cosmos_batch.media.timeline import Timeline, read_timeline
+
+# Formats whose further pictures are an animation. A JPEG's are its previews and depth maps.
+_ANIMATED = ("PNG", "WEBP")
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """A still image: width and height in pixels, as stored."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """A video: width and height in pixels as stored, FFmpeg's name of its codec, when its frames are shown."""
+
+    width: int
+    height: int
+    codec: str
+    timeline: Timeline
+
+
+def probe(path: Path) -> ImageInfo | VideoInfo:
+    """Look at a file by its content; its extension must agree with what is found.
+
+    An image's header is read, a video's packets are read through to the end; no pixel is decoded.
+
+    Raises
+    ------
+    Failure
+        InvalidInput where the file is empty, no media, not what its extension says, too large, truncated, or a video
+        without a picture.
+    """
+    found = _agreed_format(path)
+    return _probe_image(path) if found.medium == "image" else _probe_video(path)
+
+
+def _agreed_format(path: Path) -> Format:
+    extension = path.suffix.lower()
+    if path.stat().st_size == 0:
+        raise refuse("The file is empty (0 bytes).", "Upload it again; the first upload may have been cut off.")
+    found = identify_file(path)
+    if extension in found.extensions:
+        return found
+    if found.extensions:
+        remedy = f"Name it {' or '.join(found.extensions)} if that is what you meant to upload."
+    else:
+        remedy = f"Upload one of {', '.join(catalogue.EXTENSIONS)}."
+    raise refuse(f"The content is {found.label}, but the name ends in {extension or 'no extension'}.", remedy)
+
+
+def _probe_image(path: Path) -> ImageInfo:
+    with open_image(path) as image:
+        _check_image_size(*image.size)
+        _check_still(image)
+        return ImageInfo(*image.size)
+
+
+def _check_image_size(width: int, height: int) -> None:
+    if width * height > catalogue.IMAGE_PIXEL_LIMIT or max(width, height) > catalogue.IMAGE_SIDE_LIMIT:
+        raise refuse(
+            f"The image is {width:,} x {height:,} pixels; allowed are {catalogue.IMAGE_SIDE_LIMIT:,} a side and "
+            f"{catalogue.IMAGE_PIXEL_LIMIT:,} in all.",
+            "Scale it down or cut it into tiles, and upload those.",
+        )
+
+
+def _check_still(image: Image.Image) -> None:
+    frames = getattr(image, "n_frames", 1)
+    if image.format in _ANIMATED and frames > 1:
+        raise refuse(
+            f"The image is an animation of {frames} frames, of which only one would be seen.",
+            "Convert it to an MP4, or upload the frame you mean as a still image.",
+        )
+
+
+def _probe_video(path: Path) -> VideoInfo:
+    with open_video(path) as (container, stream):
+        width, height = stream.codec_context.width, stream.codec_context.height
+        _check_video_size(width, height)
+        return VideoInfo(width, height, stream.codec_context.name, read_timeline(container, stream))
+
+
+def _check_video_size(width: int, height: int) -> None:
+    if width * height > catalogue.VIDEO_PIXEL_LIMIT:
+        raise refuse(
+            f"The video is {width:,} x {height:,} pixels; allowed are {catalogue.VIDEO_PIXEL_LIMIT:,} a frame.",
+            "Scale it down to 7680 x 4320 or less and upload that.",
+        )

@@ -1,0 +1,119 @@
+"""When each frame of a video is shown: one pass over its packets, without decoding."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from cosmos_batch.media.refusal import refuse
+
+# Nine hours at 60 frames a second. It bounds the memory of a timeline and the work on a file made to waste it.
+FRAME_LIMIT = 2_000_000
+# 4K at 60 frames a second for two hours, in pixels to decode: more than an attempt has time for.
+DECODE_LIMIT = 3840 * 2160 * 60 * 7200
+# Containers round their duration, and a few lost frames at the end leave the rest useful.
+_TOLERATED_SECONDS = 0.5
+_TOLERATED_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When the frames of a stream are shown.
+
+    Attributes
+    ----------
+    times
+        Seconds from the first frame to each, ascending. Shape [frames].
+    start
+        Presentation time of the first frame in the container's clock, in seconds.
+    duration
+        Seconds from the first frame to the end of the last.
+    """
+
+    times: np.ndarray
+    start: float
+    duration: float
+
+    @property
+    def fps(self) -> float:
+        """Frames per second on average."""
+        return len(self.times) / self.duration
+
+
+def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
+    """Read all packets of a container.
+
+    Raises
+    ------
+    Failure
+        InvalidInput for a video without frames, one that ends before its header says, and one too long to decode.
+    """
+    times, end = _packet_times(container, stream)
+    _check_complete(container, stream, len(times), end)
+    if not times:
+        raise refuse("The video holds no frames.")
+    _check_work(len(times), stream)
+    shown = np.sort(np.array(times))
+    return Timeline(shown - shown[0], float(shown[0]), float(shown[-1] - shown[0]) + _frame_seconds(stream, shown))
+
+
+def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[float], float]:
+    """Presentation time of each frame, and the end of the last packet of any stream; in seconds."""
+    times: list[float] = []
+    end = 0.0
+    try:
+        for packet in container.demux():
+            clock = packet.pts if packet.pts is not None else packet.dts
+            if clock is None or packet.time_base is None:
+                continue
+            seconds = float(clock * packet.time_base)
+            end = max(end, seconds + float((packet.duration or 0) * packet.time_base))
+            if packet.stream.index == stream.index and not packet.is_discard:
+                _check_packet(len(times), whole=not packet.is_corrupt)
+                times.append(seconds)
+    except av.FFmpegError as error:
+        raise refuse(f"The video is truncated or damaged at {end:.1f} s: {error.strerror}.") from error
+    return times, end
+
+
+def _check_packet(frames: int, *, whole: bool) -> None:
+    if not whole:
+        raise refuse(f"The video is truncated or damaged: frame {frames} is not whole.")
+    if frames >= FRAME_LIMIT:
+        raise refuse(f"The video has more than {FRAME_LIMIT:,} frames.", "Cut it into shorter clips.")
+
+
+def _check_work(frames: int, stream: VideoStream) -> None:
+    if frames * stream.codec_context.width * stream.codec_context.height > DECODE_LIMIT:
+        raise refuse(
+            f"The video has {frames:,} frames of {stream.codec_context.width} x {stream.codec_context.height} pixels, "
+            "which is more than two hours of 4K.",
+            "Cut it into shorter clips, or scale it down.",
+        )
+
+
+def _check_complete(container: InputContainer, stream: VideoStream, frames: int, end: float) -> None:
+    declared = _declared_end(container)
+    if end < declared - max(_TOLERATED_SECONDS, _TOLERATED_SHARE * declared):
+        raise refuse(
+            f"The video is truncated: it ends at {end:.1f} s of the {declared:.1f} s that its header promises."
+        )
+    if frames < stream.frames * (1 - _TOLERATED_SHARE):
+        raise refuse(
+            f"The video is truncated: it holds {frames} of the {stream.frames} frames that its header promises."
+        )
+
+
+def _declared_end(container: InputContainer) -> float:
+    """Seconds; 0 for a container without a duration, such as a live recording."""
+    return ((container.start_time or 0) + (container.duration or 0)) / av.time_base
+
+
+def _frame_seconds(stream: VideoStream, shown: np.ndarray) -> float:
+    """How long the last frame stays: as long as an average one."""
+    if len(shown) > 1 and shown[-1] > shown[0]:
+        return float(shown[-1] - shown[0]) / (len(shown) - 1)
+    return float(1 / (stream.average_rate or Fraction(25)))

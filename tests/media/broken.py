@@ -1,0 +1,165 @@
+"""Media to try things on: good clips and images, and every way in which a file can be wrong. All are small."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from PIL import Image
+
+FPS = 10
+CODECS = {".mp4": "libx264", ".mov": "libx264", ".mkv": "libx264", ".avi": "mpeg4", ".webm": "libvpx-vp9"}
+
+
+def grey_at(frame: int, frames: int) -> int:
+    """The grey level of a frame of `video`: 20 in the first, 220 in the last, so that a frame tells its own time."""
+    return round(20 + 200 * frame / max(1, frames - 1))
+
+
+def video(
+    path: Path,
+    *,
+    frames: int = 40,
+    fps: int = FPS,
+    width: int = 160,
+    height: int = 128,
+    rotation: int | None = None,
+    paint: Callable[[int], np.ndarray] | None = None,
+    pts: Callable[[int], int] | None = None,
+    options: dict[str, str] | None = None,
+) -> Path:
+    """A clip in the codec that its extension usually has; each frame is `grey_at`, or what `paint` makes of it."""
+
+    def plain(index: int) -> np.ndarray:
+        return np.full((height, width, 3), grey_at(index, frames), np.uint8)
+
+    with av.open(str(path), "w", options=options or {}) as container:
+        stream: Any = container.add_stream(CODECS[path.suffix], rate=fps)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        if rotation is not None:
+            stream.set_display_rotation(rotation)
+        container.start_encoding()
+        for index in range(frames):
+            frame = av.VideoFrame.from_ndarray((paint or plain)(index), format="rgb24")
+            frame.pts = pts(index) if pts else index
+            frame.time_base = Fraction(1, fps)
+            container.mux(stream.encode(frame))
+        if frames:
+            container.mux(stream.encode())
+    return path
+
+
+def image(path: Path, width: int = 64, height: int = 48, **save: Any) -> Path:
+    """A plain red picture in the format of its extension."""
+    Image.new("RGB", (width, height), "red").save(path, **save)
+    return path
+
+
+def cut(source: Path, target: Path, share: float = 0.7) -> Path:
+    """The first part of a file, as an upload that broke off leaves it."""
+    data = source.read_bytes()
+    target.write_bytes(data[: int(len(data) * share)])
+    return target
+
+
+def mp4_without_index(folder: Path) -> Path:
+    """An MP4 whose index would have stood at its end."""
+    return cut(video(folder / "whole.mp4"), folder / "cut.mp4")
+
+
+def mp4_without_its_end(folder: Path, share: float = 0.7) -> Path:
+    """An MP4 whose index stands in front and promises more than there is."""
+    return cut(video(folder / "whole.mp4", options={"movflags": "faststart"}), folder / "cut.mp4", share)
+
+
+def mp4_with_damage(folder: Path) -> Path:
+    """A whole MP4 whose second half is noise."""
+    path = video(folder / "damaged.mp4", options={"movflags": "faststart"})
+    data = bytearray(path.read_bytes())
+    start = len(data) * 3 // 5
+    data[start:] = np.random.default_rng(0).bytes(len(data) - start)
+    path.write_bytes(data)
+    return path
+
+
+def mp4_without_frames(folder: Path) -> Path:
+    """A well-formed MP4 whose video stream holds nothing."""
+    return video(folder / "none.mp4", frames=0, options={"movflags": "empty_moov"})
+
+
+def mp4_without_streams(folder: Path) -> Path:
+    """A well-formed MP4 that holds nothing at all."""
+    return video(folder / "nothing.mp4", frames=0)
+
+
+def mp4_without_picture(folder: Path) -> Path:
+    """An MP4 that holds sound alone."""
+    path = folder / "sound.mp4"
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("aac", rate=48000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        frame.sample_rate = 48000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def png_named_mp4(folder: Path) -> Path:
+    """A PNG under the name of a video."""
+    return image(folder / "picture.png").rename(folder / "picture.mp4")
+
+
+def png_named_jpg(folder: Path) -> Path:
+    """A PNG under the name of another image format."""
+    return image(folder / "picture.png").rename(folder / "picture.jpg")
+
+
+def text_named_mp4(folder: Path) -> Path:
+    """A text under the name of a video."""
+    path = folder / "notes.mp4"
+    path.write_text("these are my notes, not a film\n")
+    return path
+
+
+def empty(folder: Path) -> Path:
+    """No bytes at all."""
+    path = folder / "empty.mp4"
+    path.touch()
+    return path
+
+
+def wide_png(folder: Path) -> Path:
+    """A valid PNG 20,000 pixels wide."""
+    return image(folder / "wide.png", 20_000, 10)
+
+
+def cut_jpg(folder: Path) -> Path:
+    """A JPEG of which the last third is missing."""
+    noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), np.uint8)
+    Image.fromarray(noise).save(folder / "whole.jpg")
+    return cut(folder / "whole.jpg", folder / "cut.jpg")
+
+
+def animated_webp(folder: Path) -> Path:
+    """A WebP that moves."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue", "green")]
+    frames[0].save(folder / "moving.webp", save_all=True, append_images=frames[1:], duration=100)
+    return folder / "moving.webp"
+
+
+# What must be refused with InvalidInput, and a word that its message must have.
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "empty file": (empty, "empty"),
+    "text named .mp4": (text_named_mp4, "text"),
+    "PNG named .mp4": (png_named_mp4, "PNG"),
+    "PNG named .jpg": (png_named_jpg, "PNG"),
+    "mp4 without index": (mp4_without_index, "truncated"),
+    "mp4 cut off": (mp4_without_its_end, "truncated"),
+    "mp4 without frames": (mp4_without_frames, "no frames"),
+    "mp4 without streams": (mp4_without_streams, "no frames"),
+    "mp4 without picture": (mp4_without_picture, "no video stream"),
+    "20,000 px wide PNG": (wide_png, "20,000"),
+    "animated WebP": (animated_webp, "animation"),
+}
