@@ -1,0 +1,115 @@
+"""A deployment without a cloud: moto's buckets, table and stacks, and a Step Functions that says what it is told."""
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
+from cosmos_batch.contract.request import Parameters
+
+PIPELINE = "cosmos-reason2-2b"
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
+STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+
+
+class FakeStepFunctions:
+    """Executions as a test has put them; those that are started here are kept."""
+
+    class exceptions:  # noqa: N801 - boto3's name
+        class ExecutionDoesNotExist(Exception):
+            pass
+
+    def __init__(self) -> None:
+        self.executions: dict[str, dict[str, Any]] = {}
+        self.history: list[dict[str, Any]] = []
+        self.started: list[dict[str, Any]] = []
+
+    def put(self, name: str, status: str, **said: Any) -> None:
+        request = {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4"}
+        self.executions[name] = {
+            "name": name,
+            "status": status,
+            "startDate": STARTED,
+            "input": json.dumps(request),
+            **said,
+        }
+
+    def describe_execution(self, executionArn: str) -> dict[str, Any]:  # noqa: N803 - boto3's name
+        try:
+            return self.executions[executionArn.rpartition(":")[2]]
+        except KeyError:
+            raise self.exceptions.ExecutionDoesNotExist from None
+
+    def start_execution(self, **arguments: Any) -> None:
+        self.started.append(arguments)
+
+    def get_paginator(self, operation: str) -> Any:
+        pages = {
+            "list_executions": [{"executions": list(self.executions.values())}],
+            "get_execution_history": [{"events": self.history}],
+        }
+        return type("Paginator", (), {"paginate": staticmethod(lambda **_: pages[operation])})
+
+
+@pytest.fixture(autouse=True)
+def no_aws_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "COSMOS_BATCH_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def stepfunctions() -> FakeStepFunctions:
+    return FakeStepFunctions()
+
+
+@pytest.fixture
+def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
+    with mock_aws():
+        client = cache(boto3.client)
+        client("s3").create_bucket(Bucket="assets")
+        client("s3").put_bucket_versioning(Bucket="assets", VersioningConfiguration={"Status": "Enabled"})
+        client("dynamodb").create_table(
+            TableName="state",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield Deployment(
+            clients=lambda service: stepfunctions if service == "stepfunctions" else client(service),
+            asset_bucket="assets",
+            state_machine_arn=MACHINE,
+            state_table="state",
+            pipelines=[PIPELINE, "cosmos-reason2-8b"],
+        )
+
+
+@pytest.fixture
+def job(deployment: Deployment) -> Job:
+    """A planned job, with its row."""
+    job = Job(
+        job_id="job-1",
+        execution_arn=deployment.execution_arn("job-1"),
+        pipeline=PIPELINE,
+        input=InputFile(bucket="assets", key="clip.mp4", version_id="v1", etag='"e"', size=7),
+        prompt="What happens?",
+        prompt_uri=None,
+        system_prompt="You are a helpful assistant.",
+        parameters=Parameters(),
+        document=OutputKey(bucket="assets", key="clip_CosmosReason_20261120-120000.json"),
+        timestamp="20261120-120000",
+        created_at=STARTED,
+        deadline=STARTED.replace(year=2027),
+        invalidate_model=False,
+    )
+    deployment.jobs.create(job)
+    return job

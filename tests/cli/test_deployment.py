@@ -1,0 +1,41 @@
+"""Finding the deployment by the outputs of its stacks."""
+
+import json
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.errors import CliError
+from tests.cli.conftest import MACHINE
+
+STORAGE = {"AssetBucketName": "assets", "StateTableName": "state"}
+PIPELINES = {"StateMachineArn": MACHINE, "Reason8BQueueUrl": "q8", "Reason2BQueueUrl": "q2"}
+
+
+def create_stack(name: str, outputs: dict[str, str]) -> None:
+    template = {
+        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {key: {"Value": value} for key, value in outputs.items()},
+    }
+    boto3.client("cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(template))
+
+
+@mock_aws
+def test_the_outputs_of_our_stacks_say_where_things_are() -> None:
+    create_stack("CosmosBatch-Storage", STORAGE)
+    create_stack("CosmosBatch-Pipelines", PIPELINES)
+    create_stack("Another", {"AssetBucketName": "not-ours"})
+    found = deployments.find()
+    assert (found.asset_bucket, found.state_table, found.state_machine_arn) == ("assets", "state", MACHINE)
+    assert found.pipelines == ["cosmos-reason2-2b", "cosmos-reason2-8b"], "smallest first"
+    assert found.execution_arn("job") == MACHINE.replace("stateMachine", "execution") + ":job"
+
+
+@mock_aws
+def test_a_missing_stack_is_explained() -> None:
+    create_stack("CosmosBatch-Storage", STORAGE)
+    with pytest.raises(CliError, match="StateMachineArn") as caught:
+        deployments.find()
+    assert "cosmos-batch local up" in caught.value.remedy

@@ -1,0 +1,83 @@
+"""What can be seen to be wrong is said before anything starts."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli import files
+from cosmos_batch.cli.errors import CliError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "clip.mp4").write_bytes(b"content")
+    (tmp_path / "empty.mp4").touch()
+    (tmp_path / "notes.txt").write_text("text")
+    (tmp_path / "folder.mp4").mkdir()
+    (tmp_path / "dangling.mp4").symlink_to("nowhere")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.mp4", "does not exist"),
+        ("dangling.mp4", "does not exist"),
+        ("folder.mp4", "is a folder"),
+        ("notes.txt", "of a kind that no pipeline takes"),
+        ("empty.mp4", "is empty"),
+        (".mp4", "does not exist"),
+    ],
+)
+def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
+    with pytest.raises(CliError, match=message) as caught:
+        files.checked_input(str(folder / name))
+    assert name in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["Mein Film.MP4", "a'b\"c $HOME.png", "🎬.webm", "100%+1.jpeg", "-v.mov"])
+def test_any_name_will_do(folder: Path, name: str) -> None:
+    path = folder / name
+    path.write_bytes(b"content")
+    assert files.checked_input(str(path)) == path
+
+
+def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
+    path = folder / os.fsdecode(b"\xff.mp4")
+    path.write_bytes(b"content")
+    with pytest.raises(CliError, match="UTF-8"):
+        files.checked_input(str(path))
+
+
+@pytest.mark.parametrize("prompt", [None, "", "  \n"])
+def test_a_blank_prompt_is_the_default_one(prompt: str | None) -> None:
+    assert files.checked_prompt(prompt) == "Caption the video in detail."
+
+
+def test_the_limit_of_a_prompt_counts_bytes() -> None:
+    assert files.checked_prompt("é" * 16_384)
+    with pytest.raises(CliError, match="32,770 bytes"):
+        files.checked_prompt("é" * 16_385)
+
+
+def test_a_prompt_that_is_no_text_is_refused() -> None:
+    with pytest.raises(CliError, match="UTF-8"):
+        files.checked_prompt(os.fsdecode(b"\xff"))
+
+
+def test_the_first_enabled_pipeline_is_chosen() -> None:
+    assert files.chosen_pipeline(None, ["small", "large"]) == "small"
+    assert files.chosen_pipeline("large", ["small", "large"]) == "large"
+    with pytest.raises(CliError, match="'other'") as caught:
+        files.chosen_pipeline("other", ["small", "large"])
+    assert "small, large" in caught.value.remedy
+    with pytest.raises(CliError, match="No pipeline is enabled"):
+        files.chosen_pipeline(None, [])
+
+
+def test_uris_are_checked() -> None:
+    assert files.checked_uri("s3://bucket/a key + 100%.mp4") == "s3://bucket/a key + 100%.mp4"
+    with pytest.raises(CliError, match="S3 URI"):
+        files.checked_uri("s3://Not_A_Bucket/clip.mp4")

@@ -1,0 +1,179 @@
+"""What is seen of a job, and how it is told."""
+
+import io
+from datetime import timedelta
+
+import pytest
+
+from cosmos_batch.cli import follow, progress
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.follow import STAGES, Execution, Follower, Sight
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Attempt, WorkerRow
+from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
+
+
+class Recorder:
+    """A display that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+
+    def reached(self, stage: str, when: str) -> None:
+        self.stages.append((stage, when))
+
+    def waiting(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0)
+
+
+def run_through(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+    """Bring a job to its end."""
+    stepfunctions.put(job.job_id, "SUCCEEDED")
+    stepfunctions.history = [
+        {"type": "TaskScheduled", "timestamp": STARTED},
+        {"type": "TaskSubmitted", "timestamp": STARTED + timedelta(seconds=2)},
+    ]
+    workers = deployment.workers(PIPELINE)
+    workers.started("batch-1")
+    workers.ready("batch-1")
+    deployment.jobs.open_attempt(job.job_id, Attempt(id="a", worker="batch-1", solo=False))
+    deployment.jobs.stamp(job.job_id, "inferred")
+    deployment.jobs.stamp(job.job_id, "written")
+    deployment.jobs.commit(job.job_id, "a", Result(job_id=job.job_id))
+    deployment.jobs.finish(job.job_id, None)
+
+
+def test_every_stage_is_told_once(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+    run_through(deployment, job, stepfunctions)
+    recorder = Recorder()
+    progress.follow(deployment, job.job_id, STARTED, recorder)
+    assert [stage for stage, _ in recorder.stages] == list(STAGES)
+    assert dict(recorder.stages)["queued"] == "2.0 s"
+
+
+def test_a_resident_worker_was_there_before(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions
+) -> None:
+    run_through(deployment, job, stepfunctions)
+    recorder = Recorder()
+    since = STARTED.replace(year=STARTED.year + 100)
+    progress.follow(deployment, job.job_id, since, recorder)
+    assert dict(recorder.stages)["model loaded"] == "before"
+
+
+def test_the_last_stage_is_waited_for(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_through(deployment, job, stepfunctions)
+    seen = Follower(deployment, job.job_id).look()
+    late = Sight(execution=seen.execution, row=seen.row, worker=seen.worker)
+    stages = {name: time for name, time in seen.row.stages.items() if name != "calledBack"} if seen.row else {}
+    early = Sight(execution=seen.execution, row=seen.row.model_copy(update={"stages": stages}) if seen.row else None)
+    sights = iter([early, early, late])
+    monkeypatch.setattr(Follower, "look", lambda _: next(sights))
+    recorder = Recorder()
+    progress.follow(deployment, job.job_id, STARTED, recorder)
+    assert recorder.stages[-1][0] == "called back"
+
+
+def test_a_failed_job_is_not_waited_for(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
+    stepfunctions.put("job-2", "FAILED", error="InvalidInput", cause="{}")
+    recorder = Recorder()
+    sight = progress.follow(deployment, "job-2", STARTED, recorder)
+    assert sight.execution is not None and sight.execution.status == "FAILED"
+    assert recorder.stages == [("uploaded", "0.0 s")]
+
+
+def execution(status: str = "RUNNING") -> Execution:
+    return Execution(status, STARTED, None, {}, None, None, None)
+
+
+def worker(state: str, **fields: object) -> WorkerRow:
+    return WorkerRow.model_validate({"worker": "batch-1", "state": state, "lastSeen": "now", **fields})
+
+
+def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
+    row = deployment.jobs.get(job.job_id)
+    assert row is not None
+    runnable = {"status": "RUNNABLE", "statusReason": "no capacity"}
+    running = row.model_copy(update={"state": "RUNNING"})
+    cases = [
+        (Sight(), "waiting for the upload's event"),
+        (Sight(execution()), "checking the request"),
+        (Sight(execution(), row), "waiting for a worker to be started"),
+        (Sight(execution(), row, worker("ENDED")), "waiting for a worker to be started"),
+        (Sight(execution(), row, worker("SUBMITTED")), "Batch job SUBMITTED"),
+        (Sight(execution(), row, worker("SUBMITTED"), runnable), "Batch job RUNNABLE: no capacity"),
+        (Sight(execution(), row, worker("STARTING"), {}, "40 %"), "loading the model: 40 %"),
+        (Sight(execution(), row, worker("READY")), "waiting in the queue"),
+        (Sight(execution(), running, worker("READY")), "the model is answering"),
+    ]
+    for sight, text in cases:
+        assert sight.waits_for() == text
+
+
+def test_the_worker_closest_to_the_job_is_shown(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions
+) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    workers = deployment.workers(PIPELINE)
+    for name in ("gone", "loading", "submitted"):
+        workers.submitted(name, "definition")
+    workers.started("loading")
+    workers.started("gone")
+    workers.ready("gone")
+    workers.ended("gone", Error(code="Internal", message="m", remedy="r"))
+    seen = Follower(deployment, job.job_id).look().worker
+    assert seen is not None and seen.worker == "loading"
+
+
+def test_plain_lines_say_each_thing_once_and_sometimes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    lines = progress.Lines(stream)
+    lines.reached("planned", "1.0 s")
+    for _ in range(3):
+        lines.waiting("Batch job RUNNABLE")
+    clock[0] = 11.0
+    lines.waiting("Batch job RUNNABLE")
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "1.0 s  planned",
+        "… Batch job RUNNABLE",
+        "… Batch job RUNNABLE",
+    ]
+
+
+def test_a_terminal_gets_a_live_display() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    with progress.display(terminal) as display:
+        display.reached("uploaded", "0.0 s")
+        display.waiting("checking the request")
+    assert "uploaded" in terminal.getvalue()
+    assert "\x1b[" in terminal.getvalue()
+
+
+def test_no_terminal_gets_no_control_characters() -> None:
+    stream = io.StringIO()
+    with progress.display(stream) as display:
+        display.reached("uploaded", "0.0 s")
+    assert stream.getvalue() == "   0.0 s  uploaded\n"
+
+
+def test_stages_are_those_of_the_state_table() -> None:
+    from typing import get_args
+
+    from cosmos_batch.state.jobs import Stage
+
+    assert set(follow._OF_JOB.values()) <= set(get_args(Stage))
