@@ -14,8 +14,6 @@ from typing import Any
 
 import boto3
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from cosmos_batch.contract.config import Config
 
 OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack

@@ -22,6 +22,7 @@ LAMBDA_FAULTS = [
     "Lambda.SdkClientException",
     "Lambda.TooManyRequestsException",
 ]
+EVERYTHING = ["States.ALL"]
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
 
@@ -62,15 +63,13 @@ class Workflow(Construct):
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         ending = self._ending()
-        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, ["States.ALL"]).next(ending)
-        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, ["States.ALL"]).next(
-            ending
-        )
+        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, EVERYTHING).next(ending)
+        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, EVERYTHING).next(ending)
         # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
         planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, LAMBDA_FAULTS)
-        planned.add_catch(failed, errors=["States.ALL"], result_path="$")
+        planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
-        enqueued.add_catch(failed, errors=["States.ALL"], result_path="$")
+        enqueued.add_catch(failed, errors=EVERYTHING, result_path="$")
         return planned.next(enqueued).next(answered)
 
     def _call(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import Annotations, CfnOutput, Duration, Stack
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
@@ -56,6 +56,12 @@ class PipelinesStack(Stack):
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}VamsFunctionName", value=vams.function_name)
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
+        if config.cosmos.use_warm_instances:
+            Annotations.of(self).add_warning_v2(
+                "cosmos-batch:no-warm-instances",
+                "useWarmInstances: true is not served yet: workers leave when their queue has been empty for "
+                f"{settings.worker.idle_seconds} s (app.cosmosBatch.worker.idleSeconds).",
+            )
 
 
 def _longest(*durations: Duration) -> Duration:
