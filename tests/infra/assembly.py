@@ -1,0 +1,91 @@
+"""A synthesized app, and its templates as plain values."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+Resource = dict[str, Any]
+
+TOKEN = "hf_tokenThatMustNotBeFound"
+SEED = {
+    "app": {
+        "pipelines": {
+            "useNvidiaCosmos": {
+                "enabled": True,
+                "huggingFaceToken": TOKEN,
+                "useWarmInstances": False,
+                "warmInstanceCount": 1,
+                "modelsReason": {
+                    "reason2B": {
+                        "enabled": True,
+                        "autoRegisterWithVAMS": True,
+                        "autoTriggerOnFileExtensionsUpload": ".mp4",
+                        "instanceTypes": ["g6e.12xlarge", "g5.12xlarge"],
+                        "maxVCpus": 192,
+                    },
+                    "reason8B": {
+                        "enabled": True,
+                        "autoRegisterWithVAMS": True,
+                        "instanceTypes": ["g6e.12xlarge", "g6e.24xlarge"],
+                        "maxVCpus": 96,
+                    },
+                },
+            }
+        }
+    }
+}
+STACKS = ["Network", "Storage", "Images", "Pipelines"]
+
+
+class Assembly:
+    """What one synthesis wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.templates = {name: self._read(f"CosmosBatch-{name}.template.json") for name in STACKS}
+
+    def resources(self, stack: str, kind: str) -> dict[str, Resource]:
+        """Logical id to resource, of one type such as `SQS::Queue`."""
+        found = self.templates[stack]["Resources"]
+        return {name: resource for name, resource in found.items() if resource["Type"] == f"AWS::{kind}"}
+
+    def properties(self, stack: str, kind: str, part_of_id: str = "") -> list[Resource]:
+        """Properties of those whose logical id has a part."""
+        return [one["Properties"] for name, one in self.resources(stack, kind).items() if part_of_id in name]
+
+    def one(self, stack: str, kind: str, part_of_id: str = "") -> Resource:
+        """Properties of the only one."""
+        (found,) = self.properties(stack, kind, part_of_id)
+        return found
+
+    def statements(self, part_of_role: str) -> list[Resource]:
+        """The IAM statements of the roles whose logical id has a part."""
+        return [
+            statement
+            for policy in self.properties("Pipelines", "IAM::Policy")
+            if part_of_role in policy["Roles"][0]["Ref"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+
+    def assets(self, stack: str) -> dict[str, Any]:
+        """The asset manifest of a stack."""
+        return self._read(f"CosmosBatch-{stack}.assets.json")
+
+    def asset_folder(self, logical_id: str) -> Path:
+        """The folder behind a function's or a layer's code."""
+        return self.folder / self.templates["Pipelines"]["Resources"][logical_id]["Metadata"]["aws:asset:path"]
+
+    def _read(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return content
+
+
+def resolve(value: Any) -> str:
+    """A property as one text: joins are joined, and every other intrinsic is some text that stands for it alone."""
+    if not isinstance(value, dict):
+        return str(value)
+    if "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        return str(separator).join(resolve(part) for part in parts)
+    return "x" + hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,24 @@
+"""One synthesis for all tests of the templates: it is what takes time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from infra.synth import synthesize
+from tests.infra.assembly import SEED, Assembly
+
+
+@pytest.fixture(scope="session")
+def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The seed's configuration, both pipelines enabled, with a token."""
+    path = tmp_path_factory.mktemp("config") / "config.json"
+    path.write_text(json.dumps(SEED), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def assembly(config_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """The app of that configuration."""
+    return Assembly(synthesize(Config.load(config_file), tmp_path_factory.mktemp("cdk") / "cdk.out", config_file))

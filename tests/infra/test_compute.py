@@ -1,0 +1,115 @@
+"""Which hosts there are, and what a worker asks for."""
+
+import json
+
+import pytest
+
+from cosmos_batch.contract import Config, catalogue
+from cosmos_batch.contract.environment import WorkerEnvironment
+from tests.infra.assembly import SEED, Assembly, Resource, resolve
+
+TYPES = {"cosmosreason22b": ["g6e.12xlarge", "g5.12xlarge"], "cosmosreason28b": ["g6e.12xlarge", "g6e.24xlarge"]}
+
+
+def environments_in_order(assembly: Assembly, pipeline: str) -> list[Resource]:
+    queue = assembly.one("Pipelines", "Batch::JobQueue", pipeline)
+    order = sorted(queue["ComputeEnvironmentOrder"], key=lambda one: one["Order"])
+    all_of_them = assembly.resources("Pipelines", "Batch::ComputeEnvironment")
+    return [all_of_them[one["ComputeEnvironment"]["Fn::GetAtt"][0]]["Properties"] for one in order]
+
+
+@pytest.mark.parametrize("pipeline", TYPES)
+def test_one_compute_environment_for_each_type_in_the_order_of_the_configuration(
+    assembly: Assembly, pipeline: str
+) -> None:
+    found = [one["ComputeResources"]["InstanceTypes"] for one in environments_in_order(assembly, pipeline)]
+    assert found == [[name] for name in TYPES[pipeline]]
+
+
+@pytest.mark.parametrize(("pipeline", "vcpus"), [("cosmosreason22b", 192), ("cosmosreason28b", 96)])
+def test_a_compute_environment(assembly: Assembly, pipeline: str, vcpus: int) -> None:
+    for environment in environments_in_order(assembly, pipeline):
+        resources = environment["ComputeResources"]
+        assert resources["Type"] == "EC2"
+        assert resources["AllocationStrategy"] == "BEST_FIT_PROGRESSIVE"
+        assert resources["Ec2Configuration"] == [{"ImageType": "ECS_AL2023_NVIDIA"}]
+        assert (resources["MinvCpus"], resources["MaxvCpus"]) == (0, vcpus)
+        assert "WorkerGroup" in resources["SecurityGroupIds"][0]["Fn::ImportValue"]
+        assert all("PrivateSubnet" in subnet["Fn::ImportValue"] for subnet in resources["Subnets"])
+        # A number, and a new one with each change: `$Latest` would go stale.
+        assert resources["LaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
+        assert environment["UpdatePolicy"]["TerminateJobsOnUpdate"] is False
+        assert environment["ReplaceComputeEnvironment"] is False
+        assert "ComputeEnvironmentName" not in environment
+
+
+def test_a_host(assembly: Assembly) -> None:
+    template = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
+    (device,) = template["BlockDeviceMappings"]
+    assert device["DeviceName"] == "/dev/xvda"
+    assert device["Ebs"]["VolumeType"] == "gp3" and device["Ebs"]["Throughput"] == 500 and device["Ebs"]["Encrypted"]
+    assert template["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+
+
+def test_user_data_is_a_mime_archive_that_cloudformation_encodes(assembly: Assembly) -> None:
+    template = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
+    archive = json.dumps(template["UserData"]["Fn::Base64"])
+    assert "Content-Type: multipart/mixed" in archive
+    assert "ECS_CONTAINER_STOP_TIMEOUT=120s >> /etc/ecs/ecs.config" in archive
+
+
+@pytest.mark.parametrize("pipeline", TYPES)
+def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly: Assembly, pipeline: str) -> None:
+    actions = assembly.one("Pipelines", "Batch::JobQueue", pipeline)["JobStateTimeLimitActions"]
+    assert {action["Reason"] for action in actions} == {
+        "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+        "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
+    }
+    assert {(action["State"], action["Action"]) for action in actions} == {("RUNNABLE", "CANCEL")}
+    assert all(600 <= action["MaxTimeSeconds"] <= 86_400 for action in actions)
+
+
+@pytest.mark.parametrize("enabled", Config.parse(json.dumps(SEED)).enabled_pipelines(), ids=lambda one: one.pipeline.id)
+def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
+    wanted = catalogue.worker_resources(enabled.pipeline, enabled.instance_types)
+    definition = worker(assembly, enabled.pipeline.id)
+    asked = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+    assert asked == {"VCPU": str(wanted.vcpus), "MEMORY": str(wanted.memory_mib), "GPU": str(wanted.gpus)}
+
+
+@pytest.mark.parametrize("pipeline", [one.id for one in catalogue.PIPELINES])
+def test_a_worker(assembly: Assembly, pipeline: str) -> None:
+    definition = worker(assembly, pipeline)
+    container = definition["ContainerProperties"]
+    assert container.get("Privileged", False) is False
+    assert container["LinuxParameters"] == {"InitProcessEnabled": True, "SharedMemorySize": 8192}
+    assert definition["RetryStrategy"] == {"Attempts": 1}  # at most one start; `scale` decides about the next
+    assert definition["Timeout"] == {"AttemptDurationSeconds": (8 + 24) * 3600}
+    assert container["LogConfiguration"]["LogDriver"] == "awslogs"
+
+
+@pytest.mark.parametrize("pipeline", [one.id for one in catalogue.PIPELINES])
+def test_a_worker_mounts_the_model_cache_with_tls_and_its_role(assembly: Assembly, pipeline: str) -> None:
+    container = worker(assembly, pipeline)["ContainerProperties"]
+    (volume,), (mount,) = container["Volumes"], container["MountPoints"]
+    efs = volume["EfsVolumeConfiguration"]
+    assert efs["TransitEncryption"] == "ENABLED"
+    assert efs["AuthorizationConfig"]["Iam"] == "ENABLED" and "AccessPointId" in efs["AuthorizationConfig"]
+    assert (mount["ContainerPath"], mount["SourceVolume"]) == ("/mnt/models", volume["Name"])
+
+
+@pytest.mark.parametrize("pipeline", catalogue.PIPELINES, ids=lambda one: one.id)
+def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: catalogue.Pipeline) -> None:
+    variables = worker(assembly, pipeline.id)["ContainerProperties"]["Environment"]
+    environ = {variable["Name"]: resolve(variable["Value"]) for variable in variables}
+    assert "AWS_BATCH_JOB_ID" not in environ  # Batch's own
+    environment = WorkerEnvironment.read({**environ, "AWS_BATCH_JOB_ID": "a-job"})
+    assert environment.pipeline == pipeline.id and environment.model == pipeline.model
+    assert environment.model_store == "/mnt/models"
+    assert environment.variables() == {**environ, "AWS_BATCH_JOB_ID": "a-job"}
+
+
+def worker(assembly: Assembly, pipeline: str) -> Resource:
+    return assembly.one("Pipelines", "Batch::JobDefinition", pipeline.replace("-", ""))

@@ -1,0 +1,128 @@
+"""Queues, their dead letters, and the events that fill them."""
+
+import pytest
+
+from cosmos_batch.contract import catalogue
+from cosmos_batch.contract.environment import NUDGE_SECONDS
+from tests.infra.assembly import Assembly, Resource
+
+DAY = 86_400
+PIPELINES = [one.id for one in catalogue.PIPELINES]
+
+
+def queues(assembly: Assembly) -> dict[str, Resource]:
+    return {name: one["Properties"] for name, one in assembly.resources("Pipelines", "SQS::Queue").items()}
+
+
+def only(found: dict[str, Resource], *parts: str) -> Resource:
+    (one,) = [queue for name, queue in found.items() if all(part in name for part in parts)]
+    return one
+
+
+def source_of(assembly: Assembly, function: str) -> Resource:
+    """The only event source mapping of a function."""
+    (found,) = sources_of(assembly, function)
+    return found
+
+
+def sources_of(assembly: Assembly, function: str) -> list[Resource]:
+    mappings = assembly.properties("Pipelines", "Lambda::EventSourceMapping")
+    return [one for one in mappings if f"Functions{function}" in one["FunctionName"]["Ref"]]
+
+
+def test_every_queue_is_encrypted_and_takes_tls_only(assembly: Assembly) -> None:
+    assert all(queue["SqsManagedSseEnabled"] for queue in queues(assembly).values())
+    denied = {
+        statement["Resource"]["Fn::GetAtt"][0]
+        for policy in assembly.properties("Pipelines", "SQS::QueuePolicy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    }
+    assert denied == queues(assembly).keys()
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_the_queue_of_a_pipeline(assembly: Assembly, pipeline: str) -> None:
+    queue = only(queues(assembly), pipeline.replace("-", ""), "JobsQueue")
+    assert queue["VisibilityTimeout"] == 120
+    assert queue["MessageRetentionPeriod"] == 10 * DAY
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 20
+    dead_letters = queues(assembly)[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]
+    assert dead_letters["MessageRetentionPeriod"] == 14 * DAY
+
+
+def test_dead_letters_of_every_pipeline_are_answered(assembly: Assembly) -> None:
+    answered = [source["EventSourceArn"]["Fn::GetAtt"][0] for source in sources_of(assembly, "DeadLetter")]
+    assert sorted(answered) == sorted(name for name in queues(assembly) if "JobsDeadLetters" in name)
+    assert all(
+        source["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for source in sources_of(assembly, "DeadLetter")
+    )
+
+
+def test_uploads_wait_in_a_queue_that_a_burst_cannot_overrun(assembly: Assembly) -> None:
+    source = source_of(assembly, "Upload")
+    queue = queues(assembly)[source["EventSourceArn"]["Fn::GetAtt"][0]]
+    function = assembly.one("Pipelines", "Lambda::Function", "FunctionsUpload")
+    assert source["BatchSize"] == 10
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["ScalingConfig"]["MaximumConcurrency"] == 10
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert "deadLetterTargetArn" in queue["RedrivePolicy"]
+
+
+def test_objects_of_the_asset_bucket_go_to_that_queue(assembly: Assembly) -> None:
+    rule = assembly.one("Pipelines", "Events::Rule", "UploadIntake")
+    assert rule["EventPattern"]["source"] == ["aws.s3"]
+    assert rule["EventPattern"]["detail-type"] == ["Object Created"]
+    (bucket,) = rule["EventPattern"]["detail"]["bucket"]["name"]
+    assert "Assets" in bucket["Fn::ImportValue"]
+    (target,) = rule["Targets"]
+    assert target["Arn"] == source_of(assembly, "Upload")["EventSourceArn"]
+    assert "DeadLetterConfig" in target
+
+
+def test_nudges_are_fifo_and_delayed_by_the_width_of_their_bucket(assembly: Assembly) -> None:
+    source = source_of(assembly, "Scale")
+    queue = queues(assembly)[source["EventSourceArn"]["Fn::GetAtt"][0]]
+    assert queue["FifoQueue"] is True and queue["DelaySeconds"] == NUDGE_SECONDS
+    assert queue["ContentBasedDeduplication"] is True
+    assert queue["VisibilityTimeout"] > assembly.one("Pipelines", "Lambda::Function", "FunctionsScale")["Timeout"]
+    dead_letters = queues(assembly)[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]
+    assert dead_letters["FifoQueue"] is True
+    assert source["BatchSize"] == 1
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_the_end_of_a_worker_nudges_its_pipeline(assembly: Assembly, pipeline: str) -> None:
+    name = pipeline.replace("-", "")
+    rule = assembly.one("Pipelines", "Events::Rule", f"{name}workerended")
+    assert rule["EventPattern"]["source"] == ["aws.batch"]
+    assert rule["EventPattern"]["detail-type"] == ["Batch Job State Change"]
+    assert rule["EventPattern"]["detail"]["status"] == ["SUCCEEDED", "FAILED"]
+    (job_queue,) = rule["EventPattern"]["detail"]["jobQueue"]
+    assert name in job_queue["Fn::GetAtt"][0]
+    (target,) = rule["Targets"]
+    assert target["SqsParameters"] == {"MessageGroupId": pipeline}
+    assert target["Arn"] == source_of(assembly, "Scale")["EventSourceArn"]
+    assert not target.keys() & {"Input", "InputPath", "InputTransformer"}  # each event differs, so none is a duplicate
+
+
+def test_every_minute_all_pipelines_are_looked_at(assembly: Assembly) -> None:
+    rule = assembly.one("Pipelines", "Events::Rule", "Sweep")
+    (target,) = rule["Targets"]
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    assert target["Input"] == '{"sweep":true}'
+    assert "FunctionsScale" in target["Arn"]["Fn::GetAtt"][0]
+
+
+def test_executions_that_end_badly_are_reported(assembly: Assembly) -> None:
+    rule = assembly.one("Pipelines", "Events::Rule", "ExecutionEnds")
+    (machine,) = assembly.resources("Pipelines", "StepFunctions::StateMachine")
+    assert rule["EventPattern"] == {
+        "source": ["aws.states"],
+        "detail-type": ["Step Functions Execution Status Change"],
+        "detail": {"stateMachineArn": [{"Ref": machine}], "status": ["FAILED", "TIMED_OUT", "ABORTED"]},
+    }
+    (target,) = rule["Targets"]
+    assert "FunctionsReport" in target["Arn"]["Fn::GetAtt"][0]
+    assert "DeadLetterConfig" in target
