@@ -1,6 +1,8 @@
 """What a caller asks: the input of the state machine, whoever starts it (an upload, VAMS, a person)."""
 
-from pydantic import Field, SecretStr
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
 from cosmos_batch.contract.s3 import S3Uri
@@ -14,14 +16,26 @@ class Parameters(Model):
     fps: float | None = Field(default=None, gt=0, le=60, description="Frames per second that the model sees of a video")
 
 
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds half of a surrogate pair, which is no character") from error
+    return text
+
+
+# JSON can say "\ud83d" alone; nothing that we write or send can.
+Text = Annotated[str, AfterValidator(_encodable)]
+
+
 class Request(Model):
     """One file to look at. A person types the first three fields; Lambdas fill in what they know besides."""
 
     pipeline: str = Field(description="Id of an enabled pipeline, such as cosmos-reason2-2b")
     input: S3Uri | None = Field(default=None, description="The file; none for pipelines that start from text")
-    prompt: str | None = Field(default=None, description="What to ask; blank or absent: the default prompt")
+    prompt: Text | None = Field(default=None, description="What to ask; blank or absent: the default prompt")
     prompt_uri: S3Uri | None = Field(default=None, description="Where the prompt lies, if it is a long one")
-    system_prompt: str | None = Field(default=None, max_length=16_384, description="Instead of the default one")
+    system_prompt: Text | None = Field(default=None, max_length=16_384, description="Instead of the default one")
     parameters: Parameters = Field(default_factory=Parameters, description="Settings of the answer")
     input_version_id: str | None = Field(default=None, description="S3 version of the input; the latest if absent")
     sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")

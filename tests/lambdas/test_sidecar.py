@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import UploadEnvironment
-from cosmos_batch.contract.job import InputFile, Job, OutputKey
-from cosmos_batch.contract.request import Parameters
 from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.state import Attempt, Jobs
 from lambdas.upload import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
 from tests.lambdas.test_upload import created
+from tests.state.jobs import make_job
 
 SIDECAR = "clip.mp4.metadata.json"
 
@@ -37,23 +36,8 @@ def start_without(cloud: Cloud) -> str:
 
 def plan(cloud: Cloud, name: str) -> Jobs:
     """The run gets as far as its queue."""
-    job = Job(
-        job_id=name,
-        execution_arn=f"{cloud.machine}:{name}",
-        pipeline=SMALL,
-        input=InputFile(bucket="assets", key="clip.mp4", version_id=None, etag='"e"', size=1),
-        prompt="p",
-        prompt_uri=None,
-        system_prompt="s",
-        parameters=Parameters(),
-        document=OutputKey(bucket="assets", key="d.json"),
-        timestamp="20260410-165029",
-        created_at="2026-04-10T16:50:29Z",
-        deadline="2026-04-11T16:50:29Z",
-        invalidate_model=False,
-    )
     jobs = Jobs(cloud.table)
-    jobs.create(job)
+    jobs.create(make_job(name))
     return jobs
 
 

@@ -1,0 +1,240 @@
+"""`plan` decides everything, says the same twice, and refuses with a reason and a remedy."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT, PROMPT_INLINE_LIMIT, PROMPT_LIMIT
+from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.job import Job, OutputKey
+from cosmos_batch.state import Callbacks, Jobs, Outputs
+from lambdas import nudge
+from lambdas.plan import handler
+from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud
+
+KEY = "xasset1/cameras/front/robot demo.mp4"
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(PlanEnvironment)
+
+
+def plan(started: datetime | None = None, name: str = "job-1", **request: Any) -> dict[str, Any]:
+    started = started or datetime.now(UTC)
+    execution = {"id": f"arn:execution:{name}", "name": name, "startTime": started.isoformat().replace("+00:00", "Z")}
+    return handler(
+        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}, "execution": execution}, None
+    )
+
+
+def job(planned: dict[str, Any]) -> Job:
+    """Read as a worker reads it."""
+    return Job.model_validate_json(json.dumps(planned["job"]))
+
+
+def refused(**request: Any) -> Error:
+    with pytest.raises(Failure) as failure:
+        plan(**request)
+    assert Error.model_validate_json(str(failure.value)) == failure.value.error
+    assert failure.value.error.remedy
+    return failure.value.error
+
+
+def test_a_request_becomes_a_job(cloud: Cloud) -> None:
+    version = cloud.put(KEY)
+    started = datetime.now(UTC).replace(microsecond=0)
+    planned = plan(started, prompt="What happens?", parameters={"maxTokens": 9})
+    found = job(planned)
+    timestamp = f"{started:%Y%m%d-%H%M%S}"
+    assert found.document == OutputKey(
+        bucket="assets", key=f"xasset1/cameras/front/robot demo_CosmosReason_{timestamp}.json"
+    )
+    assert (found.job_id, found.execution_arn, found.timestamp) == ("job-1", "arn:execution:job-1", timestamp)
+    assert (found.input.version_id, found.input.size, found.input.name) == (version, 5, "robot demo.mp4")
+    assert found.input.etag.startswith('"')
+    assert (found.prompt, found.prompt_uri, found.system_prompt) == ("What happens?", None, DEFAULT_SYSTEM_PROMPT)
+    assert found.parameters.max_tokens == 9
+    assert (found.created_at, found.deadline) == (started, started + timedelta(hours=1))
+    assert planned["jobId"] == "job-1"
+    assert planned["queueUrl"] == cloud.jobs_queue
+    assert 3590 <= planned["timeoutSeconds"] <= 3600
+    assert planned["heartbeatSeconds"] == planned["timeoutSeconds"] - 1
+
+
+def test_planned_twice_it_is_the_same(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    started = datetime.now(UTC)
+    plan(started, name="other")
+    assert plan(started)["job"] == plan(started)["job"]
+    row = Jobs(cloud.table).get("job-1")
+    assert row is not None and row.state == "PLANNED"
+
+
+def test_a_taken_name_moves_to_the_next_free_second(cloud: Cloud) -> None:
+    cloud.put("folder/clip.mp4")
+    cloud.put("folder/clip.mov")
+    started = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
+    deadline = (datetime.now(UTC) + timedelta(days=90)).isoformat()
+    first = plan(started, "a", input="s3://assets/folder/clip.mp4", deadline=deadline)
+    second = plan(started, "b", input="s3://assets/folder/clip.mov", deadline=deadline)
+    assert job(first).document.key == "folder/clip_CosmosReason_20261231-235959.json"
+    assert job(second).document.key == "folder/clip_CosmosReason_20270101-000000.json"
+    assert job(second).timestamp == "20270101-000000"
+    assert Outputs(cloud.table).owner("assets", job(second).document.key) == "b"
+
+
+@pytest.mark.parametrize(
+    ("request_", "directory"),
+    [
+        ({"output": "s3://assets/out/", "asset_id": "xasset1"}, "out/cameras/front/"),
+        ({"output": "s3://assets/out", "asset_id": "xasset1"}, "out/cameras/front/"),
+        ({"output": "s3://assets/out/"}, "out/"),
+        ({"output": "s3://assets", "asset_id": "xasset1"}, "cameras/front/"),
+        ({"output": "s3://plain/inbox"}, "inbox/"),
+        ({"output": "s3://assets/out/", "asset_id": "elsewhere"}, "out/"),
+    ],
+)
+def test_the_relative_directory_is_kept(cloud: Cloud, request_: dict[str, str], directory: str) -> None:
+    cloud.put(KEY)
+    camel = {"assetId" if name == "asset_id" else name: value for name, value in request_.items()}
+    assert job(plan(**camel)).document.key.startswith(f"{directory}robot demo_CosmosReason_")
+
+
+def test_dots_in_a_key_do_not_leave_the_prefix(cloud: Cloud) -> None:
+    cloud.put("xasset1/../../secret/clip.mp4")
+    planned = plan(input="s3://assets/xasset1/../../secret/clip.mp4", output="s3://assets/out/", assetId="xasset1")
+    assert job(planned).document.key.startswith("out/%2E%2E/%2E%2E/secret/clip_CosmosReason_")
+
+
+@pytest.mark.parametrize("blank", [None, "", " \n"])
+def test_a_blank_prompt_is_the_default(cloud: Cloud, blank: str | None) -> None:
+    cloud.put(KEY)
+    assert job(plan(prompt=blank)).prompt == DEFAULT_PROMPT
+
+
+def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    found = job(plan(prompt="é" * PROMPT_INLINE_LIMIT))
+    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt")
+    text = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/prompt.txt")["Body"].read().decode()
+    assert text == "é" * PROMPT_INLINE_LIMIT
+
+
+def test_a_prompt_may_lie_in_s3(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    cloud.put("prompts/mine.txt", b"What?")
+    cloud.put("requests/job-1/prompt.txt", b"What?", bucket=STATE_BUCKET)
+    for uri in ("s3://assets/prompts/mine.txt", f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt"):
+        found = job(plan(promptUri=uri))
+        assert (found.prompt, found.prompt_uri) == (None, uri)
+
+
+@pytest.mark.parametrize("key", ["requests/job-2/prompt.txt", "jobs/job-1/a/document.json"])
+def test_a_pointer_into_our_bucket_is_refused_unless_it_is_the_jobs_own(cloud: Cloud, key: str) -> None:
+    cloud.put(KEY)
+    cloud.put(key, b"of another", bucket=STATE_BUCKET)
+    assert "promptUri" in refused(promptUri=f"s3://{STATE_BUCKET}/{key}").message
+
+
+@pytest.mark.parametrize("size", [0, PROMPT_LIMIT + 1])
+def test_a_prompt_in_s3_has_a_size(cloud: Cloud, size: int) -> None:
+    cloud.put(KEY)
+    cloud.put("p.txt", b"x" * size)
+    assert "prompt" in refused(promptUri="s3://assets/p.txt").message
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"pipeline": "no-such"}, SMALL),
+        ({"pipeline": LARGE}, "not enabled"),
+        ({"input": None}, "is missing"),
+        ({"input": "clip.mp4"}, "must be an S3 URI"),
+        ({"input": "s3://assets/missing.mp4"}, "does not exist"),
+        ({"input": "s3://assets/folder/"}, "folder"),
+        ({"input": "s3://assets"}, "folder"),
+        ({"input": "s3://assets/notes.txt"}, "'.txt' or .txt"),
+        ({"input": "s3://assets/noextension"}, "no extension"),
+        ({"input": "s3://assets/empty.mp4"}, "is empty"),
+        ({"input": "s3://elsewhere/clip.mp4"}, "outside"),
+        ({"input": "s3://plain/outbox/clip.mp4"}, "outside"),
+        ({"input": "s3://assets/" + "x" * 1025 + ".mp4"}, "1024 bytes"),
+        ({"output": "s3://elsewhere/out/"}, "outside"),
+        ({"output": "s3://plain/inboxes/"}, "outside"),
+        ({"output": "s3://assets/" + "x" * 1010}, "no room"),
+        ({"prompt": "x" * (PROMPT_LIMIT + 1)}, "32,769 bytes"),
+        ({"promptt": "typed wrong"}, "unknown field"),
+        ({"parameters": {"maxTokens": 0}}, "parameters.maxTokens"),
+        ({"inputVersionId": "no-such-version"}, "version no-such-version"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(cloud: Cloud, request_: dict[str, Any], said: str) -> None:
+    cloud.put(KEY)
+    cloud.put("empty.mp4", b"")
+    error = refused(**request_)
+    assert error.code == "InvalidInput"
+    assert any(part in error.message + error.remedy for part in said.split(" or "))
+    assert cloud.messages(cloud.nudges) == []
+
+
+@pytest.mark.parametrize("request_", ["a string", None, ["list"]])
+def test_an_input_that_is_no_object_is_explained(cloud: Cloud, request_: object) -> None:
+    execution = {"id": "arn", "name": "job-1", "startTime": "2026-11-12T00:00:00Z"}
+    with pytest.raises(Failure, match="not a JSON object"):
+        handler({"request": request_, "execution": execution}, None)
+
+
+def test_a_deleted_file_is_told_from_a_missing_one(cloud: Cloud) -> None:
+    version = cloud.put(KEY)
+    cloud.s3.delete_object(Bucket="assets", Key=KEY)
+    assert "was deleted" in refused().message
+    assert "was deleted" in refused(inputVersionId=version).message
+
+
+def test_a_file_that_may_not_be_read_is_told_from_a_missing_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
+
+    def forbidden(**_: str) -> None:
+        raise cloud.s3.exceptions.ClientError(answer, "HeadObject")
+
+    monkeypatch.setattr(cloud.s3, "head_object", forbidden)
+    assert "may not be read" in refused().message
+
+
+def test_an_older_version_can_be_asked_for(cloud: Cloud) -> None:
+    old = cloud.put(KEY, b"old one")
+    cloud.put(KEY, b"new")
+    assert job(plan(inputVersionId=old)).input.size == 7
+
+
+def test_a_deadline_in_the_past_has_timed_out(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    assert refused(deadline="2020-01-01T00:00:00Z").code == "TimedOut"
+
+
+def test_a_close_deadline_still_has_a_heartbeat(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    planned = plan(deadline=(datetime.now(UTC) + timedelta(seconds=0.9)).isoformat())
+    assert (planned["timeoutSeconds"], planned["heartbeatSeconds"]) == (2, 1)
+
+
+def test_a_typed_callback_is_kept_even_where_the_request_is_refused(cloud: Cloud) -> None:
+    assert "typed-token" not in refused(callback="typed-token", unknown=1).model_dump_json()
+    assert Callbacks(cloud.table).waiting("job-1") == "typed-token"
+
+
+def test_many_plans_in_a_moment_are_one_nudge(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud.put(KEY)
+    clock = [1000 * NUDGE_SECONDS + 0.1]
+    monkeypatch.setattr(nudge.time, "time", lambda: clock[0])
+    for number in range(5):
+        plan(name=f"job-{number}")
+    assert cloud.messages(cloud.nudges) == [{"pipeline": SMALL}]
+    clock[0] += NUDGE_SECONDS
+    plan(name="later")
+    assert len(cloud.messages(cloud.nudges)) == 2

@@ -1,0 +1,163 @@
+"""`report` tells who waits and the world, once, however an execution ended."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import ReportEnvironment
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Output, Result
+from cosmos_batch.state import Attempt, Callbacks, Jobs
+from lambdas.report import handler
+from tests.lambdas.cloud import Cloud, event
+from tests.state.jobs import make_job
+
+EXECUTION = {"id": "arn:execution:job-1", "name": "job-1", "startTime": "2026-11-12T00:00:00Z"}
+RESULT = Result(job_id="job-1", outputs=[Output(uri="s3://assets/clip.json", size=9, content_type="application/json")])
+ERROR = Error(code="EngineFailed", message="It died.", remedy="Try another clip. " * 30)
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(ReportEnvironment)
+
+
+@pytest.fixture
+def jobs(cloud: Cloud) -> Jobs:
+    """One planned job, for which somebody waits."""
+    jobs = Jobs(cloud.table)
+    jobs.create(make_job("job-1"))
+    Callbacks(cloud.table).keep("job-1", "token-of-vams")
+    return jobs
+
+
+def succeeded() -> dict[str, Any]:
+    return handler({"execution": EXECUTION, "result": RESULT.model_dump(mode="json")}, None)
+
+
+def failed(name: str, cause: str | None) -> dict[str, Any]:
+    return handler({"execution": EXECUTION, "error": {"Error": name, "Cause": cause}}, None)
+
+
+def test_success_is_told(cloud: Cloud, jobs: Jobs) -> None:
+    assert succeeded() == {"succeeded": True, "error": None, "cause": None}
+    [answer] = cloud.stepfunctions.answers
+    assert answer["taskToken"] == "token-of-vams"
+    assert Result.model_validate_json(answer["output"]) == RESULT
+    [entry] = cloud.events.entries
+    assert (entry["Source"], entry["DetailType"]) == ("cosmos.batch", "Cosmos Batch Job Succeeded")
+    assert Result.model_validate_json(entry["Detail"]) == RESULT
+    row = jobs.get("job-1")
+    assert row is not None and "reported" in row.stages and row.state == "PLANNED"
+
+
+def test_failure_is_told_in_what_vams_shows(cloud: Cloud, jobs: Jobs) -> None:
+    answer = failed("EngineFailed", ERROR.cause())
+    assert (answer["succeeded"], answer["error"]) == (False, "EngineFailed")
+    assert Error.model_validate_json(answer["cause"]) == ERROR
+    [told] = cloud.stepfunctions.answers
+    assert (told["taskToken"], told["error"]) == ("token-of-vams", "EngineFailed")
+    assert len(told["cause"]) <= 256
+    assert json.loads(told["cause"])["message"] == "It died."
+    [entry] = cloud.events.entries
+    assert entry["DetailType"] == "Cosmos Batch Job Failed"
+    assert Result.model_validate_json(entry["Detail"]).error == ERROR
+
+
+def test_the_status_change_after_an_ordinary_failure_changes_nothing(cloud: Cloud, jobs: Jobs) -> None:
+    failed("EngineFailed", ERROR.cause())
+    status = event("step_functions_aborted")
+    status["detail"].update(status="FAILED", error="EngineFailed", cause=ERROR.cause())
+    handler(status, None)
+    handler(status, None)
+    assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "code", "state"),
+    [
+        ("step_functions_aborted", "Cancelled", "CANCELLED"),
+        ("step_functions_timed_out", "TimedOut", "FAILED"),
+    ],
+)
+def test_a_stopped_execution_is_told_too(cloud: Cloud, jobs: Jobs, shape: str, code: str, state: str) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
+    handler(event(shape), None)
+    [told] = cloud.stepfunctions.answers
+    assert told["error"] == code
+    row = jobs.get("job-1")
+    assert row is not None and row.state == state
+    assert row.result is not None and row.result.error is not None and row.result.error.code == code
+
+
+@pytest.mark.parametrize("name", ["States.Timeout", "States.HeartbeatTimeout"])
+def test_a_wait_until_the_deadline_has_timed_out(cloud: Cloud, jobs: Jobs, name: str) -> None:
+    assert failed(name, None)["error"] == "TimedOut"
+
+
+def test_the_error_in_a_lambdas_envelope_is_found(cloud: Cloud) -> None:
+    failure = Failure("InvalidInput", "It is empty.", "Upload it again.")
+    envelope = {"errorMessage": str(failure), "errorType": "Failure", "stackTrace": ["  File ..."]}
+    answer = failed("Failure", json.dumps(envelope))
+    assert Error.model_validate_json(answer["cause"]) == failure.error
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("Lambda.Unknown", "The cause could not be determined"),
+        ("KeyError", json.dumps({"errorMessage": "'name'", "errorType": "KeyError"})),
+        ("States.DataLimitExceeded", "[]"),
+        ("SQS.SdkClientException", None),
+    ],
+)
+def test_anything_else_is_ours_and_keeps_its_text(cloud: Cloud, name: str, cause: str | None) -> None:
+    answer = failed(name, cause)
+    assert answer["error"] == "Internal"
+    message = json.loads(answer["cause"])["message"]
+    assert name in message and (cause or "") in message
+
+
+def test_a_refused_request_has_no_row_and_is_published_once(cloud: Cloud) -> None:
+    failed("Failure", None)
+    failed("Failure", None)
+    assert len(cloud.events.entries) == 1
+    assert Jobs(cloud.table).get("job-1") is None
+
+
+@pytest.mark.parametrize("refusal", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
+def test_when_nobody_waits_any_more_the_rest_still_happens(cloud: Cloud, jobs: Jobs, refusal: str) -> None:
+    cloud.stepfunctions.refusal = refusal
+    succeeded()
+    assert Callbacks(cloud.table).waiting("job-1") is None
+    assert len(cloud.events.entries) == 1
+
+
+def test_after_a_crash_everything_that_is_missing_is_done(cloud: Cloud, jobs: Jobs) -> None:
+    cloud.stepfunctions.refusal = "ThrottlingException"
+    with pytest.raises(Exception, match="ThrottlingException"):
+        succeeded()
+    assert cloud.events.entries == []
+    cloud.stepfunctions.refusal = None
+    succeeded()
+    succeeded()
+    assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
+
+
+def test_no_token_is_logged_or_published(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
+    succeeded()
+    assert "token-of-vams" not in lines() + json.dumps(cloud.events.entries)
+
+
+def test_a_decided_job_stays_as_it_was_decided(cloud: Cloud) -> None:
+    jobs = Jobs(cloud.table)
+    job: Job = make_job("job-1")
+    jobs.create(job)
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
+    jobs.commit("job-1", "a", RESULT)
+    handler(event("step_functions_aborted"), None)
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "COMMITTED" and row.result == RESULT

@@ -1,0 +1,187 @@
+"""A VAMS workflow asks: it is answered at once, and whatever is wrong reaches its token."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
+from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.state import Callbacks
+from lambdas.vams import handler
+from lambdas.vams_body import read_prompt
+from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
+
+TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
+
+
+@pytest.fixture(autouse=True)
+def _environment(request: pytest.FixtureRequest) -> None:
+    if "cloud" in request.fixturenames:
+        request.getfixturevalue("configure")(VamsEnvironment)
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    return {**event("vams_object_body")["body"], **changes}
+
+
+def call(**changes: Any) -> dict[str, Any]:
+    answer = handler({"body": body(**changes)}, None)
+    assert answer["statusCode"] == 200
+    return answer
+
+
+def refusal(cloud: Cloud) -> dict[str, Any]:
+    """The Error that the token was answered with; nothing was started."""
+    [answer] = cloud.stepfunctions.answers
+    assert answer["taskToken"] == TOKEN
+    assert len(answer["cause"]) <= 256
+    assert cloud.executions() == []
+    error: dict[str, Any] = json.loads(answer["cause"])
+    assert error["code"] == answer["error"]
+    assert error["message"] and error["remedy"]
+    return error
+
+
+@pytest.mark.parametrize("shape", ["vams_object_body", "vams_string_body"])
+def test_the_body_becomes_a_request(cloud: Cloud, shape: str) -> None:
+    before = datetime.now(UTC)
+    answer = handler(event(shape), None)
+    [execution] = cloud.executions()
+    assert answer == {"statusCode": 200, "body": json.dumps({"jobId": execution["name"]})}
+    deadline = datetime.fromisoformat(execution["input"].pop("deadline"))
+    assert timedelta() <= deadline - before - timedelta(seconds=28_800 - 900) < timedelta(minutes=1)
+    assert execution["input"] == {
+        "pipeline": SMALL,
+        "input": "s3://assets/xasset1/cameras/front/robot demo.mp4",
+        "output": "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/",
+        "assetId": "xasset1",
+        "prompt": "Was passiert hier? 🤖",
+        "parameters": {"maxTokens": 512, "seed": 7},
+    }
+
+
+def test_the_token_is_kept_and_goes_nowhere_else(cloud: Cloud, lines: Callable[[], str]) -> None:
+    call()
+    [execution] = cloud.executions()
+    assert Callbacks(cloud.table).waiting(execution["name"]) == TOKEN
+    logged = lines()
+    assert TOKEN not in json.dumps(execution, default=str) + logged
+    assert "passiert" not in logged
+
+
+def test_one_token_is_one_run(cloud: Cloud) -> None:
+    call()
+    call()
+    assert len(cloud.executions()) == 1
+    call(TaskToken="another")
+    assert len(cloud.executions()) == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"body": "{no json"},
+        {"body": "[]"},
+        {"body": None},
+        {},
+        {"body": {"inputS3AssetFilePath": "s3://assets/a.mp4"}},
+        {"body": {"TaskToken": " "}},
+        {"body": {"TaskToken": 5}},
+    ],
+)
+def test_without_a_token_the_answer_refuses(cloud: Cloud, event: dict[str, Any]) -> None:
+    answer = handler(event, None)
+    assert answer["statusCode"] == 400
+    error = json.loads(answer["body"])
+    assert error["code"] == "InvalidInput"
+    assert error["message"] and error["remedy"]
+    assert cloud.executions() == [] and cloud.stepfunctions.answers == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"inputParameters": "{broken"}, "inputParameters"),
+        ({"inputMetadata": "{broken"}, "inputMetadata"),
+        ({"inputParameters": "[1]"}, "inputParameters"),
+        ({"inputParameters": {"MODEL_TYPE": "predict"}}, "MODEL_TYPE"),
+        ({"inputParameters": {"MODEL_SIZE": "8B"}}, "MODEL_SIZE"),
+        ({"inputParameters": {"maxTokens": -5}}, "maxTokens"),
+        ({"inputMetadata": "", "inputParameters": {"prompt": ["a", "list"]}}, "prompt"),
+        ({"inputS3AssetFilePath": "clip.mp4"}, "input"),
+        ({"inputS3AssetFilePath": ""}, "inputS3AssetFilePath"),
+        ({"outputS3AssetFilesPath": None}, "outputS3AssetFilesPath"),
+        ({"inputMetadata": {"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": "\ud83d"}}}}, "prompt"),
+    ],
+)
+def test_what_can_be_said_with_the_token_is(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
+    call(**changes)
+    error = refusal(cloud)
+    assert error["code"] == "InvalidInput"
+    assert named in error["message"]
+
+
+def test_a_fault_of_ours_is_said_too(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(**_: str) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(cloud.stepfunctions, "start_execution", unreachable, raising=False)
+    call()
+    [answer] = cloud.stepfunctions.answers
+    assert answer["error"] == "Internal"
+
+
+def test_a_token_that_nobody_waits_for_is_no_fault(cloud: Cloud) -> None:
+    cloud.stepfunctions.refusal = "TaskTimedOut"
+    call(inputParameters="{broken")
+
+
+@pytest.mark.parametrize("empty", ["", " ", None, "{}", {}, "null"])
+def test_nothing_said_is_nothing_set(cloud: Cloud, empty: object) -> None:
+    call(inputParameters=empty, inputMetadata=empty, assetId="")
+    [execution] = cloud.executions()
+    assert set(execution["input"]) == {"pipeline", "input", "output", "deadline"}
+
+
+@pytest.mark.parametrize(
+    ("value", "invalidates"), [(True, True), ("true", True), (" True ", True), (False, False), ("no", False)]
+)
+def test_invalidation_may_be_text(cloud: Cloud, value: object, invalidates: bool) -> None:
+    call(inputParameters={"INVALIDATE_COSMOS_MODELS": value})
+    [execution] = cloud.executions()
+    assert execution["input"].get("invalidateModel", False) is invalidates
+
+
+@pytest.mark.parametrize("parameters", [{"MODEL_TYPE": "cosmos-reason2", "MODEL_SIZE": "2b"}, {"MODEL_SIZE": ""}])
+def test_a_model_that_agrees_is_accepted(cloud: Cloud, parameters: dict[str, str]) -> None:
+    call(inputParameters={**parameters, "somethingElse": {"of": "VAMS"}})
+    assert len(cloud.executions()) == 1
+
+
+def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+    prompt = "x" * (PROMPT_INLINE_LIMIT + 1)
+    call(inputMetadata={"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": prompt}}})
+    [execution] = cloud.executions()
+    key = f"requests/{execution['name']}/prompt.txt"
+    assert execution["input"]["promptUri"] == f"s3://{STATE_BUCKET}/{key}"
+    assert cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode() == prompt
+
+
+MAYBE = st.none() | st.sampled_from(["", "  ", "\n"]) | st.text(st.characters(codec="utf-8"), min_size=1)
+
+
+@given(of_file=MAYBE, of_asset=MAYBE, lower=MAYBE, upper=MAYBE)
+def test_priority_of_prompts(of_file: str | None, of_asset: str | None, lower: str | None, upper: str | None) -> None:
+    metadata = {
+        "VAMS": {
+            "fileMetadata": {"COSMOS_REASON_PROMPT": of_file},
+            "assetMetadata": {"COSMOS_REASON_PROMPT": of_asset},
+        }
+    }
+    said = [text for text in (of_file, lower, upper) if text and text.strip()]
+    assert read_prompt(metadata, {"prompt": lower, "PROMPT": upper}) == (said[0] if said else None)
