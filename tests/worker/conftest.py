@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,14 +13,16 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from moto.dynamodb.models import DynamoDBBackend
+from PIL import Image
 
 from cosmos_batch.contract import Job, JobMessage, Parameters
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
-from cosmos_batch.demo.media import sample_image
 from cosmos_batch.state import Jobs, Table, Workers
 from cosmos_batch.store import ModelStore
+from cosmos_batch.worker import worker
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.leases import LeaseHolder
@@ -85,7 +88,8 @@ class Bench:
         self.jobs = Jobs(self.table)
         self.workers = Workers(self.table, "cosmos-reason2-2b")
         self.stepfunctions = FakeStepFunctions()
-        self._picture = sample_image(folder / "picture.png").read_bytes()
+        Image.new("RGB", (64, 48), "red").save(folder / "picture.png")
+        self._picture = (folder / "picture.png").read_bytes()
 
     def job(self, name: str = "one", prompt: str = "What?", **changes: Any) -> Job:
         """A planned job with its file in place."""
@@ -177,11 +181,28 @@ class Hand:
         asyncio.run(asyncio.wait_for(self.serve(), seconds))
 
 
+def make_conditions_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB decides a condition and writes in one; moto does the two in steps that threads can come between."""
+    lock = threading.Lock()
+
+    def locked(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            with lock:
+                return operation(*arguments, **named)
+
+        return call
+
+    for name in ("update_item", "put_item"):
+        monkeypatch.setattr(DynamoDBBackend, name, locked(getattr(DynamoDBBackend, name)))
+
+
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr(worker, "POLL_SECONDS", 1)
+    make_conditions_atomic(monkeypatch)
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():
         yield Bench(tmp_path)
