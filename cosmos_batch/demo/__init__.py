@@ -1,0 +1,1 @@
+"""What a demonstration needs without a licence, a GPU or a camera: a tiny random checkpoint and sample media."""

@@ -1,0 +1,22 @@
+"""`python -m cosmos_batch.demo checkpoint|clip|image PATH`."""
+
+import argparse
+from pathlib import Path
+
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.demo.media import sample_clip, sample_image
+
+_MAKERS = {"checkpoint": build_random_checkpoint, "clip": sample_clip, "image": sample_image}
+
+
+def main() -> None:
+    """Make one thing and print where it lies."""
+    parser = argparse.ArgumentParser(prog="python -m cosmos_batch.demo", description=__doc__)
+    parser.add_argument("what", choices=_MAKERS)
+    parser.add_argument("path", type=Path, help="folder to build the checkpoint in, or file to write")
+    arguments = parser.parse_args()
+    print(_MAKERS[arguments.what](arguments.path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A tiny random checkpoint in the exact on-disk layout of Cosmos-Reason2 (Qwen3-VL).
+
+It goes through every step that the real one does, quickly and without a licence, and says nothing true about what
+it sees: its weights are random numbers, the same on every machine.
+"""
+
+import math
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from cosmos_batch.demo.tokenizer import CONTEXT, spoken_tokens, train_tokenizer, write_json, write_tokenizer
+from cosmos_batch.demo.weights import random_weights, save_bfloat16
+
+NAME = "random-weights-tiny-Cosmos-Reason2"
+"""The folder's name, which documents show as their model."""
+
+MAX_NEW_TOKENS = 64
+_WIDTH = 64
+_LAYERS = 4
+# 32 is the least that the attention of vLLM's CPU build takes.
+_HEAD_WIDTH = 32
+# One dimension of the hidden state is this constant in every embedding, and no layer writes to it.
+_CONSTANT_DIMENSION = 0
+_CONSTANT = 4.0
+# Through the constant, the output layer takes about this much off the logit of a token that is not to be said.
+_SILENCE = -20.0
+
+
+def build_random_checkpoint(parent: Path) -> Path:
+    """Build the checkpoint as the folder `NAME` below `parent` and return that folder.
+
+    A folder that exists is returned as it is: it is published by a rename, so it is whole. Two builders at once are
+    harmless. Takes a fraction of a second.
+    """
+    folder = parent / NAME
+    if folder.is_dir():
+        return folder
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{NAME}-") as building:
+        built = Path(building) / NAME
+        built.mkdir()
+        _write_checkpoint(built)
+        _publish(built, folder)
+    return folder
+
+
+def _publish(built: Path, folder: Path) -> None:
+    try:
+        built.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # nobody was faster, so this is a real error
+            raise
+        shutil.rmtree(built)
+
+
+def _write_checkpoint(folder: Path) -> None:
+    tokenizer = train_tokenizer()
+    config = _model_config(tokenizer)
+    write_tokenizer(folder, tokenizer)
+    write_json(folder / "config.json", config)
+    write_json(folder / "generation_config.json", _generation_config(tokenizer))
+    weights = random_weights(config)
+    _speak_words_only(weights, spoken_tokens(tokenizer))
+    save_bfloat16(weights, folder / "model.safetensors")
+
+
+def _model_config(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {
+        "architectures": ["Qwen3VLForConditionalGeneration"],
+        "model_type": "qwen3_vl",
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "image_token_id": tokenizer.token_to_id("<|image_pad|>"),
+        "video_token_id": tokenizer.token_to_id("<|video_pad|>"),
+        "vision_start_token_id": tokenizer.token_to_id("<|vision_start|>"),
+        "vision_end_token_id": tokenizer.token_to_id("<|vision_end|>"),
+        "text_config": _text_config(tokenizer),
+        "vision_config": _vision_config(),
+    }
+
+
+def _text_config(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {
+        "model_type": "qwen3_vl_text",
+        "vocab_size": math.ceil(tokenizer.get_vocab_size() / 64) * 64,
+        "hidden_size": _WIDTH,
+        "intermediate_size": 2 * _WIDTH,
+        "num_hidden_layers": _LAYERS,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": _HEAD_WIDTH,
+        "hidden_act": "silu",
+        "max_position_embeddings": CONTEXT,
+        "rms_norm_eps": 1e-6,
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "use_cache": True,
+        "dtype": "bfloat16",
+        "bos_token_id": tokenizer.token_to_id("<|endoftext|>"),
+        "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
+        "rope_theta": 5_000_000,
+        "rope_scaling": {"rope_type": "default", "mrope_interleaved": True, "mrope_section": [6, 5, 5]},
+    }
+
+
+def _vision_config() -> dict[str, Any]:
+    return {
+        "model_type": "qwen3_vl",
+        "depth": 3,
+        "hidden_size": _WIDTH,
+        "intermediate_size": 2 * _WIDTH,
+        "num_heads": 2,
+        "hidden_act": "gelu_pytorch_tanh",
+        "in_channels": 3,
+        "patch_size": 16,
+        "temporal_patch_size": 2,
+        "spatial_merge_size": 2,
+        "out_hidden_size": _WIDTH,
+        "num_position_embeddings": 256,
+        "deepstack_visual_indexes": [0, 1],
+        "initializer_range": 0.02,
+    }
+
+
+def _generation_config(tokenizer: Tokenizer) -> dict[str, Any]:
+    end = tokenizer.token_to_id("<|endoftext|>")
+    return {
+        "bos_token_id": end,
+        "pad_token_id": end,
+        "eos_token_id": [tokenizer.token_to_id("<|im_end|>"), end],
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_k": 20,
+        "top_p": 0.8,
+        "max_new_tokens": MAX_NEW_TOKENS,
+    }
+
+
+def _speak_words_only(weights: dict[str, np.ndarray], spoken: list[int]) -> None:
+    """Let the model say only `spoken` tokens: the constant dimension works as a bias, which the layout has not."""
+    weights["model.language_model.embed_tokens.weight"][:, _CONSTANT_DIMENSION] = _CONSTANT
+    for name, tensor in weights.items():
+        if name.endswith(("self_attn.o_proj.weight", "mlp.down_proj.weight")):
+            tensor[_CONSTANT_DIMENSION] = 0
+    output = weights["lm_head.weight"][:, _CONSTANT_DIMENSION]
+    output[:] = _SILENCE
+    output[spoken] = 0

@@ -1,0 +1,114 @@
+"""Random weights of the Qwen3-VL architecture, written without torch: the first demo need not import it for them."""
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_SEED = 0
+_TEXT = "model.language_model"
+_VISION = "model.visual"
+
+Shape = tuple[int, ...]
+
+
+def random_weights(config: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Every tensor of the architecture that `config` describes, by its name in a checkpoint; float32."""
+    generator = np.random.default_rng(_SEED)
+    shapes = dict([*_text_shapes(config["text_config"]), *_vision_shapes(config["vision_config"])])
+    return {name: _random(name, shapes[name], generator) for name in sorted(shapes)}
+
+
+def save_bfloat16(weights: dict[str, np.ndarray], path: Path) -> None:
+    """Write a safetensors file: the length of a JSON header, the header, and the tensors one after the other.
+
+    A bfloat16 is the upper half of a float32.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    data = bytearray()
+    for name, array in weights.items():
+        start = len(data)
+        data += (array.view(np.uint32) >> 16).astype("<u2").tobytes()
+        header[name] = {"dtype": "BF16", "shape": array.shape, "data_offsets": [start, len(data)]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the tensors are aligned to 8 bytes
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def _random(name: str, shape: Shape, generator: np.random.Generator) -> np.ndarray:
+    """Scaled by fan-in, so that activations stay near one through all layers."""
+    if len(shape) == 1:
+        return np.full(shape, 1 if "norm" in name and name.endswith("weight") else 0, np.float32)
+    values = generator.standard_normal(shape, np.float32)
+    if name.endswith("embed_tokens.weight"):
+        return values
+    gain = 3.0 if name.startswith("lm_head") else 1.0  # a wider spread of logits: clear preferences
+    return values * np.float32(gain / math.sqrt(math.prod(shape[1:])))
+
+
+def _text_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
+    width, vocabulary = config["hidden_size"], config["vocab_size"]
+    yield "lm_head.weight", (vocabulary, width)
+    yield f"{_TEXT}.embed_tokens.weight", (vocabulary, width)
+    yield f"{_TEXT}.norm.weight", (width,)
+    for layer in range(config["num_hidden_layers"]):
+        for name, shape in _text_layer(config).items():
+            yield f"{_TEXT}.layers.{layer}.{name}.weight", shape
+
+
+def _text_layer(config: dict[str, Any]) -> dict[str, Shape]:
+    width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    queries, keys = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    return {
+        "input_layernorm": (width,),
+        "self_attn.q_proj": (queries, width),
+        "self_attn.k_proj": (keys, width),
+        "self_attn.v_proj": (keys, width),
+        "self_attn.o_proj": (width, queries),
+        "self_attn.q_norm": (head,),
+        "self_attn.k_norm": (head,),
+        "post_attention_layernorm": (width,),
+        "mlp.gate_proj": (inner, width),
+        "mlp.up_proj": (inner, width),
+        "mlp.down_proj": (width, inner),
+    }
+
+
+def _vision_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
+    width, patch = config["hidden_size"], config["patch_size"]
+    merged = width * config["spatial_merge_size"] ** 2
+    yield f"{_VISION}.pos_embed.weight", (config["num_position_embeddings"], width)
+    yield from _biased("patch_embed.proj", (width, config["in_channels"], config["temporal_patch_size"], patch, patch))
+    for block in range(config["depth"]):
+        for name, shape in _vision_block(config).items():
+            yield from _biased(f"blocks.{block}.{name}", shape)
+    yield from _merger("merger", width, merged, config["out_hidden_size"])
+    for index in range(len(config["deepstack_visual_indexes"])):
+        yield from _merger(f"deepstack_merger_list.{index}", merged, merged, config["out_hidden_size"])
+
+
+def _vision_block(config: dict[str, Any]) -> dict[str, Shape]:
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    return {
+        "norm1": (width,),
+        "attn.qkv": (3 * width, width),
+        "attn.proj": (width, width),
+        "norm2": (width,),
+        "mlp.linear_fc1": (inner, width),
+        "mlp.linear_fc2": (width, inner),
+    }
+
+
+def _merger(name: str, norm: int, merged: int, out: int) -> Iterator[tuple[str, Shape]]:
+    yield from _biased(f"{name}.norm", (norm,))
+    yield from _biased(f"{name}.linear_fc1", (merged, merged))
+    yield from _biased(f"{name}.linear_fc2", (out, merged))
+
+
+def _biased(name: str, weight: Shape) -> Iterator[tuple[str, Shape]]:
+    yield f"{_VISION}.{name}.weight", weight
+    yield f"{_VISION}.{name}.bias", weight[:1]
