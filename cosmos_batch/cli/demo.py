@@ -2,9 +2,8 @@
 
 import argparse
 import os
-import shutil
+import tempfile
 import time
-from collections.abc import Callable
 from multiprocessing.pool import AsyncResult, Pool
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from cosmos_batch.cli.run import ask, save
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.demo.checkpoint import NAME, build_random_checkpoint
 from cosmos_batch.local.cloud import default_home
 from cosmos_batch.store.copies import Copies
-
-RANDOM = "random-weights-in-Cosmos-Reason2-layout"
 
 
 def demo(_arguments: argparse.Namespace) -> int:
@@ -28,10 +26,10 @@ def demo(_arguments: argparse.Namespace) -> int:
     named, prompt = os.environ.get("FILE"), files.checked_prompt(os.environ.get("PROMPT"))
     folder = default_home() / "demo"
     path = files.checked_input(named) if named else folder / "sample.mp4"
-    made: list[AsyncResult[None]] = []
+    made: list[AsyncResult[Path]] = []
     with background() as pool:
         if not named:
-            made += _begin(pool, _render_clip, path)
+            made.append(pool.apply_async(_render_clip, (path,)))
         with local_deployment(pool, lambda: _config_file(folder, pool, made)) as deployment:
             for one in made:
                 one.get()
@@ -46,18 +44,17 @@ def demo(_arguments: argparse.Namespace) -> int:
     return status
 
 
-def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[None]"]) -> Path:
+def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
     """The configuration with the model that is there; where none is, with random weights, whose making begins."""
     smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
     if _is_here(smallest):
         return configuration.CONFIG
-    checkpoint = folder / RANDOM
     say(
         f"{smallest.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the answer is "
         f"noise.\nThe real one: cosmos-batch run FILE --model {smallest.model}"
     )
-    made += _begin(pool, _build_checkpoint, checkpoint)
-    return configuration.with_model(smallest.pipeline, str(checkpoint), default_home())
+    made.append(pool.apply_async(build_random_checkpoint, (folder,)))
+    return configuration.with_model(smallest.pipeline, str(folder / NAME), default_home())
 
 
 def _is_here(pipeline: EnabledPipeline) -> bool:
@@ -68,24 +65,12 @@ def _is_here(pipeline: EnabledPipeline) -> bool:
     return any(Copies(store, pipeline.model).newest() for store in stores)
 
 
-def _begin(pool: Pool, make: Callable[[Path], None], path: Path) -> list["AsyncResult[None]"]:
-    """Make what is not there yet."""
-    return [] if path.exists() else [pool.apply_async(make, (path,))]
+def _render_clip(path: Path) -> Path:
+    """Write the sample clip; interrupted, nothing stands in its place."""
+    from cosmos_batch.demo.media import sample_clip
 
-
-def _render_clip(path: Path) -> None:
-    from cosmos_batch.demo import sample_clip
-
-    partial = path.with_name(f"partial-{path.name}")
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    sample_clip(partial)
-    partial.rename(path)
-
-
-def _build_checkpoint(folder: Path) -> None:
-    from cosmos_batch.demo import build_random_checkpoint
-
-    partial = folder.with_name(f"partial-{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    build_random_checkpoint(partial)
-    partial.rename(folder)
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        return sample_clip(Path(scratch) / path.name).rename(path)

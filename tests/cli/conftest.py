@@ -23,8 +23,8 @@ STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 class FakeStepFunctions:
     """Executions as a test has put them; those that are started here are kept."""
 
-    class exceptions:  # noqa: N801 - boto3's name
-        class ExecutionDoesNotExist(Exception):
+    class exceptions:  # noqa: N801 - boto3's names
+        class ExecutionDoesNotExist(Exception):  # noqa: N818
             pass
 
     def __init__(self) -> None:

@@ -59,9 +59,7 @@ def test_every_stage_is_told_once(deployment: Deployment, job: Job, stepfunction
     assert dict(recorder.stages)["queued"] == "2.0 s"
 
 
-def test_a_resident_worker_was_there_before(
-    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions
-) -> None:
+def test_a_resident_worker_was_there_before(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
     run_through(deployment, job, stepfunctions)
     recorder = Recorder()
     since = STARTED.replace(year=STARTED.year + 100)

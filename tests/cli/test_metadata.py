@@ -24,7 +24,9 @@ def test_any_text_survives(text: str) -> None:
     assert decoded(encoded(text).strip()) == text  # S3 drops spaces at the ends
 
 
-@pytest.mark.parametrize("text", ["=?utf-8?b?w6k=?=", "a =?utf-8?q?b?= c", " spaces ", "two\nlines", "🎬 何が?", "\x00"])
+@pytest.mark.parametrize(
+    "text", ["=?utf-8?b?w6k=?=", "a =?utf-8?q?b?= c", " spaces ", "two\nlines", "🎬 何が?", "\x00"]
+)
 def test_what_could_be_misread_is_encoded(text: str) -> None:
     assert encoded(text) != text
     assert decoded(encoded(text)) == text
