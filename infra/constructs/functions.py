@@ -25,12 +25,17 @@ RUNTIME = lambda_.Runtime.PYTHON_3_12
 ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
+def code() -> lambda_.AssetCode:
+    """`lambdas` and what it imports of ours; the same files make the same asset."""
+    return lambda_.Code.from_asset(str(ROOT), exclude=CODE, ignore_mode=IgnoreMode.DOCKER)
+
+
 class Functions(Construct):
     """Makes the functions of `lambdas/`, each from its module's name and its environment model."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
-        self._code = lambda_.Code.from_asset(str(ROOT), exclude=CODE, ignore_mode=IgnoreMode.DOCKER)
+        self._code = code()
         self._layer = lambda_.LayerVersion(
             self,
             "Dependencies",

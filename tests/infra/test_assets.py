@@ -1,0 +1,68 @@
+"""What a change of one file makes be built again: what is made of it, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from infra.constructs import functions
+from infra.layer import ROOT
+from infra.node import use_node
+from infra.stacks import images
+
+USED = ["cosmos_batch", "lambdas", "containers", "pyproject.toml", "README.md"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the sources that synthesis takes for the repository."""
+    root = tmp_path / "repository"
+    for name in USED:
+        source, target = ROOT / name, root / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            root.mkdir(exist_ok=True)
+            shutil.copy(source, target)
+    monkeypatch.setattr(functions, "ROOT", root)
+    monkeypatch.setattr(images, "ROOT", root)
+    return root
+
+
+def hashes() -> tuple[str, str]:
+    """Of the image and of the functions' code."""
+    use_node()
+    from aws_cdk import App, Stack
+    from aws_cdk import aws_lambda as lambda_
+
+    from infra.constructs.functions import code
+
+    app = App()
+    stack = images.ImagesStack(app, "Images", config=Config())
+    bound = code().bind(Stack(app, "Functions"))
+    assert isinstance(bound, lambda_.CodeConfig) and bound.s3_location is not None
+    return stack.reasoner.asset_hash, bound.s3_location.object_key
+
+
+@pytest.mark.parametrize(
+    ("file", "image_changes", "code_changes"),
+    [
+        ("README.md", False, False),
+        ("cosmos_batch/cli/anything.py", False, False),
+        ("cosmos_batch/worker/__pycache__/worker.cpython-312.pyc", False, False),
+        ("lambdas/requirements.txt", False, False),
+        ("lambdas/plan.py", False, True),
+        ("cosmos_batch/worker/worker.py", True, False),
+        ("containers/reasoner/Dockerfile", True, False),
+        ("pyproject.toml", True, False),
+        ("cosmos_batch/contract/job.py", True, True),
+    ],
+)
+def test_a_changed_file(copy: Path, file: str, image_changes: bool, code_changes: bool) -> None:
+    image, code = hashes()
+    path = copy / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# changed\n", encoding="utf-8")
+    changed_image, changed_code = hashes()
+    assert (changed_image != image, changed_code != code) == (image_changes, code_changes)

@@ -1,0 +1,127 @@
+"""The functions: names, code, layer, environments."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import catalogue, environment
+from infra.layer import LOCK
+from tests.infra.assembly import Assembly, Resource, resolve
+
+MODELS = {
+    "upload": environment.UploadEnvironment,
+    "plan": environment.PlanEnvironment,
+    "report": environment.ReportEnvironment,
+    "scale": environment.ScaleEnvironment,
+    "dead_letter": environment.DeadLetterEnvironment,
+    "vams": environment.VamsEnvironment,
+}
+PIPELINES = [one.id for one in catalogue.PIPELINES]
+
+
+def functions(assembly: Assembly, module: str) -> list[Resource]:
+    handler = f"lambdas.{module}.handler"
+    return [one for one in assembly.properties("Pipelines", "Lambda::Function") if one["Handler"] == handler]
+
+
+def environ(function: Resource) -> dict[str, str]:
+    return {name: resolve(value) for name, value in function["Environment"]["Variables"].items()}
+
+
+def test_one_function_of_each_module_and_a_vams_for_each_pipeline(assembly: Assembly) -> None:
+    found = {module: len(functions(assembly, module)) for module in MODELS}
+    assert found == dict.fromkeys(MODELS, 1) | {"vams": len(PIPELINES)}
+    assert len(assembly.properties("Pipelines", "Lambda::Function")) == sum(found.values())
+
+
+@pytest.mark.parametrize("module", MODELS)
+def test_its_handler_exists(module: str) -> None:
+    assert callable(import_module(f"lambdas.{module}").handler)
+
+
+@pytest.mark.parametrize("module", MODELS)
+def test_it_can_read_its_environment(assembly: Assembly, module: str) -> None:
+    for function in functions(assembly, module):
+        variables = environ(function)
+        assert MODELS[module].read(variables).variables() == variables
+        assert sum(len(name) + len(value) for name, value in variables.items()) < 4096
+
+
+def test_vams_may_invoke_what_is_called_vams_and_each_serves_its_pipeline(assembly: Assembly) -> None:
+    served = {environ(function)["PIPELINE"]: function["FunctionName"] for function in functions(assembly, "vams")}
+    assert sorted(served) == PIPELINES
+    assert all(name.startswith("vams") and pipeline in name for pipeline, name in served.items())
+    outputs = assembly.templates["Pipelines"]["Outputs"]
+    assert "FunctionsVamscosmosreason22b" in outputs["Reason2BVamsFunctionName"]["Value"]["Ref"]
+
+
+def test_other_names_are_cloudformations(assembly: Assembly) -> None:
+    others = [one for module in MODELS.keys() - {"vams"} for one in functions(assembly, module)]
+    assert all("FunctionName" not in function for function in others)
+
+
+def test_all_run_one_code_with_one_layer_on_python_3_12_arm64(assembly: Assembly) -> None:
+    everything = assembly.properties("Pipelines", "Lambda::Function")
+    assert {function["Runtime"] for function in everything} == {"python3.12"}
+    assert {tuple(function["Architectures"]) for function in everything} == {("arm64",)}
+    assert len({function["Code"]["S3Key"] for function in everything}) == 1
+    (layer,) = assembly.resources("Pipelines", "Lambda::LayerVersion")
+    assert all(function["Layers"] == [{"Ref": layer}] for function in everything)
+
+
+def test_each_has_a_log_that_ends(assembly: Assembly) -> None:
+    logs = assembly.resources("Pipelines", "Logs::LogGroup")
+    assert all(log["Properties"]["RetentionInDays"] == 90 for log in logs.values())
+    used = [one["LoggingConfig"]["LogGroup"]["Ref"] for one in assembly.properties("Pipelines", "Lambda::Function")]
+    assert len(set(used)) == len(used) and set(used) <= logs.keys()
+
+
+def test_scale_and_plan_know_every_pipeline_smallest_first(assembly: Assembly) -> None:
+    plan = environment.PlanEnvironment.read(environ(functions(assembly, "plan")[0]))
+    scale = environment.ScaleEnvironment.read(environ(functions(assembly, "scale")[0]))
+    upload = environment.UploadEnvironment.read(environ(functions(assembly, "upload")[0]))
+    assert [one.id for one in plan.pipelines] == [one.id for one in scale.pipelines] == PIPELINES
+    assert [(one.id, one.auto_trigger) for one in upload.pipelines] == [(PIPELINES[0], [".mp4"]), (PIPELINES[1], [])]
+    assert [one.max_workers for one in scale.pipelines] == [192 // 12, 96 // 12]
+    assert plan.deadline_seconds == 72 * 3600
+
+
+def test_the_code_is_what_the_functions_import_and_nothing_else(assembly: Assembly) -> None:
+    folder = assembly.asset_folder(functions(assembly, "plan")[0]["Code"]["S3Key"])
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    rooms = {str(path.parent) for path in files}
+    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/contract", "cosmos_batch/state"}
+    assert {path.suffix for path in files} == {".py"}
+
+
+def test_the_layer_holds_the_locked_wheels_for_the_functions_runtime(assembly: Assembly) -> None:
+    layer = assembly.one("Pipelines", "Lambda::LayerVersion")
+    folder = assembly.asset_folder(layer["Content"]["S3Key"]) / "python"
+    locked = re.findall(r"^([\w-]+)==([\w.]+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {(name.replace("-", "_"), version) for name, version in locked} == installed(folder)
+    assert all(fits(tag) for wheel in folder.glob("*.dist-info/WHEEL") for tag in tags(wheel))
+    libraries = list(folder.rglob("*.so"))
+    assert libraries and all(path.name.endswith(".cpython-312-aarch64-linux-gnu.so") for path in libraries)
+
+
+def test_the_lock_has_the_versions_of_the_project() -> None:
+    project = (LOCK.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    (pydantic,) = re.findall(r'"pydantic==([\w.]+)"', project)
+    assert f"pydantic=={pydantic} --hash=" in LOCK.read_text(encoding="utf-8")
+
+
+def installed(folder: Path) -> set[tuple[str, str]]:
+    names = [path.name.removesuffix(".dist-info") for path in folder.glob("*.dist-info")]
+    return {(name.rpartition("-")[0], name.rpartition("-")[2]) for name in names}
+
+
+def tags(wheel: Path) -> list[str]:
+    return re.findall(r"^Tag: (\S+)", wheel.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def fits(tag: str) -> bool:
+    """Whether a wheel of this tag runs on python3.12, arm64, Amazon Linux 2023 (glibc 2.34)."""
+    python, _, platform = tag.split("-")
+    return (python in ("py3", "cp312")) and (platform == "any" or platform.endswith("_aarch64"))

@@ -1,0 +1,84 @@
+"""The Hugging Face token reaches its secret, and nothing on the way keeps it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cosmos_batch.contract import Config
+from infra.synth import synthesize
+from scripts import put_secret
+from tests.infra.assembly import TOKEN, Assembly
+
+STACK = "CosmosBatch-Storage"
+
+
+def commands(assembly: Assembly) -> list[list[str]]:
+    """Of the assets that a command makes."""
+    files = assembly.assets("Pipelines")["files"].values()
+    return [file["source"]["executable"] for file in files if "executable" in file["source"]]
+
+
+def test_the_token_is_nowhere_in_the_assembly(assembly: Assembly) -> None:
+    files = [path for path in assembly.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+
+
+def test_the_secret_is_made_without_a_value(assembly: Assembly) -> None:
+    secret = assembly.one("Storage", "SecretsManager::Secret")
+    assert secret.keys() == {"Description"}
+
+
+def test_deployment_puts_it_there_after_the_storage_stack(assembly: Assembly, config_file: Path) -> None:
+    ((python, script, config, stack),) = commands(assembly)
+    assert Path(python).exists()
+    assert Path(script) == Path(put_secret.__file__)
+    assert (Path(config), stack) == (config_file, STACK)
+    manifest = json.loads((assembly.folder / "manifest.json").read_text(encoding="utf-8"))
+    assert STACK in manifest["artifacts"]["CosmosBatch-Pipelines"]["dependencies"]
+
+
+def test_no_token_needs_no_command(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text("{}", encoding="utf-8")
+    assert commands(Assembly(synthesize(Config.load(file), tmp_path / "cdk.out", file))) == []
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The ARN of a secret without a value, in the outputs of a deployed storage stack."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        arn = boto3.client("secretsmanager").create_secret(Name="token")["ARN"]
+        template = {
+            "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+            "Outputs": {put_secret.OUTPUT: {"Value": arn}},
+        }
+        boto3.client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps(template))
+        yield arn
+
+
+def test_the_command_writes_the_token_and_prints_an_empty_archive(
+    secret: str, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_secret.main(str(config_file), STACK)
+    printed = capsys.readouterr()
+    assert boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"] == TOKEN
+    assert Path(printed.out.strip()).suffix == ".zip" and Path(printed.out.strip()).exists()
+    assert TOKEN not in printed.out + printed.err
+
+
+def test_a_second_deployment_with_the_same_token_makes_no_new_version(secret: str, config_file: Path) -> None:
+    put_secret.main(str(config_file), STACK)
+    client = boto3.client("secretsmanager")
+    first = client.get_secret_value(SecretId=secret)["VersionId"]
+    put_secret.main(str(config_file), STACK)
+    assert client.get_secret_value(SecretId=secret)["VersionId"] == first
+
+
+def test_the_storage_stack_has_the_output_that_the_command_reads(assembly: Assembly) -> None:
+    assert put_secret.OUTPUT in assembly.templates["Storage"]["Outputs"]

@@ -1,0 +1,90 @@
+"""The state machine, read as Step Functions will."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.infra.assembly import Assembly, resolve
+
+States = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def definition(assembly: Assembly) -> dict[str, Any]:
+    machine = assembly.one("Pipelines", "StepFunctions::StateMachine")
+    content: dict[str, Any] = json.loads(resolve(machine["DefinitionString"]))
+    return content
+
+
+@pytest.fixture(scope="module")
+def states(definition: dict[str, Any]) -> States:
+    found: States = definition["States"]
+    return found
+
+
+def test_it_is_a_standard_machine_whose_log_holds_no_data(assembly: Assembly) -> None:
+    machine = assembly.one("Pipelines", "StepFunctions::StateMachine")
+    assert machine["StateMachineType"] == "STANDARD"
+    assert machine["LoggingConfiguration"]["IncludeExecutionData"] is False
+    assert machine["LoggingConfiguration"]["Level"] == "ALL"
+
+
+def test_it_outlives_the_longest_deadline_by_a_day(definition: dict[str, Any]) -> None:
+    assert definition["TimeoutSeconds"] == (72 + 24) * 3600
+
+
+def test_plan_gets_the_request_and_the_execution(definition: dict[str, Any], states: States) -> None:
+    assert definition["StartAt"] == "Plan"
+    assert states["Plan"]["Parameters"] == {
+        "request.$": "$",
+        "execution": {
+            "id.$": "$$.Execution.Id",
+            "name.$": "$$.Execution.Name",
+            "startTime.$": "$$.Execution.StartTime",
+        },
+    }
+    assert states["Plan"]["Next"] == "Enqueue"
+
+
+def test_plan_is_tried_again_for_faults_of_lambda_alone(states: States) -> None:
+    errors = [error for retry in states["Plan"]["Retry"] for error in retry["ErrorEquals"]]
+    assert all(error.startswith("Lambda.") for error in errors)
+    assert "Lambda.TooManyRequestsException" in errors
+
+
+def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(states: States) -> None:
+    enqueue = states["Enqueue"]
+    assert enqueue["Resource"].endswith(":states:::sqs:sendMessage.waitForTaskToken")
+    assert enqueue["Parameters"] == {
+        "QueueUrl.$": "$.queueUrl",
+        "MessageBody": {"schemaVersion": 1, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
+    }
+    assert enqueue["TimeoutSecondsPath"] == "$.timeoutSeconds"
+    assert enqueue["HeartbeatSecondsPath"] == "$.heartbeatSeconds"
+    assert "Retry" not in enqueue
+    assert enqueue["Next"] == "Report"
+
+
+@pytest.mark.parametrize("state", ["Plan", "Enqueue"])
+def test_every_error_is_reported(states: States, state: str) -> None:
+    assert states[state]["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "ReportError"}]
+
+
+@pytest.mark.parametrize(("state", "what"), [("Report", "result.$"), ("ReportError", "error.$")])
+def test_report_gets_the_execution_and_its_end_and_is_tried_again_whatever_happens(
+    states: States, state: str, what: str
+) -> None:
+    assert states[state]["Parameters"] == {"execution": states["Plan"]["Parameters"]["execution"], what: "$"}
+    assert [retry["ErrorEquals"] for retry in states[state]["Retry"]] == [["States.ALL"]]
+    assert states[state]["Next"] == "HowDidItEnd"
+
+
+def test_it_ends_as_report_says(states: States) -> None:
+    assert states["HowDidItEnd"] == {
+        "Type": "Choice",
+        "Choices": [{"Variable": "$.succeeded", "BooleanEquals": True, "Next": "Succeeded"}],
+        "Default": "Failed",
+    }
+    assert states["Succeeded"]["Type"] == "Succeed"
+    assert states["Failed"] == {"Type": "Fail", "ErrorPath": "$.error", "CausePath": "$.cause"}
