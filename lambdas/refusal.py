@@ -13,6 +13,7 @@ RECEIVED_AT_ONCE = 10
 ROUNDS = 20  # of one invocation; the next one goes on
 # Longer than an invocation needs for all its rounds: what is left alone must not come again within it.
 HIDDEN_SECONDS = 120
+WAIT_SECONDS = 1  # a receive that waits asks every one of the queue's servers
 
 
 class UnreadableMessage(Exception):  # noqa: N818 - the message's fault, not ours
@@ -27,7 +28,7 @@ def refuse_queue(queue_url: str, error: Error, table: Table) -> bool:
             QueueUrl=queue_url,
             MaxNumberOfMessages=RECEIVED_AT_ONCE,
             VisibilityTimeout=HIDDEN_SECONDS,
-            WaitTimeSeconds=1,
+            WaitTimeSeconds=WAIT_SECONDS,
         )
         messages = answer.get("Messages", [])
         if not messages:

@@ -1,0 +1,88 @@
+"""A dead letter's caller is told."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from cosmos_batch.contract.environment import DeadLetterEnvironment
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Output, Result
+from cosmos_batch.state import Attempt, Jobs
+from lambdas.dead_letter import handler
+from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
+from tests.state.jobs import make_job
+
+LETTER = {"schemaVersion": 2, "taskToken": "token-1", "job": {"jobId": "job-1", "fromTheFuture": True}}
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(DeadLetterEnvironment)
+
+
+@pytest.fixture
+def jobs(cloud: Cloud) -> Jobs:
+    jobs = Jobs(cloud.table)
+    jobs.create(make_job("job-1"))
+    return jobs
+
+
+def test_a_job_that_none_began_is_our_fault(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
+    assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": []}
+    [answer] = cloud.stepfunctions.answers
+    assert (answer["taskToken"], answer["error"]) == ("token-1", "Internal")
+    assert Error.model_validate_json(answer["cause"]).remedy
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "FAILED"
+    logged = lines()
+    [metric] = [json.loads(line) for line in logged.splitlines() if "_aws" in line]
+    assert (metric["pipeline"], metric["DeadLetters"]) == (SMALL, 1)
+    assert "token-1" not in logged
+
+
+def test_a_job_that_an_engine_began_is_the_engines(cloud: Cloud, jobs: Jobs) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
+    handler(sqs_batch(LETTER), None)
+    assert cloud.stepfunctions.answers[0]["error"] == "EngineFailed"
+
+
+def test_an_answer_that_could_not_be_delivered_is_said_to_be_that(cloud: Cloud, jobs: Jobs) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
+    output = Output(uri="s3://assets/d.json", size=1, content_type="application/json")
+    jobs.commit("job-1", "a", Result(job_id="job-1", outputs=[output]))
+    handler(sqs_batch(LETTER), None)
+    [answer] = cloud.stepfunctions.answers
+    assert answer["error"] == "Internal" and "delivered" in answer["cause"]
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "FAILED"
+
+
+def test_a_job_that_was_told_already_only_loses_its_letter(cloud: Cloud, jobs: Jobs) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
+    output = Output(uri="s3://assets/d.json", size=1, content_type="application/json")
+    jobs.commit("job-1", "a", Result(job_id="job-1", outputs=[output]))
+    jobs.finish("job-1", None)
+    handler(sqs_batch(LETTER), None)
+    assert cloud.stepfunctions.answers == []
+
+
+def test_a_crash_after_the_row_was_closed_still_tells_the_caller(cloud: Cloud, jobs: Jobs) -> None:
+    cloud.stepfunctions.refusal = "ThrottlingException"
+    assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    cloud.stepfunctions.refusal = None
+    handler(sqs_batch(LETTER), None)
+    assert len(cloud.stepfunctions.answers) == 1
+
+
+def test_a_job_without_a_row_is_answered_too(cloud: Cloud) -> None:
+    handler(sqs_batch(LETTER), None)
+    assert cloud.stepfunctions.answers[0]["taskToken"] == "token-1"
+
+
+@pytest.mark.parametrize("letter", ["no json", "[]", "{}", '{"job": {}}'])
+def test_a_letter_that_cannot_be_read_is_counted_and_dropped(
+    cloud: Cloud, letter: str, lines: Callable[[], str]
+) -> None:
+    assert handler(sqs_batch(letter), None) == {"batchItemFailures": []}
+    assert '"DeadLetters": 1' in lines()

@@ -1,0 +1,325 @@
+"""`scale` against the state table, the queues and a fake Batch."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import ScaleEnvironment
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Output, Result
+from cosmos_batch.state import Attempt, Jobs, Workers
+from lambdas import refusal
+from lambdas.scale import handler
+from tests.lambdas.cloud import DEFINITION, SMALL, Cloud, event, sqs_batch
+from tests.state.jobs import make_job
+
+PLANNED = {"pipeline": SMALL}
+SWEEP = {"pipeline": SMALL, "sweep": True}
+NOTHING_FAILED: dict[str, Any] = {"batchItemFailures": []}
+UNLOADABLE = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(ScaleEnvironment)
+    monkeypatch.setattr(refusal, "WAIT_SECONDS", 0)
+
+
+@pytest.fixture
+def workers(cloud: Cloud) -> Workers:
+    return Workers(cloud.table, SMALL)
+
+
+def nudge(*bodies: object) -> None:
+    assert handler(sqs_batch(*bodies), None) == NOTHING_FAILED
+
+
+def enqueue(cloud: Cloud, count: int = 1) -> None:
+    """Planned jobs that wait in the queue, `job-0` and on."""
+    for number in range(count):
+        job = make_job(f"job-{number}")
+        Jobs(cloud.table).create(job)
+        message = {"schemaVersion": 1, "taskToken": f"token-{number}", "job": job.model_dump(mode="json")}
+        cloud.sqs.send_message(QueueUrl=cloud.jobs_queue, MessageBody=json.dumps(message))
+
+
+def fail_worker(cloud: Cloud, workers: Workers, error: Error | None = UNLOADABLE) -> None:
+    """The last worker dies before it served."""
+    worker = f"job-{len(cloud.batch.submitted) - 1}"
+    cloud.batch.jobs[worker] |= {"status": "FAILED", "statusReason": "Essential container in task exited"}
+    if error is not None:
+        workers.ended(worker, error)
+
+
+def let_pauses_pass(workers: Workers) -> None:
+    row = workers.pipeline()
+    long_ago = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    workers.set_breaker(row.failures, row.retry_at and long_ago, row.open, row.reason)
+
+
+def open_breaker(cloud: Cloud, workers: Workers) -> None:
+    for _ in range(3):
+        let_pauses_pass(workers)
+        nudge(PLANNED)
+        fail_worker(cloud, workers)
+        nudge(SWEEP)
+
+
+def test_work_starts_a_worker(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    [submitted] = cloud.batch.submitted
+    assert submitted["jobDefinition"] == DEFINITION
+    assert submitted["jobName"].startswith(f"{SMALL}-")
+    assert submitted["tags"] == {"cosmos-batch:pipeline": SMALL}
+    [row] = workers.list()
+    assert (row.worker, row.state, row.job_definition) == ("job-0", "SUBMITTED", DEFINITION)
+
+
+def test_a_look_at_an_empty_queue_starts_none(cloud: Cloud) -> None:
+    nudge(SWEEP)
+    assert cloud.batch.submitted == []
+
+
+def test_many_nudges_start_exactly_what_is_wanted(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_item=1, cold_start_seconds=1)
+    enqueue(cloud, 30)
+    for _ in range(3):
+        nudge(*[PLANNED] * 10)
+    assert len(cloud.batch.submitted) == 3
+
+
+def test_no_more_than_may_run(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    enqueue(cloud, 10)
+    nudge(PLANNED)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
+
+
+def test_messages_in_hand_count_as_backlog(cloud: Cloud) -> None:
+    enqueue(cloud)
+    cloud.sqs.receive_message(QueueUrl=cloud.jobs_queue)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 1
+
+
+@pytest.mark.parametrize("state", ["STARTING", "READY"])
+def test_a_live_worker_is_enough(cloud: Cloud, workers: Workers, state: str) -> None:
+    nudge(PLANNED)
+    workers.started("job-0")
+    if state == "READY":
+        workers.ready("job-0")
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 1
+
+
+def test_one_that_drains_is_not_counted_on(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.draining("job-0")
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 2
+
+
+def test_one_that_died_unheard_is_settled_and_replaced(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.seen("job-0", completed=5)
+    cloud.batch.jobs["job-0"]["status"] = "FAILED"
+    nudge(PLANNED)
+    assert [row.state for row in workers.list()] == ["ENDED", "SUBMITTED"]
+    assert workers.pipeline().failures == 0
+
+
+def test_one_that_batch_has_forgotten_ends_after_a_while(cloud: Cloud, workers: Workers) -> None:
+    workers.started("job-lost")
+    nudge(SWEEP)
+    assert workers.list()[0].state == "STARTING"
+    long_ago = (datetime.now(UTC) - timedelta(minutes=16)).isoformat()
+    cloud.table.update(f"pipeline#{SMALL}", "worker#job-lost", "SET #lastSeen = :then", {"then": long_ago})
+    nudge(SWEEP)
+    assert workers.list()[0].state == "ENDED"
+
+
+def test_one_from_an_older_definition_is_asked_to_leave_and_replaced(cloud: Cloud, workers: Workers) -> None:
+    cloud.batch.jobs["old"] = {"jobId": "old", "status": "RUNNING", "jobDefinition": DEFINITION[:-1] + "0"}
+    workers.started("old")
+    nudge(PLANNED)
+    row = workers.get("old")
+    assert row is not None and row.must_drain
+    assert len(cloud.batch.submitted) == 1
+
+
+def test_leaving_because_there_is_no_work_is_no_failure(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.ended("job-0")
+    cloud.batch.jobs["job-0"]["status"] = "SUCCEEDED"
+    nudge(SWEEP)
+    assert workers.pipeline().failures == 0
+
+
+def test_a_failure_counts_once_and_delays_the_next(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    fail_worker(cloud, workers)
+    for _ in range(3):
+        nudge(PLANNED)
+    assert workers.pipeline().failures == 1
+    assert len(cloud.batch.submitted) == 1
+    let_pauses_pass(workers)
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 2
+
+
+def test_five_workers_that_cannot_load_are_not_started(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud)
+    for _ in range(5):
+        nudge(PLANNED)
+        if len(cloud.batch.submitted) > workers.pipeline().failures:
+            fail_worker(cloud, workers)
+        nudge(SWEEP)
+        if not workers.pipeline().open:
+            let_pauses_pass(workers)
+    assert len(cloud.batch.submitted) == 3
+    assert workers.pipeline().open
+
+
+def test_an_open_breaker_fails_the_queue_with_its_reason(cloud: Cloud, workers: Workers) -> None:
+    open_breaker(cloud, workers)
+    enqueue(cloud, 25)
+    nudge(PLANNED)
+    assert sorted(answer["taskToken"] for answer in cloud.stepfunctions.answers) == sorted(
+        f"token-{number}" for number in range(25)
+    )
+    assert {answer["error"] for answer in cloud.stepfunctions.answers} == {"ModelUnavailable"}
+    assert Error.model_validate_json(cloud.stepfunctions.answers[0]["cause"]) == UNLOADABLE
+    row = Jobs(cloud.table).get("job-7")
+    assert row is not None and row.state == "FAILED"
+    count = cloud.sqs.get_queue_attributes(QueueUrl=cloud.jobs_queue, AttributeNames=["All"])["Attributes"]
+    assert count["ApproximateNumberOfMessages"] == count["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def test_a_long_queue_is_failed_in_portions(cloud: Cloud, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_breaker(cloud, workers)
+    monkeypatch.setattr(refusal, "ROUNDS", 2)
+    enqueue(cloud, 25)
+    nudge(SWEEP)
+    assert len(cloud.stepfunctions.answers) == 20
+    assert cloud.messages(cloud.nudges) == [SWEEP]
+    nudge(SWEEP)
+    assert len(cloud.stepfunctions.answers) == 25
+
+
+def test_without_a_word_of_the_worker_the_reason_is_what_batch_says(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    fail_worker(cloud, workers, error=None)
+    nudge(SWEEP)
+    reason = workers.pipeline().reason
+    assert reason is not None and reason.code == "EngineFailed"
+    assert "Essential container in task exited" in reason.message
+
+
+def test_a_committed_job_is_left_to_be_delivered(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud)
+    jobs = Jobs(cloud.table)
+    jobs.open_attempt("job-0", Attempt(id="a", worker="w", solo=False))
+    output = Output(uri="s3://assets/d.json", size=1, content_type="application/json")
+    jobs.commit("job-0", "a", Result(job_id="job-0", outputs=[output]))
+    open_breaker(cloud, workers)
+    assert cloud.stepfunctions.answers == []
+    count = cloud.sqs.get_queue_attributes(QueueUrl=cloud.jobs_queue, AttributeNames=["All"])["Attributes"]
+    assert count["ApproximateNumberOfMessages"] + count["ApproximateNumberOfMessagesNotVisible"] in ("10", "01")
+
+
+def test_half_open_one_worker_tries_and_the_queue_waits_for_it(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    open_breaker(cloud, workers)
+    let_pauses_pass(workers)
+    enqueue(cloud, 20)
+    nudge(PLANNED)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
+    assert cloud.stepfunctions.answers == []
+
+
+def test_a_probe_that_serves_closes_it(cloud: Cloud, workers: Workers) -> None:
+    open_breaker(cloud, workers)
+    let_pauses_pass(workers)
+    nudge(PLANNED)
+    workers.started("job-3")
+    workers.ready("job-3")
+    nudge(SWEEP)
+    assert workers.pipeline().open, "a loaded model proves nothing"
+    workers.seen("job-3", completed=1)
+    nudge(SWEEP)
+    row = workers.pipeline()
+    assert (row.open, row.failures, row.retry_at, row.reason) == (False, 0, None, None)
+
+
+def test_an_old_server_is_no_proof_for_those_that_fail_beside_it(cloud: Cloud, workers: Workers) -> None:
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.seen("job-0", completed=9)
+    nudge(SWEEP)
+    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    enqueue(cloud, 20)
+    nudge(SWEEP)
+    cloud.batch.jobs["job-1"]["status"] = "FAILED"
+    nudge(SWEEP)
+    nudge(SWEEP)
+    assert workers.pipeline().failures == 1
+
+
+def test_the_end_of_a_worker_that_nobody_knew_counts(cloud: Cloud, workers: Workers) -> None:
+    ended = event("batch_job_failed")
+    worker = ended["detail"]["jobId"]
+    cloud.batch.jobs[worker] = ended["detail"]
+    nudge(ended)
+    row = workers.pipeline()
+    assert row.failures == 1
+    assert row.reason is not None and "CannotPullContainerError" in row.reason.message
+    nudge(ended)
+    assert workers.pipeline().failures == 1
+
+
+def test_the_end_of_a_worker_does_not_mean_work(cloud: Cloud) -> None:
+    ended = event("batch_job_failed")
+    cloud.batch.jobs[ended["detail"]["jobId"]] = {**ended["detail"], "status": "SUCCEEDED"}
+    nudge(ended)
+    assert cloud.batch.submitted == []
+
+
+def test_events_of_other_queues_are_let_be(cloud: Cloud, workers: Workers) -> None:
+    ended = event("batch_job_failed")
+    ended["detail"]["jobQueue"] += "-of-somebody-else"
+    nudge(ended, {"pipeline": "cosmos-reason2-8b"})
+    assert workers.list() == []
+
+
+def test_the_sweep_is_one_nudge_for_each_pipeline(cloud: Cloud) -> None:
+    handler({"sweep": True}, None)
+    handler({"sweep": True}, None)
+    assert cloud.messages(cloud.nudges) == [SWEEP]
+
+
+def test_a_failed_look_comes_back(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(cloud.batch, "submit_job", broken)
+    assert handler(sqs_batch(PLANNED, SWEEP), None) == {
+        "batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]
+    }
+
+
+def test_metrics_are_a_log_line(cloud: Cloud, lines: Callable[[], str]) -> None:
+    enqueue(cloud, 2)
+    nudge(SWEEP)
+    [metric] = [json.loads(line) for line in lines().splitlines() if "_aws" in line]
+    assert (metric["pipeline"], metric["Backlog"], metric["WantedWorkers"], metric["BreakerOpen"]) == (SMALL, 2, 1, 0)
+    [directive] = metric["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["pipeline"]]
+    assert {one["Name"] for one in directive["Metrics"]} <= metric.keys()
