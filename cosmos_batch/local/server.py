@@ -28,6 +28,8 @@ def main() -> None:
     """Serve until SIGTERM, SIGINT, or the end of the parent that was named."""
     arguments = _arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Threads that answer in a millisecond must not wait five for one that computes.
+    sys.setswitchinterval(0.0005)
     server = _listen(arguments)
     schedule.start()
     for number in (signal.SIGTERM, signal.SIGINT):

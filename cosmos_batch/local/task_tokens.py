@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from moto.stepfunctions.parser.api import InvalidOutput, InvalidToken, TaskTimedOut
+from moto.core.exceptions import ServiceException
 from moto.stepfunctions.parser.asl.eval.callback.callback import (
     CallbackEndpoint,
     CallbackOutcome,
@@ -71,7 +71,7 @@ class TaskToken(CallbackEndpoint):
 
     def _refuse_if_ended(self) -> None:
         if self._closed or self._outcome is not None:
-            raise TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
+            raise ServiceException("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
 
 
 _tokens: dict[str, TaskToken] = {}
@@ -93,24 +93,24 @@ def _known(token: str) -> TaskToken:
     try:
         return _tokens[token]
     except KeyError:
-        raise InvalidToken("Invalid Token: 'Invalid token'") from None
+        raise ServiceException("InvalidToken", "Invalid Token: 'Invalid token'") from None
 
 
 def heartbeat(token: str) -> None:
-    """SendTaskHeartbeat. Raises ``InvalidToken`` for an unknown token, ``TaskTimedOut`` for one that is over."""
+    """SendTaskHeartbeat. Refused with ``InvalidToken`` for an unknown token, ``TaskTimedOut`` for one that is over."""
     _known(token).beat()
 
 
 def success(token: str, output: str) -> None:
-    """SendTaskSuccess. Raises as ``heartbeat`` does, and ``InvalidOutput`` when the output is not JSON."""
+    """SendTaskSuccess. Refused as ``heartbeat`` is, and with ``InvalidOutput`` when the output is not JSON."""
     endpoint = _known(token)
     try:
         json.loads(output)
     except ValueError as error:
-        raise InvalidOutput(f"Invalid Output: '{error}'") from None
+        raise ServiceException("InvalidOutput", f"Invalid Output: '{error}'") from None
     endpoint.answer(CallbackOutcomeSuccess(token, output))
 
 
 def failure(token: str, error: str | None, cause: str | None) -> None:
-    """SendTaskFailure. Raises as ``heartbeat`` does."""
+    """SendTaskFailure. Refused as ``heartbeat`` is."""
     _known(token).answer(CallbackOutcomeFailure(token, error, cause))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,17 +15,44 @@ from . import backends, custom_resources, identity, runtime
 from .containers import IMAGES, Image
 
 PREFIX = "/local-cloud/"
+_LOG = logging.getLogger(__name__)
 
 
 class Handler(MotoRequestHandler):
-    """Serves one connection."""
+    """Serves the requests of one connection, which stays open: Werkzeug's own handler closes it after each."""
 
-    # Headers and body are two writes. With Nagle's algorithm the second would wait 40 ms for the first's receipt.
     disable_nagle_algorithm = True
     protocol_version = "HTTP/1.1"
 
-    def log_request(self, *_: Any) -> None:
-        """Say nothing: a line for each request costs more than some requests."""
+    def run_wsgi(self) -> None:
+        """Serve one request."""
+        environ = self.make_environ()
+        # All of the body is read, also if the application leaves it, so that the next request starts where it should.
+        body = environ["wsgi.input"].read(*([] if self._chunked() else [int(environ.get("CONTENT_LENGTH") or 0)]))
+        environ.update({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        status, headers, content = self._run_application(environ)
+        bodiless = self.command == "HEAD" or status[:3] in ("204", "304")
+        if "content-length" not in {name.lower() for name, _ in headers} and not bodiless:
+            headers.append(("Content-Length", str(len(content))))
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        self.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n".encode("latin-1") + (b"" if bodiless else content))
+
+    def _run_application(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        started: list[Any] = []
+        try:
+            parts = self.server.app(environ, lambda status, headers, *_: started.extend((status, list(headers))))
+            content = b"".join(parts)
+            if hasattr(parts, "close"):
+                parts.close()
+            return started[0], started[1], content
+        except Exception as error:
+            _LOG.exception("%s %s failed", self.command, self.path)
+            answer = {"__type": "InternalFailure", "message": f"{type(error).__name__}: {error}"}
+            return "500 Internal Server Error", [], json.dumps(answer).encode()
+
+    def _chunked(self) -> bool:
+        return self.headers.get("Transfer-Encoding", "").lower().strip() == "chunked"
 
 
 class Application:

@@ -124,9 +124,9 @@ def test_the_timeout_from_the_input_is_caught(machine: Machine) -> None:
 
 
 def test_heartbeats_keep_a_task_alive_and_their_end_is_a_timeout(machine: Machine) -> None:
-    arn = machine.start(t=20, h=1)
+    arn = machine.start(t=20, h=2)
     token = machine.token()
-    for _ in range(4):
+    for _ in range(5):
         time.sleep(0.5)
         machine.client.send_task_heartbeat(taskToken=token)
     assert machine.client.describe_execution(executionArn=arn)["status"] == "RUNNING"
@@ -216,7 +216,9 @@ def test_every_change_of_status_is_an_event(cloud: LocalCloud, stack: Stack, inb
 def test_a_machine_that_runs_out_of_time_is_timed_out(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
     definition = {"StartAt": "W", "TimeoutSeconds": 1, "States": {"W": {"Type": "Wait", "Seconds": 30, "End": True}}}
     client = cloud.client("stepfunctions")
-    machine = client.create_state_machine(name=stack.name, definition=json.dumps(definition), roleArn="arn:aws:iam::123456789012:role/r")
+    machine = client.create_state_machine(
+        name=stack.name, definition=json.dumps(definition), roleArn="arn:aws:iam::123456789012:role/r"
+    )
     arn = client.start_execution(stateMachineArn=machine["stateMachineArn"])["executionArn"]
     ended = wait_until(lambda: (d := client.describe_execution(executionArn=arn))["status"] != "RUNNING" and d)
     assert ended["status"] == "TIMED_OUT"

@@ -3,8 +3,8 @@
 AWS: the EventBridge event of an object has ``etag``, ``sequencer``, ``reason: PutObject`` and so on, and comes after the
 object is complete.
 
-moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, and sends the event before the
-metadata and tags of the object are set.
+moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, sends the event before the
+metadata and tags of the object are set, and tells of new tags and a new ACL whenever an object is put.
 
 Mend: the event in AWS's shape, sent when the request that caused it has been answered.
 """
@@ -49,11 +49,17 @@ def _publish_after(name: str) -> None:
         try:
             return original(self, request, full_url, headers)
         finally:
-            for event in _request.events:
+            for event in _told_by_aws(_request.events):
                 delivery.publish(event)
             _request.events = []
 
     setattr(S3Response, name, response)
+
+
+def _told_by_aws(events: list[delivery.Event]) -> list[delivery.Event]:
+    """Return the events of one request; the tags and the ACL of a created object are part of its creation."""
+    created = [event for event in events if event["detail-type"] == "Object Created"]
+    return created or events
 
 
 def _hold_event(account_id: str, bucket: Any, event_name: str, key: Any) -> None:

@@ -34,6 +34,9 @@ def apply() -> None:
     Queue.delete_message = _locked(Queue.delete_message)
     SQSBackend.receive_message = _receive_message
     SQSBackend.change_message_visibility = _locked_by_name(SQSBackend.change_message_visibility)
+    # moto asks the calendar for each message, several times for each send.
+    Message.visible = property(lambda self: time.time() * 1000 > self.visible_at)
+    Message.delayed = property(lambda self: time.time() * 1000 < self.delayed_until)
     SQSBackend.purge_queue = _locked_by_name(SQSBackend.purge_queue)
 
 

@@ -27,10 +27,11 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from moto.core.config import default_user_config
+from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.stepfunctions import models
 from moto.stepfunctions.parser import models as parser_models
-from moto.stepfunctions.parser.api import ExecutionStatus, HistoryEventType, InvalidName
+from moto.stepfunctions.parser.api import ExecutionStatus, HistoryEventType
 from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_factory  # noqa: F401
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
@@ -41,6 +42,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackPoolManager
 from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -136,6 +138,8 @@ def _mend_executions() -> None:
     _publish_start()
     BaseExecutionWorkerCommunication.terminated = _ended_by_itself
     Execution.stop = _stop
+    # An execution is listed a moment before it has a status.
+    Execution.status = property(lambda self: (self.exec_status or ExecutionStatus.RUNNING).value)
     StepFunctionResponse.stop_execution = _stop_execution
     StepFunctionResponse.describe_execution = _describe_execution
 
@@ -148,7 +152,7 @@ def _start_once() -> None:
     ) -> Execution:
         name = name or str(uuid.uuid4())
         if len(name) > 80:
-            raise InvalidName(f"Invalid Name: '{name}' is longer than 80 characters")
+            raise ServiceException("InvalidName", f"Invalid Name: '{name}' is longer than 80 characters")
         with _starting:
             return original(self, state_machine_arn, name, execution_input, **extra)
 
@@ -246,6 +250,7 @@ def _mend_speed() -> None:
         if name.startswith("moto.stepfunctions.parser") and hasattr(module, "boto_client_for"):
             module.boto_client_for = _client_for
     ExecutionWorker._get_evaluation_entrypoint = _parsed_definition
+    json_path.parse = functools.lru_cache(1024)(json_path.parse)
 
 
 def _client_for(region: str, service: str, state_credentials: Any = None) -> Any:
