@@ -1,0 +1,177 @@
+"""From a job and its file to the tensors that the model takes."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.contract import Failure, Job
+from cosmos_batch.engines.checkpoint import Checkpoint
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, Sampling, sampling_for
+from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, probe, read_image, sample_frames
+
+# Frames per second of video that the model sees. Cosmos-Reason2 was trained at 4 and its model card asks for the same;
+# the processor's own default, 2, is Qwen's.
+DEFAULT_FPS = 4.0
+# Of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
+_TOKENS_PER_FRAME = 768
+
+
+@dataclass
+class PreparedJob:
+    """A job that is ready for the model.
+
+    Attributes
+    ----------
+    inputs
+        Tensors by name, on the CPU.
+    prompt_tokens, max_tokens
+        Length of the prompt with its media, and the longest answer; together within the context.
+    timings
+        Seconds by phase.
+    """
+
+    inputs: Any
+    prompt_tokens: int
+    max_tokens: int
+    sampling: Sampling
+    seed: int
+    journal: Journal
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], None]) -> PreparedJob:
+    """Decode a job's file, fit it to the context and tokenize it with the prompt.
+
+    `check` is called while the file is decoded; what it raises ends the work.
+
+    Raises
+    ------
+    Failure
+        InvalidInput where the file is at fault, or the prompt leaves no room for it.
+    """
+    journal = Journal()
+    began = time.monotonic()
+    found = probe(path)
+    text = _render(checkpoint.processor, job, "image" if isinstance(found, ImageInfo) else "video")
+    max_tokens, media_tokens = _share_context(checkpoint, job, text)
+    media = _read(checkpoint.processor, job, path, found, media_tokens, check, journal)
+    decoded = time.monotonic()
+    with journal.listening("transformers"):
+        inputs = checkpoint.processor(text=[text], return_tensors="pt", **media)
+    prompt_tokens = inputs["input_ids"].shape[1]
+    journal.note(f"prompt: {prompt_tokens:,} tokens, the media among them")
+    sampling = sampling_for(job.system_prompt + (job.prompt or ""))
+    return PreparedJob(
+        inputs=inputs,
+        prompt_tokens=prompt_tokens,
+        max_tokens=_room_for_answer(checkpoint, prompt_tokens, max_tokens),
+        sampling=sampling,
+        seed=sampling.seed if job.parameters.seed is None else job.parameters.seed,
+        journal=journal,
+        timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
+    )
+
+
+def _render(processor: Any, job: Job, medium: str) -> str:
+    """The conversation as the chat template writes it: the system prompt, then the media before the question."""
+    special = [token.content for token in processor.tokenizer.added_tokens_decoder.values() if token.special]
+    question = {"type": "text", "text": _without_markup(job.prompt or "", special)}
+    messages = [
+        {"role": "system", "content": _without_markup(job.system_prompt, special)},
+        {"role": "user", "content": [{"type": medium}, question]},
+    ]
+    return str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+
+
+def _without_markup(text: str, special: list[str]) -> str:
+    """A person's text in which special tokens are words: one that reads `<|video_pad|>` is no second video."""
+    for token in special:
+        text = text.replace(token, token.replace("|", " | "))
+    return text
+
+
+def _share_context(checkpoint: Checkpoint, job: Job, text: str) -> tuple[int, int]:
+    """How many tokens the answer and the media may have. The media get at least half of what the text leaves."""
+    room = checkpoint.context - len(checkpoint.processor.tokenizer(text)["input_ids"])
+    max_tokens = min(_asked_tokens(checkpoint, job), room // 2)
+    if max_tokens < 1:
+        raise _too_long(f"The prompt fills the model's context of {checkpoint.context:,} tokens.")
+    return max_tokens, room - max_tokens
+
+
+def _asked_tokens(checkpoint: Checkpoint, job: Job) -> int:
+    default = checkpoint.model.generation_config.max_new_tokens or DEFAULT_MAX_TOKENS
+    return job.parameters.max_tokens or int(default)
+
+
+def _room_for_answer(checkpoint: Checkpoint, prompt_tokens: int, max_tokens: int) -> int:
+    room = checkpoint.context - prompt_tokens
+    if room < 1:
+        raise _too_long(f"Prompt and media need {prompt_tokens:,} tokens; the context has {checkpoint.context:,}.")
+    return min(max_tokens, room)
+
+
+def _too_long(message: str) -> Failure:
+    return Failure("InvalidInput", message, "Shorten the prompt, or lower fps or maxTokens.")
+
+
+def _read(
+    processor: Any,
+    job: Job,
+    path: Path,
+    found: ImageInfo | VideoInfo,
+    tokens: int,
+    check: Callable[[], None],
+    journal: Journal,
+) -> dict[str, Any]:
+    """The media as the processor takes it."""
+    if isinstance(found, ImageInfo):
+        image = read_image(path, image_budget(processor.image_processor, tokens))
+        journal.note(f"image: {found.width} x {found.height}, seen at {image.width} x {image.height}")
+        return {"images": [image]}
+    clip = _sample(processor.video_processor, job, path, found, tokens, check)
+    journal.note(_describe(found, clip))
+    # The frames are sampled and capped already; a processor that did it again would see a clip of a clip.
+    return {
+        "videos": [clip.frames],
+        "video_metadata": [clip.metadata],
+        "do_sample_frames": False,
+        "cap_pixels_per_frame": True,
+    }
+
+
+def _sample(processor: Any, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
+    return sample_frames(
+        path,
+        found.timeline,
+        job.parameters.fps or DEFAULT_FPS,
+        video_budget(processor, tokens),
+        min_frames=processor.min_frames,
+        max_frames=processor.max_frames,
+        check=check,
+    )
+
+
+def _describe(found: VideoInfo, clip: Clip) -> str:
+    count, height, width, _ = clip.frames.shape
+    return (
+        f"video: {found.codec}, {found.width} x {found.height}, {clip.duration:.1f} s, {clip.source_frames:,} frames; "
+        f"seen: {count} frames of {width} x {height}"
+    )
+
+
+def image_budget(processor: Any, tokens: int) -> PixelBudget:
+    """What an image may have, by the checkpoint's image processor and the tokens that are left for media."""
+    multiple = processor.patch_size * processor.merge_size
+    total = processor.size["longest_edge"]
+    return PixelBudget(total, total, multiple).within(tokens, multiple**2)
+
+
+def video_budget(processor: Any, tokens: int) -> PixelBudget:
+    """What a clip may have. A token covers a square of `temporal_patch_size` frames."""
+    multiple = processor.patch_size * processor.merge_size
+    budget = PixelBudget(processor.size["longest_edge"], _TOKENS_PER_FRAME * multiple**2, multiple)
+    return budget.within(tokens, multiple**2 * processor.temporal_patch_size)
