@@ -140,7 +140,7 @@ class Jobs:
             return
 
     def commit(self, job_id: str, attempt_id: str, result: Result) -> JobRow:
-        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was cancelled."""
+        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was closed."""
         return self._update(
             job_id,
             "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now "
@@ -150,9 +150,10 @@ class Jobs:
                 "committed": "COMMITTED",
                 "result": result.model_dump_json(),
                 "now": now(),
-                "cancelled": "CANCELLED",
+                "planned": "PLANNED",
+                "running": "RUNNING",
             },
-            "attribute_not_exists(#winner) AND #state <> :cancelled",
+            "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
         )
 
     def finish(self, job_id: str, error: Error | None) -> None:

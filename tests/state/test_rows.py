@@ -1,0 +1,104 @@
+"""Callbacks, reserved keys, published ends, workers and breakers."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import OutputKey
+from cosmos_batch.state import Callbacks, Outputs, PipelineRow, Reports, Table, Workers
+
+ERROR = Error(code="NoCapacity", message="m", remedy="r", retryable=True)
+KEY = OutputKey(bucket="assets", key="a/b.json")
+
+
+@pytest.fixture
+def workers(table: Table) -> Workers:
+    return Workers(table, "p")
+
+
+def test_a_token_waits_until_it_is_answered_and_is_then_forgotten(table: Table) -> None:
+    callbacks = Callbacks(table)
+    assert callbacks.waiting("j") is None
+    callbacks.keep("j", "token")
+    callbacks.keep("j", "of a repeated request")
+    assert callbacks.waiting("j") == "token"
+    callbacks.answered("j")
+    assert callbacks.waiting("j") is None
+    assert "token" not in str(table.get("job#j", "callback"))
+    callbacks.keep("j", "token")
+    assert callbacks.waiting("j") is None
+
+
+def test_a_key_is_one_jobs(table: Table) -> None:
+    outputs = Outputs(table)
+    assert outputs.owner("assets", "a/b.json") is None
+    assert outputs.reserve(KEY, "one")
+    assert outputs.reserve(KEY, "one")
+    assert not outputs.reserve(KEY, "two")
+    assert outputs.reserve(OutputKey(bucket="plain", key="a/b.json"), "two")
+    assert outputs.owner("assets", "a/b.json") == "one"
+
+
+def test_of_many_at_once_one_has_the_key(table: Table) -> None:
+    outputs = Outputs(table)
+    with ThreadPoolExecutor(8) as pool:
+        had = list(pool.map(lambda number: outputs.reserve(KEY, f"job-{number}"), range(16)))
+    assert had.count(True) == 1
+
+
+def test_an_end_is_published_once(table: Table) -> None:
+    reports = Reports(table)
+    assert not reports.published("j")
+    reports.note("j")
+    reports.note("j")
+    assert reports.published("j")
+
+
+def test_a_worker_from_submission_to_its_end(workers: Workers, table: Table) -> None:
+    workers.submitted("w", "definition:1")
+    assert workers.list()[0].state == "SUBMITTED"
+    workers.started("w")
+    row = workers.ready("w")
+    assert (row.state, row.job_definition, set(row.stages)) == ("READY", "definition:1", {"started", "modelLoaded"})
+    assert not workers.seen("w", 3).must_drain
+    workers.must_drain("w")
+    assert workers.seen("w", 4).must_drain
+    workers.draining("w")
+    assert workers.ended("w", ERROR, completed=5)
+    assert not workers.ended("w")
+    [row] = workers.list()
+    assert (row.state, row.error, row.completed, row.judged) == ("ENDED", ERROR, 5, False)
+    workers.judged("w")
+    assert workers.list()[0].judged
+    item = table.get("pipeline#p", "worker#w")
+    assert item is not None
+    assert 86_000 < item["expiresAt"] - time.time() <= 86_400
+
+
+def test_a_worker_may_come_before_the_answer_to_its_submission(workers: Workers) -> None:
+    workers.started("w")
+    workers.submitted("w", "definition:1")
+    row = workers.get("w")
+    assert row is not None
+    assert (row.state, row.job_definition) == ("STARTING", "definition:1")
+    assert row.submitted_at is not None and "started" in row.stages
+
+
+def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table) -> None:
+    workers.submitted("w", "definition:1")
+    workers.measured(seconds_per_item=1.5)
+    assert Workers(table, "other").list() == []
+    assert workers.get("other") is None
+    assert [row.worker for row in workers.list()] == ["w"]
+
+
+def test_a_breaker_is_read_as_it_was_written(workers: Workers) -> None:
+    assert workers.pipeline() == PipelineRow()
+    workers.measured(seconds_per_item=1.5, cold_start_seconds=90)
+    workers.set_breaker(3, "2026-11-12T00:00:00+00:00", True, ERROR)
+    row = workers.pipeline()
+    assert (row.failures, row.retry_at, row.open, row.reason) == (3, "2026-11-12T00:00:00+00:00", True, ERROR)
+    workers.set_breaker(0, None, False, None)
+    assert workers.pipeline() == PipelineRow(seconds_per_item=1.5, cold_start_seconds=90)
