@@ -88,7 +88,9 @@ def _generated_secret(options: Properties) -> str:
 
 
 def _put_project(name: str, properties: Properties) -> tuple[str, dict[str, str]]:
-    client, source = _client("codebuild"), api_casing(properties["Source"])
+    client = _client("codebuild")
+    # moto wants a location for every source, also for none.
+    source = {"location": "none", **api_casing(properties["Source"])}
     if name in client.list_projects()["projects"]:
         client.delete_project(name=name)
     project = client.create_project(
@@ -150,8 +152,8 @@ _NAME_PROPERTIES = {
 }
 
 
-class _Resource(CloudFormationModel):
-    """A resource of one of this module's types. moto finds the types as the subclasses of its own base class."""
+class _Resource:
+    """A resource of one of this module's types."""
 
     type_name = ""
     made = Made(lambda name, properties: (name, {}), lambda physical_id: None)
@@ -191,8 +193,8 @@ class _Resource(CloudFormationModel):
 
 
 def classes() -> list[type[CloudFormationModel]]:
-    """Return a class for each type of this module, as moto wants one."""
+    """Return a class for each type of this module; moto finds them as the direct subclasses of its own base class."""
     types = {**{name: _Resource.made for name in ACCEPTED_WITHOUT_BEING_MADE}, **MADE}
     return [
-        type(name.replace("::", ""), (_Resource,), {"type_name": name, "made": made}) for name, made in types.items()
+        type(name.replace("::", ""), (_Resource, CloudFormationModel), {"type_name": name, "made": made}) for name, made in types.items()
     ]

@@ -15,6 +15,7 @@ from moto.ecr.models import Repository
 from moto.efs.models import AccessPoint, FileSystem, MountTarget
 from moto.s3.models import FakeBucket
 from moto.sqs.models import Queue
+from moto.ssm.models import Parameter
 from moto.stepfunctions.models import StateMachine
 
 from .. import backends
@@ -29,6 +30,8 @@ REPLACED = {MountTarget}
 def apply() -> None:
     """Install the mend."""
     before(Repository, lambda name, properties: name.lower())  # A generated name has capitals; ECR's have none.
+    before(Parameter, lambda name, properties: properties.setdefault("Name", name))  # moto makes up no name.
+    before(Queue, _fifo_name)
     before(StateMachine, _inline_definition)
     before(EventSourceMapping, _typed_mapping)
     _attributes(FileSystem, {"Arn": "file_system_arn", "FileSystemId": "file_system_id"})
@@ -103,6 +106,12 @@ def _configure_function(function: LambdaFunction, properties: Properties) -> Non
     group = properties.get("LoggingConfig", {}).get("LogGroup")
     function.logs_group_name = group or f"/aws/lambda/{function.function_name}"
     function.environment_vars = properties.get("Environment", {}).get("Variables", {})
+
+
+def _fifo_name(name: str, properties: Properties) -> str:
+    """CloudFormation ends the name that it makes up for a FIFO queue with .fifo; moto refuses its own."""
+    fifo = str(properties.get("FifoQueue", False)).lower() == "true"
+    return f"{name[:75]}.fifo" if fifo and not name.endswith(".fifo") else name
 
 
 def _inline_definition(name: str, properties: Properties) -> None:

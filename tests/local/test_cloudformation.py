@@ -1,0 +1,272 @@
+"""CloudFormation: what a stack makes, how it changes, and what it says when it fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.custom_resources import as_strings
+from cosmos_batch.local.mends.cloudformation import in_dependency_order
+from tests.local.conftest import Inbox, Stack
+
+# Answers its ResponseURL as cfnresponse does, with what it was asked.
+CUSTOM = """
+import json, urllib.request
+def handler(event, context):
+    wrong = event["ResourceProperties"].get("Fail")
+    answer = {"Status": "FAILED" if wrong else "SUCCESS", "Reason": wrong or "", "PhysicalResourceId": "custom-1",
+              "StackId": event["StackId"], "RequestId": event["RequestId"],
+              "LogicalResourceId": event["LogicalResourceId"],
+              "Data": {"Asked": event["RequestType"] + json.dumps(event["ResourceProperties"]["Size"])}}
+    request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), {"content-type": ""}, method="PUT")
+    urllib.request.urlopen(request)
+"""
+
+
+def message_of(failure: pytest.ExceptionInfo[ClientError]) -> str:
+    return failure.value.response["Error"]["Message"]
+
+
+def resource(type_name: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": type_name, "Properties": properties}
+
+
+def get(name: str, attribute: str = "Arn") -> dict[str, Any]:
+    return {"Fn::GetAtt": [name, attribute]}
+
+
+EVERYTHING: dict[str, dict[str, Any]] = {
+    "Alarm": resource("AWS::CloudWatch::Alarm", MetricName="m", Namespace="n", ComparisonOperator="GreaterThanThreshold",
+                      EvaluationPeriods=1, Threshold=1, Period=60, Statistic="Sum", AlarmActions=[{"Ref": "Topic"}]),
+    "Dashboard": resource("AWS::CloudWatch::Dashboard", DashboardBody='{"widgets": []}'),
+    "Topic": resource("AWS::SNS::Topic"),
+    "Bucket": resource("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled"},
+                       BucketEncryption={"ServerSideEncryptionConfiguration": [
+                           {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}),
+    "BucketPolicy": resource("AWS::S3::BucketPolicy", Bucket={"Ref": "Bucket"}, PolicyDocument={
+        "Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Principal": "*",
+                       "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]}),
+    "Table": resource("AWS::DynamoDB::Table", BillingMode="PAY_PER_REQUEST",
+                      KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+                      AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+                      TimeToLiveSpecification={"AttributeName": "expires", "Enabled": True}),
+    "Queue": resource("AWS::SQS::Queue", VisibilityTimeout=120),
+    "QueuePolicy": resource("AWS::SQS::QueuePolicy", Queues=[{"Ref": "Queue"}], PolicyDocument={"Statement": []}),
+    "Policy": resource("AWS::IAM::Policy", PolicyName="p", Roles=[{"Ref": "Role"}], PolicyDocument={
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": get("Bucket")}]}),
+    "Managed": resource("AWS::IAM::ManagedPolicy", PolicyDocument={
+        "Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": get("Queue")}]}),
+    "Profile": resource("AWS::IAM::InstanceProfile", Roles=[{"Ref": "Role"}]),
+    "Logs": resource("AWS::Logs::LogGroup", RetentionInDays=30),
+    "Vpc": resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16"),
+    "Subnet": resource("AWS::EC2::Subnet", VpcId={"Ref": "Vpc"}, CidrBlock="10.0.0.0/24",
+                       AvailabilityZone="us-east-1a"),
+    "Gateway": resource("AWS::EC2::InternetGateway"),
+    "Attachment": resource("AWS::EC2::VPCGatewayAttachment", VpcId={"Ref": "Vpc"},
+                           InternetGatewayId={"Ref": "Gateway"}),
+    "Routes": resource("AWS::EC2::RouteTable", VpcId={"Ref": "Vpc"}),
+    "Route": resource("AWS::EC2::Route", RouteTableId={"Ref": "Routes"}, DestinationCidrBlock="0.0.0.0/0",
+                      GatewayId={"Ref": "Gateway"}) | {"DependsOn": ["Attachment"]},
+    "Group": resource("AWS::EC2::SecurityGroup", VpcId={"Ref": "Vpc"}, GroupDescription="workers"),
+    "Ingress": resource("AWS::EC2::SecurityGroupIngress", GroupId=get("Group", "GroupId"), IpProtocol="tcp",
+                        FromPort=2049, ToPort=2049, SourceSecurityGroupId=get("Group", "GroupId")),
+    "Endpoint": resource("AWS::EC2::VPCEndpoint", VpcId={"Ref": "Vpc"}, VpcEndpointType="Gateway",
+                         ServiceName="com.amazonaws.us-east-1.s3", RouteTableIds=[{"Ref": "Routes"}]),
+    "Launch": resource("AWS::EC2::LaunchTemplate", LaunchTemplateData={"UserData": {"Fn::Base64": "#!/bin/sh"}}),
+    "Files": resource("AWS::EFS::FileSystem", Encrypted=True),
+    "Target": resource("AWS::EFS::MountTarget", FileSystemId={"Ref": "Files"}, SubnetId={"Ref": "Subnet"},
+                       SecurityGroups=[get("Group", "GroupId")]),
+    "Repository": resource("AWS::ECR::Repository"),
+    "Secret": resource("AWS::SecretsManager::Secret", Description="without a value"),
+    "Parameter": resource("AWS::SSM::Parameter", Type="String", Value="v"),
+    "Project": resource("AWS::CodeBuild::Project", ServiceRole=get("Role"), Artifacts={"Type": "NO_ARTIFACTS"},
+                        Environment={"Type": "LINUX_CONTAINER", "ComputeType": "BUILD_GENERAL1_SMALL", "Image": "i"},
+                        Source={"Type": "NO_SOURCE", "BuildSpec": "version: 0.2"}),
+    "Metadata": resource("AWS::CDK::Metadata", Analytics="v2"),
+}  # fmt: skip
+
+
+def test_everything_is_made_and_unmade(cloud: LocalCloud, stack: Stack) -> None:
+    function = {
+        "Function": stack.function("def handler(event, context):\n    return 1\n"),
+        "Version": resource("AWS::Lambda::Version", FunctionName={"Ref": "Function"}),
+        "Permission": resource("AWS::Lambda::Permission", FunctionName=get("Function"), Action="lambda:InvokeFunction",
+                               Principal="events.amazonaws.com"),
+        "Invoke": resource("AWS::Lambda::EventInvokeConfig", FunctionName={"Ref": "Function"}, Qualifier="$LATEST",
+                           MaximumRetryAttempts=0),
+    }  # fmt: skip
+    outputs = stack.put(
+        {**EVERYTHING, **function},
+        {
+            "Bucket": {"Ref": "Bucket"},
+            "Files": get("Files"),
+            "Secret": {"Ref": "Secret"},
+            "Repository": get("Repository", "RepositoryUri"),
+            "Launch": get("Launch", "LatestVersionNumber"),
+            "Function": {"Ref": "Function"},
+        },
+    )
+    assert outputs["Files"].startswith("arn:aws:elasticfilesystem:")
+    assert outputs["Repository"].startswith("123456789012.dkr.ecr.us-east-1.amazonaws.com/")
+    s3 = cloud.client("s3")
+    assert s3.get_bucket_versioning(Bucket=outputs["Bucket"])["Status"] == "Enabled"
+    s3.put_object(Bucket=outputs["Bucket"], Key="policy-does-not-deny", Body=b"")
+    s3.delete_object(Bucket=outputs["Bucket"], Key="policy-does-not-deny")
+    secrets = cloud.client("secretsmanager")
+    with pytest.raises(ClientError):
+        secrets.get_secret_value(SecretId=outputs["Secret"])
+    secrets.put_secret_value(SecretId=outputs["Secret"], SecretString="token")
+    for version in s3.list_object_versions(Bucket=outputs["Bucket"]).get("Versions", []):
+        s3.delete_object(Bucket=outputs["Bucket"], Key=version["Key"], VersionId=version["VersionId"])
+    for marker in s3.list_object_versions(Bucket=outputs["Bucket"]).get("DeleteMarkers", []):
+        s3.delete_object(Bucket=outputs["Bucket"], Key=marker["Key"], VersionId=marker["VersionId"])
+    stack.delete()
+    assert outputs["Bucket"] not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    with pytest.raises(ClientError):
+        cloud.client("lambda").get_function(FunctionName=outputs["Function"])
+
+
+def test_an_unknown_type_is_an_error_that_names_it(stack: Stack) -> None:
+    with pytest.raises(ClientError) as failure:
+        stack.put({"Satellite": resource("AWS::GroundStation::Config")})
+    assert "AWS::GroundStation::Config" in message_of(failure)
+
+
+def test_a_failure_names_the_resource_and_undoes_the_stack(cloud: LocalCloud, stack: Stack) -> None:
+    queue = resource("AWS::SQS::Queue", QueueName=f"{stack.name}-q")
+    bad = resource("AWS::SQS::Queue", QueueName="not a queue name!") | {"DependsOn": ["Queue"]}
+    with pytest.raises(ClientError) as failure:
+        stack.put({"Queue": queue, "Bad": bad})
+    assert message_of(failure).startswith("Bad (AWS::SQS::Queue) could not be created: ")
+    assert "QueueUrls" not in cloud.client("sqs").list_queues(QueueNamePrefix=f"{stack.name}-q")
+    stack.put({"Queue": queue})
+
+
+def test_what_depends_on_a_changed_value_changes_with_it(cloud: LocalCloud, stack: Stack) -> None:
+    code = "import os\ndef handler(event, context):\n    return os.environ['QUEUE']\n"
+    function = stack.function(code, Environment={"Variables": {"QUEUE": {"Ref": "Queue"}}})
+    outputs = {"F": {"Ref": "F"}}
+    names = []
+    for suffix in ("a", "b"):
+        topic = resource("AWS::SNS::Topic", TopicName=f"{stack.name}-{suffix}")
+        function["Properties"]["Environment"]["Variables"]["QUEUE"] = {"Ref": "Parameter"}
+        parameter = resource("AWS::SSM::Parameter", Type="String", Name=f"/{stack.name}/{suffix}", Value="v")
+        stack_outputs = stack.put({"Queue": topic, "Parameter": parameter, "F": function}, outputs)
+        names.append(json.load(cloud.client("lambda").invoke(FunctionName=stack_outputs["F"])["Payload"]))
+    assert names[0] != names[1]
+
+
+def test_removed_resources_go_and_attributes_of_a_queue_change(cloud: LocalCloud, stack: Stack) -> None:
+    sqs = cloud.client("sqs")
+    queues = {name: resource("AWS::SQS::Queue", QueueName=f"{stack.name}-{name}") for name in ("Keep", "Go")}
+    url = stack.put(queues, {"Url": {"Ref": "Keep"}})["Url"]
+    queues["Keep"]["Properties"] |= {"DelaySeconds": 7, "MessageRetentionPeriod": 864000}
+    stack.put({"Keep": queues["Keep"]})
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert (attributes["DelaySeconds"], attributes["MessageRetentionPeriod"]) == ("7", "864000")
+    assert [name.rsplit("-", 1)[1] for name in sqs.list_queues(QueueNamePrefix=stack.name)["QueueUrls"]] == ["Keep"]
+
+
+def test_the_rows_of_a_table_survive_an_update(cloud: LocalCloud, stack: Stack) -> None:
+    table = json.loads(json.dumps(EVERYTHING["Table"]))
+    name = stack.put({"Table": table}, {"Name": {"Ref": "Table"}})["Name"]
+    cloud.client("dynamodb").put_item(TableName=name, Item={"pk": {"S": "job"}})
+    table["Properties"]["TimeToLiveSpecification"]["AttributeName"] = "gone"
+    assert stack.put({"Table": table}, {"Name": {"Ref": "Table"}})["Name"] == name
+    assert cloud.client("dynamodb").scan(TableName=name)["Count"] == 1
+    described = cloud.client("dynamodb").describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    assert described == {"TimeToLiveStatus": "ENABLED", "AttributeName": "gone"}
+
+
+def test_values_cross_from_stack_to_stack(cloud: LocalCloud, stack: Stack) -> None:
+    export = {"V": {"Value": {"Ref": "Topic"}, "Export": {"Name": f"{stack.name}:Topic"}}}
+    stack.put({"Topic": resource("AWS::SNS::Topic")}, Outputs=export)
+    importing = {"P": resource("AWS::SSM::Parameter", Type="String", Value={"Fn::ImportValue": f"{stack.name}:Topic"})}
+    name = Stack(cloud).put(importing, {"Name": {"Ref": "P"}})["Name"]
+    assert ":sns:" in cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+
+
+def test_a_custom_resource_is_awaited_and_its_data_read(cloud: LocalCloud, stack: Stack) -> None:
+    def put(size: int) -> str:
+        custom = resource("Custom::Thing", ServiceToken=get("F"), Size=size)
+        outputs = {"Asked": get("Thing", "Asked"), "Id": {"Ref": "Thing"}}
+        answer = stack.put({"F": stack.function(CUSTOM), "Thing": custom}, outputs)
+        assert answer["Id"] == "custom-1"
+        return answer["Asked"]
+
+    assert put(1) == 'Create"1"'
+    assert put(2) == 'Update"2"'
+
+
+def test_a_custom_resource_that_fails_says_why(stack: Stack) -> None:
+    custom = resource("Custom::Thing", ServiceToken=get("F"), Size=1, Fail="no capacity on Tuesdays")
+    with pytest.raises(ClientError) as failure:
+        stack.put({"F": stack.function(CUSTOM), "Thing": custom})
+    assert "no capacity on Tuesdays" in message_of(failure)
+
+
+def test_a_provider_is_asked_until_it_is_complete(stack: Stack) -> None:
+    on_event = "def handler(event, context):\n    return {'PhysicalResourceId': 'build-1', 'Data': {'A': '1'}}\n"
+    complete = (
+        "import os\ndef handler(event, context):\n"
+        "    assert event['PhysicalResourceId'] == 'build-1'\n"
+        "    os.environ['ASKED'] = os.environ.get('ASKED', '') + 'x'\n"
+        "    return {'IsComplete': len(os.environ['ASKED']) > 1, 'Data': {'B': '2'}}\n"
+    )
+    environment = {"USER_ON_EVENT_FUNCTION_ARN": get("OnEvent"), "USER_IS_COMPLETE_FUNCTION_ARN": get("Complete")}
+    framework = stack.function("", Runtime="nodejs20.x", Environment={"Variables": environment})
+    resources = {
+        "OnEvent": stack.function(on_event),
+        "Complete": stack.function(complete),
+        "Framework": framework,
+        "Build": resource("Custom::Build", ServiceToken=get("Framework")),
+    }
+    outputs = stack.put(resources, {"A": get("Build", "A"), "B": get("Build", "B")})
+    assert outputs == {"A": "1", "B": "2"}
+
+
+def test_the_bucket_resources_of_cdk_are_done(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
+    node = stack.function("", Runtime="nodejs20.x")
+    resources = {
+        "Node": node,
+        "Bucket": resource("AWS::S3::Bucket"),
+        "Rule": resource(
+            "AWS::Events::Rule",
+            EventPattern={"detail": {"bucket": {"name": [{"Ref": "Bucket"}]}}},
+            Targets=[{"Id": "T", "Arn": inbox.arn}],
+        ),
+        "Notify": resource(
+            "Custom::S3BucketNotifications",
+            ServiceToken=get("Node"),
+            BucketName={"Ref": "Bucket"},
+            NotificationConfiguration={"EventBridgeConfiguration": {}},
+            Managed=True,
+        ),
+        "Empty": resource("Custom::S3AutoDeleteObjects", ServiceToken=get("Node"), BucketName={"Ref": "Bucket"}),
+    }
+    bucket = stack.put(resources, {"Bucket": {"Ref": "Bucket"}})["Bucket"]
+    s3 = cloud.client("s3")
+    s3.put_object(Bucket=bucket, Key="left", Body=b"1")
+    assert inbox.next()["detail"]["object"]["key"] == "left"
+    stack.delete()
+    assert bucket not in [found["Name"] for found in s3.list_buckets()["Buckets"]]
+
+
+def test_custom_properties_are_text() -> None:
+    assert as_strings({"a": True, "b": [1, {"c": 2.5}], "d": "x"}) == {"a": "true", "b": ["1", {"c": "2.5"}], "d": "x"}
+
+
+def test_resources_come_after_what_they_refer_to() -> None:
+    resources = {
+        "A": {"Properties": {"X": {"Fn::Sub": "${B.Arn}-${AWS::Region}"}}},
+        "B": {"DependsOn": "C"},
+        "C": {"Properties": [{"Fn::GetAtt": "D.Arn"}]},
+        "D": {"Properties": {"Y": {"Fn::Join": ["", [{"Ref": "E"}]]}}},
+        "E": {},
+    }
+    assert in_dependency_order(resources) == ["E", "D", "C", "B", "A"]
