@@ -39,5 +39,5 @@ constraints: $(INSTALLED) ## Write constraints.txt from .venv
 clean: ## Remove what the other targets made, .venv included
 	@rm -rf .venv cdk.out build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(INSTALLED): pyproject.toml constraints.txt scripts/setup.sh scripts/install.py scripts/torchvision_on_cpu.py
+$(INSTALLED): pyproject.toml constraints.txt scripts/setup.sh scripts/install.py
 	@scripts/setup.sh

@@ -21,7 +21,6 @@ PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "constraints.txt"
 EXTRAS = "reasoner,infra,local,dev"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-SHIM = ROOT / "scripts" / "torchvision_on_cpu.py"
 
 # uv reads none of pip's configuration. What pip was told on this machine, uv is told under these names.
 UV_NAMES = {
@@ -43,12 +42,9 @@ def main() -> None:
     began = time.monotonic()
     say(f"Setting up .venv with Python {sys.version.split()[0]}, about a minute, once")
     create_venv()
-    on_cpu = not has_nvidia_gpu()
-    if on_cpu:
+    if not has_nvidia_gpu():
         install_cpu_torch()
     install("--editable", f"{ROOT}[{EXTRAS}]", "--constraint", str(CONSTRAINTS))
-    if on_cpu:
-        mend_torchvision()
     (VENV / "installed").touch()
     say(f"Set up in {time.monotonic() - began:.0f} s")
 
@@ -133,16 +129,6 @@ def reachable(url: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def mend_torchvision() -> None:
-    """PyPI's torchvision is linked to CUDA and does not import beside a CPU torch: give it what it misses."""
-    if subprocess.run([PYTHON, "-c", "import torchvision"], capture_output=True).returncode == 0:
-        return
-    where = [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'), end='')"]
-    site_packages = Path(subprocess.run(where, stdout=subprocess.PIPE, text=True, check=True).stdout)
-    shutil.copy(SHIM, site_packages)
-    (site_packages / f"{SHIM.stem}.pth").write_text(f"import {SHIM.stem}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

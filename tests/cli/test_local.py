@@ -1,0 +1,254 @@
+"""Starting, using and stopping the local cloud, with a cloud that only remembers."""
+
+import argparse
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli import configuration, demo, deployment, local, run
+from cosmos_batch.cli.background import background
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.outcome import Outcome
+from cosmos_batch.contract.error import Error
+from cosmos_batch.demo.checkpoint import NAME
+from tests.cli.conftest import PIPELINE
+
+NO_OPTIONS = argparse.Namespace()
+
+
+class Cloud:
+    """What the command uses of a LocalCloud."""
+
+    endpoint = "http://localhost:1"
+    home = Path("/home")
+    process_id = 1
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self.environment = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_REGION": "it's here"}
+
+    def client(self, service: str) -> Any:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Pool:
+    """Does what it is given at once."""
+
+    def apply_async(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        value = function(*arguments)
+        return type("Result", (), {"get": staticmethod(lambda: value)})
+
+
+@pytest.fixture
+def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """`running` is what runs, `started` what was started; `deployed` are the configurations."""
+    seen: dict[str, Any] = {"running": None, "started": None, "deployed": []}
+
+    def start(parent_pid: int | None) -> Cloud:
+        seen["started"], seen["parent_pid"] = Cloud(), parent_pid
+        return seen["started"]
+
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setattr(local.LocalCloud, "find", lambda: seen["running"])
+    monkeypatch.setattr(local.LocalCloud, "start", start)
+    monkeypatch.setattr(local.synthesis, "assembly", lambda config_file, *_: config_file)
+    monkeypatch.setattr(local, "_deploy", lambda assembly, _: seen["deployed"].append(assembly))
+    monkeypatch.setattr(local.deployments, "find", lambda _: deployment)
+    return seen
+
+
+CONFIG: Any = Path("config.json")
+POOL: Any = Pool()
+
+
+def test_what_was_started_is_stopped(clouds: dict[str, Any]) -> None:
+    with local.local_deployment(POOL, lambda: CONFIG):
+        assert clouds["deployed"] == [CONFIG]
+        assert clouds["parent_pid"] == os.getpid(), "it ends with this process, however that ends"
+        assert not clouds["started"].stopped
+    assert clouds["started"].stopped
+
+
+def test_what_was_started_is_stopped_by_an_interrupt(clouds: dict[str, Any]) -> None:
+    with pytest.raises(KeyboardInterrupt), local.local_deployment(POOL, lambda: CONFIG):
+        raise KeyboardInterrupt
+    assert clouds["started"].stopped
+
+
+def test_what_was_started_is_stopped_when_deployment_fails(
+    clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_deploy", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), local.local_deployment(POOL, lambda: CONFIG):
+        pass
+    assert clouds["started"].stopped
+
+
+def test_a_running_cloud_is_used_as_it_stands(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    clouds["running"] = Cloud()
+    with local.local_deployment(POOL, lambda: pytest.fail("was asked")):
+        pass
+    assert (clouds["deployed"], clouds["started"], clouds["running"].stopped) == ([], None, False)
+    assert "runs already" in capsys.readouterr().err
+
+
+def test_a_running_cloud_is_deployed_to_where_a_model_is_named(clouds: dict[str, Any]) -> None:
+    clouds["running"] = Cloud()
+    with local.local_deployment(POOL, lambda: CONFIG, reuse=False):
+        assert clouds["deployed"] == [CONFIG]
+    assert not clouds["running"].stopped
+
+
+def test_an_empty_cloud_is_deployed_to(clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    clouds["running"] = Cloud()
+
+    def find(_: object) -> None:
+        if not clouds["deployed"]:
+            raise CliError("nothing", "deploy")
+
+    monkeypatch.setattr(deployment, "find", find)
+    monkeypatch.setattr(local.deployments, "find", find)
+    with local.local_deployment(POOL, lambda: CONFIG):
+        assert clouds["deployed"] == [CONFIG]
+
+
+def test_up_outlives_its_command_and_a_shell_can_read_it(
+    clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert local.up(argparse.Namespace(export=True)) == 0
+    assert clouds["parent_pid"] is None
+    assert not clouds["started"].stopped
+    words = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+    assert words == [["export", "AWS_ENDPOINT_URL=http://localhost:1"], ["export", "AWS_REGION=it's here"]]
+
+
+def test_down_stops_what_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert local.down(NO_OPTIONS) == 0
+    assert "No local cloud runs" in capsys.readouterr().out
+    clouds["running"] = Cloud()
+    assert local.down(NO_OPTIONS) == 0
+    assert clouds["running"].stopped
+
+
+def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert local.status(NO_OPTIONS) == 1
+    clouds["running"] = Cloud()
+    assert local.status(NO_OPTIONS) == 0
+    assert PIPELINE in capsys.readouterr().out
+
+
+@pytest.fixture
+def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Every question is answered with a document; the list has what was asked."""
+    asked: list[tuple[Any, ...]] = []
+    deployment.clients("s3").put_object(Bucket="assets", Key="uploads/x/d.json", Body=b'{"result": "a cube"}')
+
+    def ask(_: Deployment, path: Path, prompt: str, pipeline: str | None) -> Outcome:
+        asked.append((path, prompt, pipeline, path.exists()))
+        return Outcome(document_uri="s3://assets/uploads/x/d.json")
+
+    for module in (run, demo):
+        monkeypatch.setattr(module, "ask", ask)
+        monkeypatch.setattr(module, "background", lambda: _Entered(POOL))
+    monkeypatch.setattr(demo, "build_random_checkpoint", lambda folder: folder / NAME)
+    return asked
+
+
+class _Entered:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __enter__(self) -> Any:
+        return self.value
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def test_the_demo_brings_a_clip_and_says_that_its_model_is_random(
+    answered: list[tuple[Any, ...]], clouds: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo.demo(NO_OPTIONS) == 0
+    [(path, prompt, _, existed)] = answered
+    assert (path.suffix, prompt, existed) == (".mp4", "Caption the video in detail.", True)
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"result": "a cube"}
+    assert "RANDOM" in said.err
+    copy = tmp_path / "results" / "d.json"
+    assert json.loads(copy.read_text()) == {"result": "a cube"}
+    assert "s3://assets/uploads/x/d.json" in said.err and str(copy) in said.err
+    [config_file] = clouds["deployed"]
+    entry = json.loads(config_file.read_text())["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]["reason2B"]
+    assert entry["model"] == str(tmp_path / "demo" / NAME)
+    assert clouds["started"].stopped
+
+
+def test_the_demo_takes_a_file_and_a_prompt(
+    answered: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "my $clip 🎬.mov"
+    own.write_bytes(b"content")
+    monkeypatch.setenv("FILE", str(own))
+    monkeypatch.setenv("PROMPT", "何?")
+    assert demo.demo(NO_OPTIONS) == 0
+    assert answered == [(own, "何?", None, True)]
+
+
+def test_the_demo_uses_a_model_that_is_here(
+    answered: list[tuple[Any, ...]],
+    clouds: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(demo, "_is_here", lambda _: True)
+    assert demo.demo(NO_OPTIONS) == 0
+    assert clouds["deployed"] == [configuration.CONFIG]
+    assert "RANDOM" not in capsys.readouterr().err
+
+
+def test_run_deploys_the_model_and_writes_the_document(
+    answered: list[tuple[Any, ...]], clouds: dict[str, Any], tmp_path: Path
+) -> None:
+    clip, output = tmp_path / "clip.mp4", tmp_path / "new" / "answer.json"
+    clip.write_bytes(b"content")
+    options = argparse.Namespace(file=str(clip), prompt="What?", pipeline=None, model="org/name", output=str(output))
+    assert run.run(options) == 0
+    assert answered == [(clip, "What?", None, True)]
+    assert json.loads(output.read_text()) == {"result": "a cube"}
+    assert '"org/name"' in clouds["deployed"][0].read_text()
+
+
+def test_run_fails_with_the_job(
+    answered: list[tuple[Any, ...]],
+    clouds: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clip = tmp_path / "clip.mp4"
+    clip.write_bytes(b"content")
+    refused = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
+    monkeypatch.setattr(run, "ask", lambda *_: Outcome(error=refused))
+    options = argparse.Namespace(file=str(clip), prompt=None, pipeline=None, model=None, output=None)
+    assert run.run(options) == 1
+    assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
+    assert clouds["started"].stopped
+
+
+def test_background_work_ends_with_its_block() -> None:
+    with background() as pool:
+        work = pool.apply_async(os.getpid)
+        process = work.get()
+        pool.apply_async(time.sleep, (60,))
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
