@@ -29,7 +29,9 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     """
     options = {"protocol_whitelist": "file", "max_pixels": str(catalogue.VIDEO_PIXEL_LIMIT)}
     try:
-        container = av.open(f"file:{path}", "r", format=identify_file(path).opener, options=options)
+        container = av.open(
+            f"file:{path}", "r", format=identify_file(path).opener, options=options, metadata_errors="replace"
+        )
     except av.FFmpegError as error:
         raise refuse(f"The video is truncated or damaged: its index cannot be read ({error.strerror}).") from error
     with container:

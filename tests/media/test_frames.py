@@ -1,0 +1,108 @@
+"""Which frames are kept, at which size, and when."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.media import Clip, PixelBudget, VideoInfo, probe, sample_frames
+from tests.media import broken
+
+LARGE = PixelBudget(16_000_000, 1_000_000, 32)
+
+
+def sample(path: Path, fps: float, budget: PixelBudget = LARGE, max_frames: int = 768, min_frames: int = 1) -> Clip:
+    found = probe(path)
+    assert isinstance(found, VideoInfo)
+    return sample_frames(path, found.timeline, fps, budget, max_frames=max_frames, min_frames=min_frames)
+
+
+@pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
+def test_frames_per_second(tmp_path: Path, fps: float, count: int) -> None:
+    clip = sample(broken.video(tmp_path / "clip.mp4"), fps)
+    assert clip.frames.shape == (count, 128, 160, 3)
+    assert clip.frames.dtype == np.uint8
+    assert len(clip.indices) == count
+
+
+@pytest.mark.parametrize("extension", broken.CODECS)
+def test_each_frame_is_the_one_that_its_index_names(tmp_path: Path, extension: str) -> None:
+    clip = sample(broken.video(tmp_path / f"clip{extension}"), 4)
+    assert [clip.indices[0], clip.indices[-1]] == [0, 39]
+    for frame, index in zip(clip.frames, clip.indices, strict=True):
+        assert frame.mean() == pytest.approx(broken.grey_at(index, 40), abs=4)
+
+
+def test_the_first_and_last_frame_are_seen_by_sparse_sampling(tmp_path: Path) -> None:
+    assert sample(broken.video(tmp_path / "clip.mp4"), 0.5).indices == [0, 39]
+
+
+def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
+    """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
+    path = broken.video(tmp_path / "clip.mp4", pts=lambda index: index if index < 20 else 20 + (index - 20) * 5)
+    clip = sample(path, 1)
+    times = np.array(clip.indices) / clip.fps
+    assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
+
+
+def test_a_long_video_is_sampled_more_sparsely(tmp_path: Path) -> None:
+    clip = sample(broken.video(tmp_path / "clip.mp4"), 10, max_frames=5)
+    assert clip.indices == pytest.approx([0, 10, 19.5, 29, 39], abs=0.5)
+
+
+def test_a_short_video_gives_at_least_the_least(tmp_path: Path) -> None:
+    assert len(sample(broken.video(tmp_path / "clip.mp4", frames=10), 1, min_frames=4).indices) == 4
+
+
+def test_one_frame_is_a_video(tmp_path: Path) -> None:
+    assert sample(broken.video(tmp_path / "one.mp4", frames=1), 4, min_frames=4).frames.shape[0] == 1
+
+
+def test_metadata_is_what_transformers_wants(tmp_path: Path) -> None:
+    clip = sample(broken.video(tmp_path / "clip.mp4"), 1)
+    assert clip.metadata["fps"] == pytest.approx(10)
+    assert clip.metadata["duration"] == pytest.approx(4)
+    assert clip.metadata["total_num_frames"] == 40
+    assert clip.metadata["frames_indices"] == clip.indices
+
+
+def test_frames_are_scaled_to_the_budget(tmp_path: Path) -> None:
+    clip = sample(broken.video(tmp_path / "clip.mp4", width=640, height=320), 4, PixelBudget(16 * 128 * 64, 10**6, 32))
+    assert clip.frames.shape == (16, 64, 128, 3)
+
+
+@pytest.mark.parametrize(("rotation", "corner"), [(90, (-1, 0)), (-90, (0, -1)), (180, (-1, -1))])
+def test_rotated_video_is_turned_upright(tmp_path: Path, rotation: int, corner: tuple[int, int]) -> None:
+    """The stored frame is bright at its upper left, which a turn (counterclockwise) takes to another corner."""
+
+    def paint(_: int) -> np.ndarray:
+        frame = np.zeros((128, 160, 3), np.uint8)
+        frame[:64, :80] = 255
+        return frame
+
+    frame = sample(broken.video(tmp_path / "phone.mp4", rotation=rotation, paint=paint), 1).frames[0]
+    assert frame.shape == ((128, 160, 3) if rotation == 180 else (160, 128, 3))
+    bright = {corner: frame[corner].mean() for corner in ((0, 0), (0, -1), (-1, 0), (-1, -1))}
+    assert max(bright, key=lambda at: bright[at]) == corner
+
+
+def test_noise_in_a_whole_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="cannot be decoded at"):
+        sample(broken.mp4_with_damage(tmp_path), 4)
+
+
+def test_decoding_ends_when_asked(tmp_path: Path) -> None:
+    path = broken.video(tmp_path / "clip.mp4")
+    found = probe(path)
+    assert isinstance(found, VideoInfo)
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        sample_frames(path, found.timeline, 4, LARGE, max_frames=16, check=check)
+    assert len(calls) == 3

@@ -1,0 +1,54 @@
+"""Images as a model sees them: RGB, upright, no larger than needed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.media import PixelBudget, read_image
+from tests.media import broken
+
+BUDGET = PixelBudget(256 * 256, 256 * 256, 32)
+ORIENTATION = 0x0112  # the EXIF tag
+
+
+def test_a_large_image_is_scaled_down(tmp_path: Path) -> None:
+    image = read_image(broken.image(tmp_path / "a.jpg", 4000, 2000), BUDGET)
+    assert image.size == (352, 160)
+    assert image.mode == "RGB"
+
+
+def test_a_small_image_keeps_its_size(tmp_path: Path) -> None:
+    assert read_image(broken.image(tmp_path / "a.png", 64, 96), BUDGET).size == (64, 96)
+
+
+def test_a_phones_picture_is_turned_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
+    broken.image(tmp_path / "a.jpg", 128, 64, exif=exif)
+    assert read_image(tmp_path / "a.jpg", BUDGET).size == (64, 128)
+
+
+def test_transparency_becomes_white(tmp_path: Path) -> None:
+    Image.new("RGBA", (64, 64), (255, 0, 0, 0)).save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png", BUDGET).getpixel((5, 5)) == (255, 255, 255)
+
+
+def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
+    Image.fromarray(np.full((64, 64), 0x8000, np.uint16)).save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png", BUDGET).getpixel((5, 5)) == (128, 128, 128)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "CMYK"])
+def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    Image.new("RGB", (64, 64), "white").convert(mode).save(path)
+    red, green, blue = read_image(path, BUDGET).getpixel((5, 5))
+    assert min(red, green, blue) > 250
+
+
+def test_a_cut_image_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="truncated"):
+        read_image(broken.cut_jpg(tmp_path), BUDGET)

@@ -1,0 +1,176 @@
+"""What is refused, and in which words."""
+
+import functools
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from cosmos_batch.contract import Failure, catalogue
+from cosmos_batch.media import ImageInfo, PixelBudget, VideoInfo, probe, read_image, sample_frames
+from cosmos_batch.media.signatures import UNKNOWN, identify
+from tests.media import broken
+
+
+@pytest.mark.parametrize(("make", "word"), broken.REFUSED.values(), ids=broken.REFUSED)
+def test_bad_files_are_refused(tmp_path: Path, make: Callable[[Path], Path], word: str) -> None:
+    with pytest.raises(Failure) as refused:
+        probe(make(tmp_path))
+    assert refused.value.error.code == "InvalidInput"
+    assert word in refused.value.error.message
+    assert refused.value.error.remedy
+    assert not refused.value.error.retryable
+
+
+@pytest.mark.parametrize(
+    ("make", "content", "extension"), [(broken.png_named_mp4, "PNG", ".mp4"), (broken.png_named_jpg, "PNG", ".jpg")]
+)
+def test_disagreement_names_content_and_extension(
+    tmp_path: Path, make: Callable[[Path], Path], content: str, extension: str
+) -> None:
+    with pytest.raises(Failure) as refused:
+        probe(make(tmp_path))
+    assert content in refused.value.error.message
+    assert extension in refused.value.error.message
+
+
+@pytest.mark.parametrize("extension", catalogue.VIDEO_EXTENSIONS)
+def test_every_video_extension_is_accepted(tmp_path: Path, extension: str) -> None:
+    found = probe(broken.video(tmp_path / f"clip{extension}"))
+    assert isinstance(found, VideoInfo)
+    assert (found.width, found.height) == (160, 128)
+    assert len(found.timeline.times) == 40
+    assert found.timeline.duration == pytest.approx(4.0)
+    assert found.timeline.fps == pytest.approx(broken.FPS)
+
+
+@pytest.mark.parametrize("extension", catalogue.IMAGE_EXTENSIONS)
+def test_every_image_extension_is_accepted(tmp_path: Path, extension: str) -> None:
+    assert probe(broken.image(tmp_path / f"picture{extension}")) == ImageInfo(64, 48)
+
+
+def test_extension_in_capitals_is_the_same(tmp_path: Path) -> None:
+    assert probe(broken.image(tmp_path / "picture.png").rename(tmp_path / "PICTURE.PNG")) == ImageInfo(64, 48)
+
+
+@pytest.mark.parametrize(("written", "named"), [(".mp4", ".mov"), (".mov", ".mp4"), (".mkv", ".webm")])
+def test_containers_of_one_family_may_bear_each_others_name(tmp_path: Path, written: str, named: str) -> None:
+    assert isinstance(probe(broken.video(tmp_path / f"a{written}").rename(tmp_path / f"b{named}")), VideoInfo)
+
+
+@pytest.mark.parametrize("named", [".avi", ".mkv"])
+def test_containers_of_other_families_may_not(tmp_path: Path, named: str) -> None:
+    with pytest.raises(Failure, match="MP4 or QuickTime"):
+        probe(broken.video(tmp_path / "a.mp4").rename(tmp_path / f"b{named}"))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.9, 0.95, 0.99])
+def test_a_cut_is_seen_wherever_it_was_made(tmp_path: Path, share: float) -> None:
+    with pytest.raises(Failure, match="truncated"):
+        probe(broken.mp4_without_its_end(tmp_path, share))
+
+
+@pytest.mark.parametrize("extension", [".mkv", ".webm", ".avi"])
+def test_other_containers_that_are_cut_are_refused(tmp_path: Path, extension: str) -> None:
+    whole = broken.video(tmp_path / f"whole{extension}")
+    with pytest.raises(Failure, match="truncated"):
+        probe(broken.cut(whole, tmp_path / f"cut{extension}"))
+
+
+def test_huge_png_is_refused_by_its_header_alone(tmp_path: Path) -> None:
+    """The file promises 400 million pixels and holds none: whoever decodes it first fails otherwise."""
+    header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
+    chunk = b"IHDR" + header
+    path = tmp_path / "bomb.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk)))
+    with path.open("ab") as file:
+        file.write(struct.pack(">I", 0) + b"IDAT" + struct.pack(">I", zlib.crc32(b"IDAT")))
+    with pytest.raises(Failure, match="20,000 x 20,000"):
+        probe(path)
+
+
+def test_image_within_both_limits_but_too_many_pixels_is_refused(tmp_path: Path) -> None:
+    Image.new("1", (8_001, 8_001)).save(tmp_path / "big.png")
+    with pytest.raises(Failure, match="8,001 x 8,001"):
+        probe(tmp_path / "big.png")
+
+
+def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = broken.video(tmp_path / "big.mp4")
+    monkeypatch.setattr(catalogue, "VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
+    with pytest.raises(Failure, match="160 x 128"):
+        probe(path)
+
+
+def test_video_with_more_work_than_an_attempt_has_time_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = broken.video(tmp_path / "long.mp4")
+    monkeypatch.setattr("cosmos_batch.media.timeline.DECODE_LIMIT", 40 * 160 * 128 - 1)
+    with pytest.raises(Failure, match="40 frames"):
+        probe(path)
+
+
+def test_video_with_too_many_frames_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = broken.video(tmp_path / "many.mp4")
+    monkeypatch.setattr("cosmos_batch.media.timeline.FRAME_LIMIT", 39)
+    with pytest.raises(Failure, match="more than 39 frames"):
+        probe(path)
+
+
+def test_a_playlist_opens_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "list.mp4"
+    path.write_text("#EXTM3U\n#EXTINF:10,\nfile:///etc/passwd\n")
+    with pytest.raises(Failure, match="playlist"):
+        probe(path)
+
+
+def test_a_jpeg_with_a_preview_inside_is_still_an_image(tmp_path: Path) -> None:
+    pictures = [Image.new("RGB", (64, 48), colour) for colour in ("red", "blue")]
+    pictures[0].save(tmp_path / "phone.jpg", format="MPO", save_all=True, append_images=pictures[1:])
+    assert probe(tmp_path / "phone.jpg") == ImageInfo(64, 48)
+
+
+@given(st.binary(max_size=600))
+def test_any_bytes_are_something(head: bytes) -> None:
+    assert identify(head).label
+
+
+@given(st.text(min_size=1).map(str.encode))
+def test_no_text_is_media(text: bytes) -> None:
+    assert identify(text).medium is None or identify(text) is not UNKNOWN
+
+
+@functools.cache
+def whole_file(extension: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"whole{extension}"
+        made = broken.video(path, frames=10) if extension in broken.CODECS else broken.image(path)
+        return made.read_bytes()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(extension=st.sampled_from([".mp4", ".mkv", ".avi", ".png", ".jpg", ".webp"]), seed=st.integers(0, 2**32))
+def test_damaged_files_are_read_or_refused_and_nothing_else(tmp_path: Path, extension: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    data = bytearray(whole_file(extension))
+    for position in random.integers(0, len(data), random.integers(1, 20)):
+        data[position] = random.integers(0, 256)
+    path = tmp_path / f"input{extension}"
+    path.write_bytes(data[: random.integers(len(data) // 2, len(data) + 1)] if seed % 2 else data)
+    budget = PixelBudget(64 * 64 * 8, 64 * 64, 32)
+    try:
+        found = probe(path)
+        if isinstance(found, ImageInfo):
+            read_image(path, budget)
+        else:
+            sample_frames(path, found.timeline, 4, budget, max_frames=8)
+    except Failure as refused:
+        assert refused.error.code == "InvalidInput"
