@@ -62,9 +62,13 @@ class Workflow(Construct):
         allow(self.machine, ["sqs:SendMessage"], [queue.queue_arn])
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
-        ending = self._ending()
-        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, EVERYTHING).next(ending)
-        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, EVERYTHING).next(ending)
+        # The result stays the execution's output, for whoever reads it there.
+        answered = self._call(
+            "Report", report, {"execution": EXECUTION, "result.$": "$"}, EVERYTHING, result_path=sfn.JsonPath.DISCARD
+        ).next(sfn.Succeed(self, "Succeeded"))
+        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, EVERYTHING).next(
+            sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
+        )
         # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
         planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, LAMBDA_FAULTS)
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
@@ -73,7 +77,12 @@ class Workflow(Construct):
         return planned.next(enqueued).next(answered)
 
     def _call(
-        self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], retried: Sequence[str]
+        self,
+        name: str,
+        function: lambda_.IFunction,
+        payload: Mapping[str, object],
+        retried: Sequence[str],
+        result_path: str | None = None,
     ) -> tasks.LambdaInvoke:
         call = tasks.LambdaInvoke(
             self,
@@ -81,6 +90,7 @@ class Workflow(Construct):
             lambda_function=function,
             payload=sfn.TaskInput.from_object(dict(payload)),
             payload_response_only=True,
+            result_path=result_path,
             retry_on_service_exceptions=False,
         )
         call.add_retry(
@@ -91,15 +101,6 @@ class Workflow(Construct):
             jitter_strategy=sfn.JitterType.FULL,
         )
         return call
-
-    def _ending(self) -> sfn.Choice:
-        succeeded = sfn.Succeed(self, "Succeeded")
-        failed = sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
-        return (
-            sfn.Choice(self, "HowDidItEnd")
-            .when(sfn.Condition.boolean_equals("$.succeeded", True), succeeded)
-            .otherwise(failed)
-        )
 
 
 def _enqueue(partition: str) -> dict[str, object]:

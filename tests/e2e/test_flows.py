@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.metadata import encoded
 from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+from tests.media.broken import video
 
 TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"
-
-
-def rfc2047(text: str) -> str:
-    """As S3 hands out user metadata that is not ASCII."""
-    from email.header import Header
-
-    return Header(text, "utf-8", maxlinelen=10_000).encode()
 
 
 def sidecar(prompt: str) -> bytes:
@@ -37,7 +32,7 @@ def test_upload_with_metadata(app: App, clip: Path) -> None:
 
 
 def test_upload_with_a_prompt_that_is_not_ascii(app: App, clip: Path) -> None:
-    app.upload("meta2/clip.mp4", clip, prompt=rfc2047(TRICKY))
+    app.upload("meta2/clip.mp4", clip, prompt=encoded(TRICKY))
     assert app.document(app.execution_of("meta2/clip.mp4")["executionArn"])["userPrompt"] == TRICKY
 
 
@@ -63,10 +58,7 @@ def test_upload_before_its_sidecar(app: App, picture: Path) -> None:
 
 
 def test_an_auto_triggered_file_waits_for_its_sidecar(app: App, tmp_path: Path) -> None:
-    from tests.media.broken import webm
-
-    body = webm(tmp_path / "c.webm")
-    app.upload("auto/c.webm", body)
+    app.upload("auto/c.webm", video(tmp_path / "c.webm"))
     app.upload("auto/c.webm.metadata.json", sidecar("In time"))
     ended = app.execution_of("auto/c.webm")
     document = app.document(ended["executionArn"])
@@ -75,9 +67,7 @@ def test_an_auto_triggered_file_waits_for_its_sidecar(app: App, tmp_path: Path) 
 
 
 def test_an_auto_triggered_file_runs_without_a_prompt(app: App, tmp_path: Path) -> None:
-    from tests.media.broken import webm
-
-    app.upload("auto2/c.webm", webm(tmp_path / "c.webm"))
+    app.upload("auto2/c.webm", video(tmp_path / "c.webm"))
     assert app.document(app.execution_of("auto2/c.webm")["executionArn"])["userPrompt"] == DEFAULT_PROMPT
 
 
@@ -109,7 +99,7 @@ def test_started_from_the_console(app: App, picture: Path) -> None:
     ended = app.ended(arn)
     assert ended["status"] == "SUCCEEDED"
     assert app.document(arn)["userPrompt"] == "From the console"
-    result = json.loads(ended["output"])["result"]
+    result = json.loads(ended["output"])
     assert result["outputs"][0]["uri"] == app.row(arn).document
 
 
@@ -298,7 +288,8 @@ def test_nothing_of_ours_holds_a_token_in_the_clear(app: App, picture: Path) -> 
     theirs = vams.start("asset-1/p.png")
     app.ended(theirs)
     history = app.client("stepfunctions").get_execution_history(executionArn=theirs)["events"]
-    tokens = re.findall(r'"TaskToken\\?": ?\\?"([^"\\]+)', json.dumps(history))
+    tokens = re.findall(r'"TaskToken\\?": ?\\?"([^"\\]+)', json.dumps(history, default=str))
+    assert tokens
     for one in app.executions("asset-1/p.png"):
         assert "callback" not in (json.loads(one["input"]) or {})
         for token in tokens:
