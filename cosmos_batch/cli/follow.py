@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.state import JobRow, WorkerRow
+from cosmos_batch.state import FINAL, JobRow, WorkerRow
 
 STAGES = (
     "uploaded",
@@ -71,8 +71,8 @@ class Sight:
             return "checking the request"
         if self.row.state == "RUNNING":
             return "the model is answering"
-        if self.row.state == "COMMITTED":
-            return "writing the result"
+        if self.row.state == "COMMITTED" or self.row.state in FINAL:
+            return "writing the result, telling who asked"
         if self.worker is None or self.worker.state == "ENDED":
             return "waiting for a worker to be started"
         return self._worker_is_doing(self.worker)

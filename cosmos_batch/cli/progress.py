@@ -44,7 +44,7 @@ def follow(deployment: Deployment, job_id: str, since: datetime, display: Displa
                 shown.add(stage)
         if sight.execution and sight.execution.over:
             ended_at = ended_at or time.monotonic()
-            complete = sight.execution.status != "SUCCEEDED" or shown == set(STAGES)
+            complete = sight.execution.status != "SUCCEEDED" or STAGES[-1] in shown
             if complete or time.monotonic() > ended_at + _LAST_STAGE_SECONDS:
                 return sight
         display.waiting(sight.waits_for())

@@ -103,6 +103,7 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
     assert row is not None
     runnable = {"status": "RUNNABLE", "statusReason": "no capacity"}
     running = row.model_copy(update={"state": "RUNNING"})
+    done = row.model_copy(update={"state": "SUCCEEDED"})
     cases = [
         (Sight(), "waiting for the upload's event"),
         (Sight(execution()), "checking the request"),
@@ -113,6 +114,7 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
         (Sight(execution(), row, worker("STARTING"), {}, "40 %"), "loading the model: 40 %"),
         (Sight(execution(), row, worker("READY")), "waiting in the queue"),
         (Sight(execution(), running, worker("READY")), "the model is answering"),
+        (Sight(execution(), done, worker("READY")), "writing the result, telling who asked"),
     ]
     for sight, text in cases:
         assert sight.waits_for() == text
