@@ -17,6 +17,8 @@ from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, probe, r
 DEFAULT_FPS = 4.0
 # Of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
 _TOKENS_PER_FRAME = 768
+# Tokens beside its pixels that a pair of frames costs: `<12.3 seconds>` and two markers, rounded up.
+_TOKENS_PER_TIMESTAMP = 16
 
 
 @dataclass
@@ -83,7 +85,12 @@ def _render(processor: Any, job: Job, medium: str) -> str:
         {"role": "system", "content": _without_markup(job.system_prompt, special)},
         {"role": "user", "content": [{"type": medium}, question]},
     ]
-    return str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    # The processor gives each pair of frames its own markers. Those that the template puts around the whole would stay
+    # (transformers since 5.12); the model was trained without them, and vLLM drops them too.
+    return text.replace(
+        processor.vision_start_token + processor.video_token + processor.vision_end_token, processor.video_token
+    )
 
 
 def _without_markup(text: str, special: list[str]) -> str:
@@ -144,13 +151,15 @@ def _read(
 
 
 def _sample(processor: Any, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
+    """Frames of a video; where tokens are few, half of them at most go into timestamps."""
+    pairs = min(processor.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
     return sample_frames(
         path,
         found.timeline,
         job.parameters.fps or DEFAULT_FPS,
-        video_budget(processor, tokens),
+        video_budget(processor, tokens - pairs * _TOKENS_PER_TIMESTAMP),
         min_frames=processor.min_frames,
-        max_frames=processor.max_frames,
+        max_frames=2 * pairs,
         check=check,
     )
 

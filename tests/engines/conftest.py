@@ -1,0 +1,80 @@
+"""The real engine on the tiny checkpoint, loaded once."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Answer, Job
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.demo.media import sample_clip, sample_image
+from cosmos_batch.engines import input_path
+from cosmos_batch.engines.transformers import TransformersEngine
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture(scope="session")
+def checkpoint_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_random_checkpoint(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint_dir: Path) -> Iterator[TransformersEngine]:
+    engine = TransformersEngine()
+    engine.load(checkpoint_dir)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_clip(tmp_path_factory.mktemp("media") / "clip.mp4")
+
+
+@pytest.fixture(scope="session")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_image(tmp_path_factory.mktemp("media") / "picture.png")
+
+
+def make_job(name: str, prompt: str = "What happens?", **parameters: Any) -> Job:
+    now = datetime.now(UTC)
+    return Job.model_validate(
+        {
+            "jobId": "job",
+            "executionArn": "arn",
+            "pipeline": "cosmos-reason2-2b",
+            "input": {"bucket": "assets", "key": name, "versionId": None, "etag": '"e"', "size": 1},
+            "prompt": prompt,
+            "promptUri": None,
+            "systemPrompt": "You are a helpful assistant.",
+            "parameters": parameters,
+            "document": {"bucket": "assets", "key": "answer.json"},
+            "timestamp": "20261120-120000",
+            "createdAt": now,
+            "deadline": now + timedelta(hours=1),
+            "invalidateModel": False,
+        }
+    )
+
+
+def place(source: Path, job: Job, workdir: Path) -> Path:
+    """Put a file where the engine looks for a job's input."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(source, input_path(job, workdir)))
+
+
+@pytest.fixture
+def run(engine: TransformersEngine, tmp_path: Path) -> Run:
+    """Answer one file with `maxTokens` 8 unless told otherwise."""
+
+    def run(source: Path, prompt: str = "What happens?", **parameters: Any) -> Answer:
+        job = make_job(source.name, prompt, **{"maxTokens": 8, **parameters})
+        place(source, job, tmp_path)
+        return asyncio.run(engine.run(job, tmp_path))
+
+    return run

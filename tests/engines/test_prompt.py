@@ -1,0 +1,89 @@
+"""What reaches the model, read from the processor's output."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmos_batch.contract import Job
+from cosmos_batch.engines.checkpoint import Checkpoint
+from cosmos_batch.engines.prompt import PreparedJob, prepare, video_budget
+from cosmos_batch.engines.transformers import TransformersEngine
+from tests.engines.conftest import make_job
+from tests.media import broken
+
+
+@pytest.fixture
+def checkpoint(engine: TransformersEngine) -> Checkpoint:
+    return engine._loaded()
+
+
+def prepared(checkpoint: Checkpoint, path: Path, **parameters: object) -> PreparedJob:
+    return prepare(checkpoint, make_job(path.name, **parameters), path, lambda: None)
+
+
+def text_of(checkpoint: Checkpoint, job: PreparedJob) -> str:
+    return str(checkpoint.processor.tokenizer.decode(job.inputs["input_ids"][0]))
+
+
+@pytest.mark.parametrize(("fps", "pairs"), [(1.0, 2), (2.0, 4), (4.0, 8)])
+def test_frames_reach_the_model_in_pairs(checkpoint: Checkpoint, clip: Path, fps: float, pairs: int) -> None:
+    inputs = prepared(checkpoint, clip, fps=fps).inputs
+    time, height, width = inputs["video_grid_thw"][0].tolist()
+    assert time == pairs
+    assert inputs["pixel_values_videos"].shape[0] == time * height * width
+
+
+def test_frames_carry_their_time(checkpoint: Checkpoint, clip: Path) -> None:
+    """Four of the 48 frames at 12 fps are 0, 16, 31 and 47; a pair bears its mean time, before its pixels."""
+    text = text_of(checkpoint, prepared(checkpoint, clip, fps=1.0))
+    assert "user\n<0.7 seconds><|vision_start|><|video_pad|>" in text
+    assert "<|video_pad|><|vision_end|><3.2 seconds><|vision_start|>" in text
+    assert "<|vision_end|><|vision_end|>" not in text
+
+
+def test_the_media_come_before_the_question(checkpoint: Checkpoint, clip: Path) -> None:
+    text = text_of(checkpoint, prepared(checkpoint, clip))
+    assert text.index("You are a helpful assistant.") < text.index("<|video_pad|>") < text.index("What happens?")
+
+
+def test_pixels_reach_the_model_as_they_were_fitted(checkpoint: Checkpoint, clip: Path) -> None:
+    """No second scaling: what the processor saw at the size that we chose, the model sees at that size."""
+    job = prepared(checkpoint, clip)
+    _, height, width = job.inputs["video_grid_thw"][0].tolist()
+    assert any(f"frames of {width * 16} x {height * 16}" in line for line in job.journal.lines)
+
+
+def test_colours_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    grey = prepared(checkpoint, broken.image(tmp_path / "red.png", 64, 64)).inputs["pixel_values"]
+    channels = grey.reshape(grey.shape[0], 3, -1).mean(dim=(0, 2)).numpy()
+    assert channels == pytest.approx(np.array([1.0, -1.0, -1.0]), abs=0.02)
+
+
+def test_a_clip_is_fitted_to_a_crowded_context(checkpoint: Checkpoint, clip: Path) -> None:
+    """Where prompt and answer leave few tokens, the frames shrink; nothing fails."""
+    plain = prepared(checkpoint, clip)
+    crowded = prepare(checkpoint, _crowded(clip), clip, lambda: None)
+    assert crowded.inputs["pixel_values_videos"].shape[0] < plain.inputs["pixel_values_videos"].shape[0]
+    assert crowded.prompt_tokens + crowded.max_tokens <= checkpoint.context
+
+
+def _crowded(clip: Path) -> Job:
+    return make_job(clip.name, prompt="robot " * 3900, maxTokens=100)
+
+
+def test_the_answer_never_goes_beyond_the_context(checkpoint: Checkpoint, clip: Path) -> None:
+    job = prepared(checkpoint, clip, maxTokens=32_768)
+    assert 1000 < job.max_tokens <= checkpoint.context - job.prompt_tokens
+
+
+def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
+    """(context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
+    assert video_budget(checkpoint.processor.video_processor, 50).total == int(50 * 32 * 32 * 2 * 0.9)
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(None, 3407), (0, 0), (7, 7)])
+def test_the_seed_is_the_callers_or_nvidias(
+    checkpoint: Checkpoint, picture: Path, seed: int | None, expected: int
+) -> None:
+    assert prepared(checkpoint, picture, seed=seed).seed == expected
