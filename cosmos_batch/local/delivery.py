@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from . import backends
@@ -43,7 +43,7 @@ def event_time(moment: float | str) -> str:
     """Return a moment (epoch seconds, or text already in ISO form) as an event's ``time``."""
     if isinstance(moment, str) and not moment.replace(".", "").isdigit():
         return moment
-    return datetime.fromtimestamp(float(moment), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(float(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def publish(event: Event, bus: str = "default") -> None:

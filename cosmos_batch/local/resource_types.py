@@ -194,7 +194,8 @@ class _Resource:
 
 def classes() -> list[type[CloudFormationModel]]:
     """Return a class for each type of this module; moto finds them as the direct subclasses of its own base class."""
-    types = {**{name: _Resource.made for name in ACCEPTED_WITHOUT_BEING_MADE}, **MADE}
+    types = {**dict.fromkeys(ACCEPTED_WITHOUT_BEING_MADE, _Resource.made), **MADE}
     return [
-        type(name.replace("::", ""), (_Resource, CloudFormationModel), {"type_name": name, "made": made}) for name, made in types.items()
+        type(name.replace("::", ""), (_Resource, CloudFormationModel), {"type_name": name, "made": made})
+        for name, made in types.items()
     ]

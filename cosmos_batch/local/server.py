@@ -36,11 +36,13 @@ def main() -> None:
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     if arguments.parent_pid:
         _end_with(arguments.parent_pid, server)
-    guardian = _start_guardian()
+    guardian = _Guardian()
     _publish_state()
     server.serve_forever()
     _stop_containers()
     guardian.close()
+    # Not by returning: the interpreter would first wait for every delivery and invocation that still retries.
+    os._exit(0)
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,9 +73,9 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
 
 
 def _apply_mends() -> None:
-    from .mends import awslambda, batch, cloudformation, core, events, s3, sqs, stepfunctions
+    from .mends import awslambda, batch, cloudformation, core, events, s3, sqs, stepfunctions, stepfunctions_tasks
 
-    for mend in (core, sqs, awslambda, events, s3, stepfunctions, batch, cloudformation):
+    for mend in (core, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, cloudformation):
         mend.apply()
 
 
@@ -107,10 +109,6 @@ class _Guardian:
         """Let it end what is left, and wait for it."""
         os.close(self._our_end)
         self._process.wait()
-
-
-def _start_guardian() -> _Guardian:
-    return _Guardian()
 
 
 def _publish_state() -> None:

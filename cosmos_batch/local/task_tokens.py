@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from moto.core.exceptions import ServiceException
+from moto.core.exceptions import AWSError
 from moto.stepfunctions.parser.asl.eval.callback.callback import (
     CallbackEndpoint,
     CallbackOutcome,
@@ -16,6 +16,27 @@ from moto.stepfunctions.parser.asl.eval.callback.callback import (
     CallbackOutcomeTimedOut,
     HeartbeatTimedOut,
 )
+
+
+class TaskTimedOut(AWSError):
+    """The task that a token stood for is over."""
+
+    TYPE = "TaskTimedOut"
+    STATUS = 400
+
+
+class InvalidToken(AWSError):
+    """No task ever had the token."""
+
+    TYPE = "InvalidToken"
+    STATUS = 400
+
+
+class InvalidOutput(AWSError):
+    """The output of a task is not JSON."""
+
+    TYPE = "InvalidOutput"
+    STATUS = 400
 
 
 class TaskToken(CallbackEndpoint):
@@ -71,7 +92,7 @@ class TaskToken(CallbackEndpoint):
 
     def _refuse_if_ended(self) -> None:
         if self._closed or self._outcome is not None:
-            raise ServiceException("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+            raise TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
 
 
 _tokens: dict[str, TaskToken] = {}
@@ -93,7 +114,7 @@ def _known(token: str) -> TaskToken:
     try:
         return _tokens[token]
     except KeyError:
-        raise ServiceException("InvalidToken", "Invalid Token: 'Invalid token'") from None
+        raise InvalidToken("Invalid Token: 'Invalid token'") from None
 
 
 def heartbeat(token: str) -> None:
@@ -107,7 +128,7 @@ def success(token: str, output: str) -> None:
     try:
         json.loads(output)
     except ValueError as error:
-        raise ServiceException("InvalidOutput", f"Invalid Output: '{error}'") from None
+        raise InvalidOutput(f"Invalid Output: '{error}'") from None
     endpoint.answer(CallbackOutcomeSuccess(token, output))
 
 

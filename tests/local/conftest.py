@@ -126,3 +126,12 @@ class Inbox:
     def all(self, count: int) -> list[Any]:
         """Return ``count`` bodies, in the order of arrival."""
         return [self.next() for _ in range(count)]
+
+    def tokens(self, count: int) -> list[str]:
+        """Return the task tokens of ``count`` bodies, many at a time."""
+        tokens: list[str] = []
+        while len(tokens) < count:
+            options = {"QueueUrl": self.url, "WaitTimeSeconds": 10, "MaxNumberOfMessages": 10}
+            received = self._sqs.receive_message(**options)["Messages"]
+            tokens += [json.loads(message["Body"])["token"] for message in received]
+        return tokens

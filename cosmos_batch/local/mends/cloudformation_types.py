@@ -11,6 +11,7 @@ from typing import Any
 
 from moto.awslambda.models import EventSourceMapping, LambdaFunction
 from moto.dynamodb.models.table import Table
+from moto.ec2.models.route_tables import RouteTable
 from moto.ecr.models import Repository
 from moto.efs.models import AccessPoint, FileSystem, MountTarget
 from moto.s3.models import FakeBucket
@@ -19,7 +20,7 @@ from moto.ssm.models import Parameter
 from moto.stepfunctions.models import StateMachine
 
 from .. import backends
-from .stepfunctions import state_machine_definition
+from .stepfunctions_tasks import state_machine_definition
 
 Properties = dict[str, Any]
 
@@ -38,6 +39,7 @@ def apply() -> None:
     _attributes(AccessPoint, {"Arn": "access_point_arn", "AccessPointId": "access_point_id"})
     AccessPoint.physical_resource_id = property(lambda self: self.access_point_id)
     FileSystem.delete = lambda self, *_: backends.efs().delete_file_system(self.file_system_id)
+    RouteTable.delete = _delete_route_table  # moto leaves it, and then refuses to delete its VPC.
     _configure_after(FakeBucket, _configure_bucket)
     _configure_after(LambdaFunction, _configure_function)
     Queue.update_from_cloudformation_json = classmethod(_update_queue)
@@ -155,6 +157,11 @@ def _keep_table(
         original_resource.ttl["TimeToLiveStatus"] = "ENABLED" if ttl["Enabled"] else "DISABLED"
         original_resource.ttl["AttributeName"] = ttl["AttributeName"]
     return original_resource
+
+
+def _delete_route_table(self: RouteTable, *_: Any) -> None:
+    self.associations.clear()
+    self.ec2_backend.delete_route_table(self.id)
 
 
 def _state_machine_arn() -> None:

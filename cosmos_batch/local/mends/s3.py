@@ -4,7 +4,8 @@ AWS: the EventBridge event of an object has ``etag``, ``sequencer``, ``reason: P
 object is complete.
 
 moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, sends the event before the
-metadata and tags of the object are set, and tells of new tags and a new ACL whenever an object is put.
+metadata and tags of the object are set, tells of new tags and a new ACL whenever an object is put, and of a put when a
+multipart upload is completed.
 
 Mend: the event in AWS's shape, sent when the request that caused it has been answered.
 """
@@ -57,9 +58,9 @@ def _publish_after(name: str) -> None:
 
 
 def _told_by_aws(events: list[delivery.Event]) -> list[delivery.Event]:
-    """Return the events of one request; the tags and the ACL of a created object are part of its creation."""
+    """Return the events of one request: one for a created object, whose parts, tags and ACL have none of their own."""
     created = [event for event in events if event["detail-type"] == "Object Created"]
-    return created or events
+    return created[-1:] or events
 
 
 def _hold_event(account_id: str, bucket: Any, event_name: str, key: Any) -> None:

@@ -1,55 +1,44 @@
 """Step Functions.
 
-AWS: a callback for a task that is over is refused with ``TaskTimedOut``; each attempt has a token of its own; stopping an
-execution ends it at once; starting one twice with one name and input is one execution; every change of status is an
-event; an SDK integration takes and gives AWS's casing.
+AWS: a callback for a task that is over is refused with ``TaskTimedOut``; each attempt has a token of its own; stopping
+an execution ends it at once; starting one twice with one name and input is one execution; every change of status is an
+event.
 
-moto: accepts callbacks for stopped executions and says ``InvalidToken`` for answered ones; drops the cause of a failure;
-loses a callback that arrives before the state waits for it; leaves a stopped execution RUNNING until its task ends;
-puts no events; parses the definition anew and makes a new boto3 client for each execution and call; puts machines made
-by CloudFormation where they do not run.
+moto: accepts callbacks for stopped executions and says ``InvalidToken`` for answered ones; drops the cause of a
+failure; loses a callback that arrives before the state waits for it; leaves a stopped execution RUNNING until its task
+ends; puts no events; puts machines made by CloudFormation where they do not run.
 
-Mend: tokens are ``task_tokens``'; executions end once, with an event; clients and parsed definitions are kept.
+Mend: tokens are ``task_tokens``'; executions end once, with an event.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import sys
 import threading
 import time
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
-import boto3
-import botocore.session
-from botocore.config import Config
 from moto.core.config import default_user_config
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.stepfunctions import models
+from moto.stepfunctions.exceptions import InvalidName
 from moto.stepfunctions.parser import models as parser_models
 from moto.stepfunctions.parser.api import ExecutionStatus, HistoryEventType
 from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_factory  # noqa: F401
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import StateTaskService
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_callback import (
     StateTaskServiceCallback,
 )
 from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackPoolManager
 from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
-from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
-from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
-from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 from moto.stepfunctions.responses import StepFunctionResponse
 
-from .. import delivery, identity, runtime, task_tokens
+from .. import delivery, task_tokens
 
 _starting = threading.Lock()
 _ending = threading.Lock()
@@ -61,9 +50,6 @@ def apply() -> None:
     models.stepfunctions_backends = parser_models.stepfunctions_parser_backends
     _mend_tokens()
     _mend_executions()
-    _mend_speed()
-    StateTaskService._normalise_parameters = _to_api_casing
-    StateTaskService._normalise_response = _from_api_casing
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
@@ -152,7 +138,7 @@ def _start_once() -> None:
     ) -> Execution:
         name = name or str(uuid.uuid4())
         if len(name) > 80:
-            raise ServiceException("InvalidName", f"Invalid Name: '{name}' is longer than 80 characters")
+            raise InvalidName(f"Invalid Name: '{name}' is longer than 80 characters")
         with _starting:
             return original(self, state_machine_arn, name, execution_input, **extra)
 
@@ -232,7 +218,7 @@ def _milliseconds(moment: datetime) -> int:
 
 def _stop_execution(self: StepFunctionResponse) -> ActionResult:
     execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
-    execution.stop(datetime.now(timezone.utc), self._get_param("error"), self._get_param("cause"))
+    execution.stop(datetime.now(UTC), self._get_param("error"), self._get_param("cause"))
     return ActionResult({"stopDate": execution.stop_date})
 
 
@@ -240,95 +226,3 @@ def _describe_execution(self: StepFunctionResponse) -> ActionResult:
     execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
     described = {**execution.to_describe_output(), "input": execution.execution_input, "status": execution.status}
     return ActionResult({name: value for name, value in described.items() if value is not None})
-
-
-# --- speed -----------------------------------------------------------------------------------------------------------
-
-
-def _mend_speed() -> None:
-    for name, module in list(sys.modules.items()):
-        if name.startswith("moto.stepfunctions.parser") and hasattr(module, "boto_client_for"):
-            module.boto_client_for = _client_for
-    ExecutionWorker._get_evaluation_entrypoint = _parsed_definition
-    json_path.parse = functools.lru_cache(1024)(json_path.parse)
-
-
-def _client_for(region: str, service: str, state_credentials: Any = None) -> Any:
-    return _client(region, service, state_credentials.role_arn if state_credentials else "")
-
-
-@functools.cache
-def _client(region: str, service: str, role_arn: str) -> Any:
-    """Return the client with which the machines of a role call a service. One serves any number of threads."""
-    keys = identity.credentials_of(role_arn)
-    session = boto3.session.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys["AWS_SESSION_TOKEN"])
-    return session.client(
-        service,
-        region_name=region,
-        endpoint_url=runtime.current().endpoint,
-        config=Config(
-            parameter_validation=False,
-            retries={"total_max_attempts": 1},
-            read_timeout=24 * 3600,
-            max_pool_connections=64,
-        ),
-    )
-
-
-def _parsed_definition(self: ExecutionWorker) -> Any:
-    definition = self._evaluation_details.state_machine_details.definition
-    # Map and Parallel keep the progress of one execution inside their parsed states; all others keep it in the
-    # environment of the execution.
-    if '"Map"' in definition or '"Parallel"' in definition:
-        return AmazonStateLanguageParser.parse(definition)[0]
-    return _parse(definition)
-
-
-@functools.lru_cache(32)
-def _parse(definition: str) -> Any:
-    return AmazonStateLanguageParser.parse(definition)[0]
-
-
-# --- casing of SDK integrations --------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _operation(service: str, action: str) -> Any:
-    model = botocore.session.get_session().get_service_model(service)
-    wanted = action.replace("_", "").lower()
-    return model.operation_model(next(name for name in model.operation_names if name.lower() == wanted))
-
-
-def _to_api_casing(
-    self: StateTaskService,
-    parameters: Any,
-    boto_service_name: str | None = None,
-    service_action_name: str | None = None,
-) -> None:
-    service, action = self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
-    shape = _operation(service, action).input_shape
-    if shape:
-        self._to_boto_request(parameters, shape)
-
-
-def _from_api_casing(
-    self: StateTaskService, response: Any, boto_service_name: str | None = None, service_action_name: str | None = None
-) -> None:
-    service, action = self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
-    shape = _operation(service, action).output_shape
-    if shape:
-        self._from_boto_response(response, shape)
-
-
-def state_machine_definition(properties: dict[str, Any], read_object: Any) -> str:
-    """Return the definition that a template gives, inline, as an object or in S3, with its substitutions made."""
-    if "DefinitionS3Location" in properties:
-        place = properties["DefinitionS3Location"]
-        definition = read_object(place["Bucket"], place["Key"]).decode()
-    elif "Definition" in properties:
-        definition = json.dumps(properties["Definition"])
-    else:
-        definition = properties["DefinitionString"]
-    for name, value in properties.get("DefinitionSubstitutions", {}).items():
-        definition = definition.replace(f"${{{name}}}", str(value))
-    return definition

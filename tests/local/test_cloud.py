@@ -1,0 +1,122 @@
+"""The life of a cloud: started, found, stopped, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.local import processes, runtime
+from cosmos_batch.local.cloud import LocalCloud, LocalCloudError, default_home
+from tests.local.conftest import wait_until
+
+# Starts a cloud in argv[1], bound to its own life if argv[2] says so, prints its id and waits to be killed.
+STARTER = """
+import os, sys, time
+from pathlib import Path
+from cosmos_batch.local.cloud import LocalCloud
+cloud = LocalCloud.start(Path(sys.argv[1]), parent_pid=os.getpid() if sys.argv[2] == "bound" else None)
+print(cloud.cloud_id, flush=True)
+time.sleep(600)
+"""
+
+
+def left_of(cloud_id: str) -> list[int]:
+    return processes.marked(runtime.MARK, f"{cloud_id}:")
+
+
+def start_job(cloud: LocalCloud, script: str) -> None:
+    """Run ``script`` as a job, in a compute environment made through CloudFormation."""
+    cloud.register_images({"image": {"entrypoint": ["python", "-c", script]}})
+    compute = {"Type": "FARGATE", "MaxvCpus": 4, "Subnets": ["s"], "SecurityGroupIds": ["g"]}
+    properties = {"ComputeEnvironmentName": "ce", "Type": "MANAGED", "ComputeResources": compute}
+    template = {"Resources": {"E": {"Type": "AWS::Batch::ComputeEnvironment", "Properties": properties}}}
+    cloud.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(template))
+    batch = cloud.client("batch")
+    order = [{"order": 1, "computeEnvironment": "ce"}]
+    batch.create_job_queue(jobQueueName="q", priority=1, state="ENABLED", computeEnvironmentOrder=order)
+    requirements = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
+    container = {"image": "image", "resourceRequirements": requirements}
+    batch.register_job_definition(jobDefinitionName="d", type="container", containerProperties=container)
+    batch.submit_job(jobName="job", jobQueue="q", jobDefinition="d")
+
+
+# A job that ignores SIGTERM and has a child in a session of its own.
+STUBBORN = (
+    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True);"
+    "time.sleep(600)"
+)
+
+
+def test_a_cloud_starts_quickly_is_found_and_leaves_nothing(tmp_path: Path) -> None:
+    started = time.monotonic()
+    cloud = LocalCloud.start(tmp_path, parent_pid=os.getpid())
+    assert time.monotonic() - started < 8  # 3 s alone; the tests share the machine.
+    found = LocalCloud.find(tmp_path)
+    assert found and (found.port, found.process_id) == (cloud.port, cloud.process_id)
+    assert cloud.environment["AWS_ENDPOINT_URL"] == f"http://localhost:{cloud.port}"
+    with pytest.raises(LocalCloudError, match="runs in .* already"):
+        LocalCloud.start(tmp_path)
+    start_job(cloud, STUBBORN)
+    wait_until(lambda: len(left_of(cloud.cloud_id)) == 2)
+    cloud.stop()
+    assert left_of(cloud.cloud_id) == []
+    assert not processes.alive(cloud.process_id)
+    assert LocalCloud.find(tmp_path) is None
+
+
+@pytest.mark.parametrize("victim", ["server", "starter"])
+def test_what_is_killed_takes_everything_with_it(tmp_path: Path, victim: str) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path), "bound"]
+    starter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout
+    cloud_id = starter.stdout.readline().strip()
+    cloud = LocalCloud.find(tmp_path)
+    assert cloud
+    start_job(cloud, STUBBORN)
+    wait_until(lambda: len(left_of(cloud_id)) == 2)
+    os.kill(cloud.process_id if victim == "server" else starter.pid, signal.SIGKILL)
+    wait_until(lambda: not left_of(cloud_id) and not processes.alive(cloud.process_id))
+    starter.kill()
+    starter.wait()
+
+
+def test_an_unbound_cloud_outlives_who_started_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path), "free"]
+    starter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout
+    starter.stdout.readline()
+    starter.kill()
+    starter.wait()
+    time.sleep(1)
+    cloud = LocalCloud.find(tmp_path)
+    assert cloud
+    cloud.stop()
+
+
+def test_a_port_that_is_taken_is_an_error_with_the_log(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(LocalCloudError, match="(?s)did not start.*server.log.*in use"):
+            LocalCloud.start(tmp_path, port=taken.getsockname()[1])
+
+
+def test_a_stale_state_file_is_no_cloud(tmp_path: Path) -> None:
+    (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
+    assert LocalCloud.find(tmp_path) is None
+
+
+def test_the_home_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    assert default_home() == tmp_path
+    monkeypatch.delenv("COSMOS_BATCH_HOME")
+    assert default_home() == Path.home() / ".cache" / "cosmos-batch"
