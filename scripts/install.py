@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
+PYTHON = str(VENV / "bin" / "python")
 CONSTRAINTS = ROOT / "constraints.txt"
 EXTRAS = "reasoner,infra,local,dev"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -59,15 +59,22 @@ def create_venv() -> None:
 
     Where uv cannot be had, pip goes on alone.
     """
-    works = PYTHON.exists() and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
+    works = (
+        Path(PYTHON).exists()
+        and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
+    )
     if not works:
         venv.create(VENV, clear=True, with_pip=True)
     subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", pinned("uv")], capture_output=True)
 
 
 def install(*arguments: str) -> None:
-    """Install with uv, and with pip where uv fails: pip is what this machine is configured for."""
-    if subprocess.run([PYTHON, "-m", "uv", "pip", "install", *LOUDNESS, *arguments], env=uv_environment()).returncode:
+    """Install with uv, and with pip where uv fails: pip is what this machine is configured for.
+
+    Both compile what they install: importing torch and transformers would take three times as long.
+    """
+    uv = [PYTHON, "-m", "uv", "pip", "install", "--compile-bytecode"]
+    if subprocess.run([*uv, *LOUDNESS, *arguments], env=uv_environment()).returncode:
         say("Note: uv could not do it, so pip does; this takes a few minutes.")
         pip = subprocess.run([PYTHON, "-m", "pip", "install", *LOUDNESS, *arguments])
         if pip.returncode:
