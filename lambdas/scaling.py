@@ -14,7 +14,7 @@ FIRST_COLD_START_SECONDS = 600.0
 
 
 def wanted_workers(backlog: int, live: int, pace: PipelineRow, target_drain_seconds: float, most: int) -> int:
-    """So many that the backlog is gone in time, at least one where there is work, at most what may run.
+    """So many that the backlog is gone in time, at least one where there is work, at most one an item and what may run.
 
     No worker is added whose cold start would last as long as the live ones need for all the work.
 
@@ -27,7 +27,7 @@ def wanted_workers(backlog: int, live: int, pace: PipelineRow, target_drain_seco
     if backlog <= 0:
         return 0
     seconds = backlog * _or(pace.seconds_per_item, FIRST_SECONDS_PER_ITEM)
-    wanted = min(max(1, math.ceil(seconds / target_drain_seconds)), most)
+    wanted = min(max(1, math.ceil(seconds / target_drain_seconds)), backlog, most)
     if live and _or(pace.cold_start_seconds, FIRST_COLD_START_SECONDS) >= seconds / live:
         return min(wanted, live)
     return wanted

@@ -11,6 +11,7 @@ from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Jobs, Workers
+from lambdas import nudge as nudges
 from lambdas import refusal
 from lambdas.scale import handler
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud, event, sqs_batch
@@ -66,6 +67,7 @@ def open_breaker(cloud: Cloud, workers: Workers) -> None:
         nudge(PLANNED)
         fail_worker(cloud, workers)
         nudge(SWEEP)
+    assert workers.pipeline().open
 
 
 def test_work_starts_a_worker(cloud: Cloud, workers: Workers) -> None:
@@ -297,6 +299,13 @@ def test_events_of_other_queues_are_let_be(cloud: Cloud, workers: Workers) -> No
     ended["detail"]["jobQueue"] += "-of-somebody-else"
     nudge(ended, {"pipeline": "cosmos-reason2-8b"})
     assert workers.list() == []
+
+
+def test_a_look_does_not_swallow_the_news_of_work(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nudges.time, "time", lambda: 1000.0)
+    nudges.nudge_to_look(cloud.nudges, SMALL)
+    nudges.nudge_for_work(cloud.nudges, SMALL)
+    assert cloud.messages(cloud.nudges) == [SWEEP, PLANNED]
 
 
 def test_the_sweep_is_one_nudge_for_each_pipeline(cloud: Cloud) -> None:

@@ -48,6 +48,10 @@ def test_no_worker_whose_cold_start_outlasts_the_work() -> None:
     assert wanted_workers(40, 2, pace(cold_start_seconds=200), target_drain_seconds=60, most=8) == 2
 
 
+def test_an_item_cannot_be_shared() -> None:
+    assert wanted_workers(2, 0, pace(seconds_per_item=5000), target_drain_seconds=600, most=8) == 2
+
+
 def test_before_anything_was_measured_one_file_is_one_worker() -> None:
     assert wanted_workers(1, 0, PipelineRow(), target_drain_seconds=600, most=8) == 1
     assert wanted_workers(1, 1, PipelineRow(), target_drain_seconds=600, most=8) == 1
@@ -56,7 +60,7 @@ def test_before_anything_was_measured_one_file_is_one_worker() -> None:
 @given(st.integers(0, 10**6), st.integers(0, 50), st.floats(0.001, 1e4), st.floats(0, 1e4), st.integers(1, 40))
 def test_always_within_bounds(backlog: int, live: int, item: float, cold: float, most: int) -> None:
     wanted = wanted_workers(backlog, live, pace(item, cold), target_drain_seconds=600, most=most)
-    assert (backlog > 0) <= wanted <= most
+    assert (backlog > 0) <= wanted <= min(most, backlog)
 
 
 def test_failures_delay_twice_as_long_each_time_and_then_open() -> None:

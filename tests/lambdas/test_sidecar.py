@@ -118,3 +118,18 @@ def test_a_file_that_we_wrote_is_not_run_by_a_sidecar(cloud: Cloud) -> None:
     cloud.put("clip.mp4", Metadata={"cosmos-batch-job": "job-1"})
     handler(sqs_batch(put_sidecar(cloud)), None)
     assert cloud.executions() == []
+
+
+def test_its_event_after_the_run_has_ended_is_no_second_run(cloud: Cloud) -> None:
+    late = put_sidecar(cloud)
+    start_without(cloud)
+    cloud.stepfunctions.stop_execution(executionArn=cloud.executions()[0]["executionArn"])
+    handler(sqs_batch(late), None)
+    assert len(cloud.executions()) == 1
+
+
+def test_one_that_has_come_is_not_waited_for(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4", grace_seconds=10)
+    cloud.put("clip.mp4")
+    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{}"))), None)
+    assert len(cloud.executions()) == 1

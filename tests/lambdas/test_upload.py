@@ -11,6 +11,7 @@ from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.state import Outputs
+from lambdas.objects import real_version
 from lambdas.upload import handler
 from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
 
@@ -83,6 +84,11 @@ def test_a_bucket_that_ceased_to_keep_versions_has_none(cloud: Cloud) -> None:
     handler(sqs_batch(created("clip.mp4", "null")), None)
     assert len(cloud.executions()) == 2
     assert "inputVersionId" not in cloud.executions()[0]["input"]
+
+
+@pytest.mark.parametrize(("answer", "version"), [({"VersionId": "v"}, "v"), ({"VersionId": "null"}, None), ({}, None)])
+def test_what_s3_calls_null_is_no_version(answer: dict[str, str], version: str | None) -> None:
+    assert real_version(answer) == version
 
 
 @pytest.mark.parametrize(

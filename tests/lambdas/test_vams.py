@@ -115,6 +115,7 @@ def test_without_a_token_the_answer_refuses(cloud: Cloud, event: dict[str, Any])
         ({"inputMetadata": "", "inputParameters": {"prompt": ["a", "list"]}}, "prompt"),
         ({"inputS3AssetFilePath": "clip.mp4"}, "input"),
         ({"inputS3AssetFilePath": ""}, "inputS3AssetFilePath"),
+        ({"inputParameters": {"MODEL_SIZE": "large" * 60}}, "MODEL_SIZE"),
         ({"outputS3AssetFilesPath": None}, "outputS3AssetFilesPath"),
         ({"inputMetadata": {"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": "\ud83d"}}}}, "prompt"),
     ],
