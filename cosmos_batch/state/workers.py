@@ -20,7 +20,8 @@ class WorkerRow(Row):
     submitted_at: str | None = None
     last_seen: str
     job_definition: str | None = Field(default=None, description="ARN, with its revision")
-    completed: int = Field(default=0, description="Jobs that it brought to an end")
+    completed: int = Field(default=0, description="Jobs that it answered")
+    alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
     must_drain: bool = Field(default=False, description="`scale` asks it to leave")
     judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")
@@ -93,6 +94,10 @@ class Workers:
     def seen(self, worker: str, completed: int) -> WorkerRow:
         """The worker is alive. What is returned says whether it must drain."""
         return self._set(worker, "SET #lastSeen = :now, #completed = :completed", completed=completed)
+
+    def alone_with(self, worker: str, job_id: str) -> None:
+        """A job has the engine for itself now: if the worker dies, it died of this one."""
+        self._set(worker, "SET #aloneWith = :job", job=job_id)
 
     def draining(self, worker: str) -> None:
         """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it."""

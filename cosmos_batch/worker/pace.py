@@ -10,7 +10,6 @@ class Pace:
         self._window = window
         self._busy_since: float | None = None
         self._busy_seconds: list[float] = []
-        self.completed = 0
 
     def working(self) -> None:
         """A job is in hand; the first one starts the clock."""
@@ -22,12 +21,11 @@ class Pace:
         self._busy_since = None
 
     def done(self) -> None:
-        """One more job came to its end."""
+        """One more job was decided."""
         now = time.monotonic()
         if self._busy_since is not None:
             self._busy_seconds = [*self._busy_seconds, now - self._busy_since][-self._window :]
             self._busy_since = now
-        self.completed += 1
 
     @property
     def seconds_per_item(self) -> float | None:

@@ -17,7 +17,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs
+from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.documents import compose
@@ -29,6 +29,14 @@ from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
 
 log = logging.getLogger(__name__)
+
+
+class End(Enum):
+    """How a run ended."""
+
+    ANSWERED = auto()
+    FAILED = auto()  # decided too, but it says nothing of the engine's health
+    NOT_DECIDED = auto()  # given back, or nobody waited for it
 
 
 class Phase(Enum):
@@ -60,14 +68,15 @@ class Runner:
     environment: WorkerEnvironment
     clients: Clients
     jobs: Jobs
+    workers: Workers
     tasks: Tasks
     queue: Queue
     committer: Committer
     model: ResidentModel
     slots: Slots
 
-    async def handle(self, run: Run) -> bool:
-        """Bring one delivery to an end. True if the job was decided; False if it was given back or dropped.
+    async def handle(self, run: Run) -> End:
+        """Bring one delivery to an end.
 
         Cancelling gives the job back at once: its attempt is undone, its message visible to others.
         """
@@ -76,7 +85,7 @@ class Runner:
         except asyncio.CancelledError:
             log.info("job %s: given back", run.job.job_id)
             await self._give_back(run)
-            return False
+            return End.NOT_DECIDED
         except Failure:
             log.error("job %s: given back, the model that it needs cannot be loaded", run.job.job_id)
             await self._give_back(run)
@@ -88,15 +97,17 @@ class Runner:
             await self._undo(run)
             raise
 
-    async def _handle(self, run: Run) -> bool:
+    async def _handle(self, run: Run) -> End:
         reached("received", run.job)
         row = await self._look(run)
         if row is None:
-            return False
+            return End.NOT_DECIDED
         if row.winner is not None:
-            return await self._conclude(run, self.committer.finish(run.delivery, row))
+            await self._conclude(run, self.committer.finish(run.delivery, row))
+            return End.NOT_DECIDED
         if (error := self._refusal(run.job, row)) is not None:
-            return await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+            await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+            return End.FAILED
         await self._renew_model(run.job)
         return await self._serve(run, alone=row.suspect)
 
@@ -133,7 +144,7 @@ class Runner:
             )
         return None
 
-    async def _serve(self, run: Run, alone: bool) -> bool:
+    async def _serve(self, run: Run, alone: bool) -> End:
         workdir = Path(tempfile.mkdtemp(prefix="job-"))
         try:
             async with self.slots.place(alone):
@@ -141,7 +152,7 @@ class Runner:
         finally:
             await asyncio.to_thread(shutil.rmtree, workdir, True)
 
-    async def _attempt(self, run: Run, workdir: Path, alone: bool) -> bool:
+    async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
         began = time.monotonic()
         try:
             job = await prepare(self.clients.s3, run.job, workdir)
@@ -158,7 +169,8 @@ class Runner:
         reached("inferred", job)
         timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
         document = compose(self.environment, self.model, job, answer, timings)
-        return await self._conclude(run, self.committer.succeed(run.delivery, run.attempt_id, document))
+        await self._conclude(run, self.committer.succeed(run.delivery, run.attempt_id, document))
+        return End.ANSWERED
 
     async def _renew_model(self, job: Job) -> None:
         """Where the job wants a newer copy of the model than the one in memory, load it when no other job is in it."""
@@ -169,6 +181,8 @@ class Runner:
     async def _infer(self, run: Run, job: Job, workdir: Path, alone: bool) -> Answer:
         solo = alone or self.model.engine.concurrency == 1
         attempt = Attempt(id=run.attempt_id, worker=self.environment.aws_batch_job_id, solo=solo)
+        if solo:
+            await asyncio.to_thread(self.workers.alone_with, attempt.worker, job.job_id)
         await asyncio.to_thread(self.jobs.open_attempt, job.job_id, attempt)
         run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
         reached("started", job)
@@ -193,15 +207,16 @@ class Runner:
                 retryable=True,
             ) from error
 
-    async def _failed(self, run: Run, error: Error) -> bool:
+    async def _failed(self, run: Run, error: Error) -> End:
         """An attempt failed: once more, if that may help and attempts are left; else for good."""
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         spent = row.attempts if row is not None else 0
         if error.retryable and run.phase is Phase.INFERRING and spent < self.environment.worker.max_attempts:
             await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
             await self.queue.give_back(run.delivery.receipt_handle)
-            return False
-        return await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+            return End.NOT_DECIDED
+        await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+        return End.FAILED
 
     def _attempt_timed_out(self, job: Job) -> Error:
         return Error(
@@ -211,16 +226,15 @@ class Runner:
             remedy="Cut the file into shorter clips, or raise worker.attemptLimitHours (11 at most).",
         )
 
-    async def _conclude(self, run: Run, conclusion: Awaitable[None]) -> bool:
+    async def _conclude(self, run: Run, conclusion: Awaitable[None]) -> None:
         run.phase = Phase.CONCLUDING
         await conclusion
-        return True
 
-    async def _drop(self, run: Run) -> bool:
+    async def _drop(self, run: Run) -> End:
         log.info("job %s: its execution is gone, the work is dropped", run.job.job_id)
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
         await self.queue.delete(run.delivery.receipt_handle)
-        return False
+        return End.NOT_DECIDED
 
     async def _give_back(self, run: Run) -> None:
         await self._undo(run)

@@ -47,8 +47,8 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     # The queue and the table are reached before the model is: who cannot load can still say so.
     await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
     model = ResidentModel(create(environment.engine), _store(environment, clients), environment.model)
-    runner = _runner(environment, clients, Jobs(table), Queue(clients.sqs, environment.queue_url, leases), model)
-    worker = Worker(runner, workers)
+    queue = Queue(clients.sqs, environment.queue_url, leases)
+    worker = Worker(_runner(environment, clients, table, queue, model))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     try:
@@ -89,12 +89,16 @@ def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore:
     return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token)
 
 
-def _runner(environment: WorkerEnvironment, clients: Clients, jobs: Jobs, queue: Queue, model: ResidentModel) -> Runner:
+def _runner(
+    environment: WorkerEnvironment, clients: Clients, table: Table, queue: Queue, model: ResidentModel
+) -> Runner:
+    jobs = Jobs(table)
     tasks = Tasks(clients.stepfunctions, environment.worker.heartbeat_seconds)
     return Runner(
         environment=environment,
         clients=clients,
         jobs=jobs,
+        workers=Workers(table, environment.pipeline),
         tasks=tasks,
         queue=queue,
         committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),

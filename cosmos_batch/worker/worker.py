@@ -8,10 +8,9 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.state import Workers
 from cosmos_batch.worker.pace import Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
-from cosmos_batch.worker.runner import Phase, Run, Runner
+from cosmos_batch.worker.runner import End, Phase, Run, Runner
 
 POLL_SECONDS = 5  # a receive that is under way when SIGTERM comes is awaited: of Batch's 30 s it takes these at most
 LAST_LOOK_SECONDS = 20  # SQS's longest poll, which asks every one of its servers
@@ -24,13 +23,14 @@ log = logging.getLogger(__name__)
 class Worker:
     """Serves one queue with one resident model."""
 
-    def __init__(self, runner: Runner, workers: Workers) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._workers = workers
+        self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
-        self._runs: dict[asyncio.Task[bool], Run] = {}
+        self._runs: dict[asyncio.Task[End], Run] = {}
         self._pace = Pace()
+        self._answered = 0
         self._draining = False
         self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
@@ -156,7 +156,7 @@ class Worker:
         self._runs[task] = run
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: "asyncio.Task[bool]") -> None:
+    def _ended(self, task: "asyncio.Task[End]") -> None:
         del self._runs[task]
         self._busy_at = time.monotonic()
         self._wake.set()
@@ -165,10 +165,19 @@ class Worker:
         if (error := task.exception()) is not None:
             # A Failure that comes up to here is the model's: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
-        elif task.result():
+        elif task.result() is not End.NOT_DECIDED:
             self._pace.done()
+            self._count(task.result())
         if not self._runs:
             self._pace.idle()
+
+    def _count(self, end: End) -> None:
+        if end is not End.ANSWERED:
+            return
+        self._answered += 1
+        if self._answered == 1:
+            # At once: a worker that has answered is no failure, whatever becomes of it in the next moment.
+            self._say_so_now = asyncio.create_task(self._say_so())
 
     async def _settle_runs(self) -> None:
         """Finish what is in hand; when stopping, what fits, the rest goes back."""
@@ -205,7 +214,7 @@ class Worker:
                 await self._say_so()
 
     async def _say_so(self) -> None:
-        row = await asyncio.to_thread(self._workers.seen, self._name, self._pace.completed)
+        row = await asyncio.to_thread(self._workers.seen, self._name, self._answered)
         if (pace := self._pace.seconds_per_item) is not None:
             await asyncio.to_thread(self._workers.measured, seconds_per_item=round(pace, 4))
         if row.must_drain and not self._draining:

@@ -162,13 +162,14 @@ class Hand:
             environment=environment,
             clients=clients,
             jobs=bench.jobs,
+            workers=bench.workers,
             tasks=tasks,
             queue=queue,
             committer=Committer(clients.s3, bench.jobs, tasks, queue, STATE),
             model=self.model,
             slots=Slots(engine.concurrency),
         )
-        self.worker = Worker(self.runner, bench.workers)
+        self.worker = Worker(self.runner)
         bench.workers.submitted(environment.aws_batch_job_id, "definition:1")
         bench.workers.started(environment.aws_batch_job_id)
 
