@@ -178,7 +178,8 @@ class LocalCloud:
         self._request("images", json.dumps(images).encode())
 
     def _request(self, page: str, body: bytes | None = None) -> Any:
-        request = urllib.request.Request(f"{self.endpoint}/local-cloud/{page}", body, method="PUT" if body else "GET")
+        url = f"{self.endpoint}/local-cloud/{page}"
+        request = urllib.request.Request(url, body, method="PUT" if body else "GET")  # noqa: S310 -- always http
         # A proxy of the machine must not be asked for what runs on the machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:

@@ -24,7 +24,7 @@ class Image:
     workdir: str = "/"
 
 
-class ImageNotFound(LookupError):
+class ImageNotFoundError(LookupError):
     """No image is known under the URI that a job asked for."""
 
 
@@ -43,15 +43,14 @@ class ImageStore:
 
         Raises
         ------
-        ImageNotFound
+        ImageNotFoundError
             No image was registered under it.
         """
         try:
             return self._images[uri]
         except KeyError:
-            raise ImageNotFound(
-                f"{uri} was not registered. Known: {', '.join(sorted(self._images)) or 'none'}"
-            ) from None
+            known = ", ".join(self.uris()) or "none"
+            raise ImageNotFoundError(f"{uri} was not registered. Known: {known}") from None
 
     def uris(self) -> list[str]:
         """Return the registered URIs."""
@@ -119,9 +118,10 @@ class Container:
         return self._process.pid
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for the first process to end; return its exit code as Docker gives it, or None after ``timeout`` seconds.
+        """Wait for the first process to end; return its exit code, or None after ``timeout`` seconds.
 
-        As in a PID namespace, nothing of the container outlives its first process.
+        The code is Docker's: 128 and the number of the signal that ended it. As in a PID namespace, nothing of the
+        container outlives its first process.
         """
         try:
             code = self._process.wait(timeout)

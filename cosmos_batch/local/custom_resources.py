@@ -3,6 +3,7 @@
 Two of CDK's own are done here instead, because their functions are written for Node.js: the notifications of a bucket
 and its emptying before deletion. CDK's provider framework is Node.js too; what it calls is called here in its place.
 """
+# ruff: noqa: ARG003 -- the signatures are those that moto calls.
 
 from __future__ import annotations
 
@@ -13,11 +14,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 from moto.core.common_models import CloudFormationModel
 
 from . import backends, runtime
-from .runtime import ACCOUNT, REGION
+from .runtime import ACCOUNT
 
 TIMEOUT_SECONDS = 3600
 POLL_SECONDS = 0.5
@@ -153,13 +153,7 @@ def _invoke(function: Any, event: dict[str, Any]) -> Any:
 
 def _put_notifications(request_type: str, properties: dict[str, Any]) -> None:
     configuration = {} if request_type == "Delete" else properties["NotificationConfiguration"]
-    boto3.client(
-        "s3",
-        region_name=REGION,
-        endpoint_url=runtime.current().endpoint,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    ).put_bucket_notification_configuration(
+    runtime.operator_client("s3").put_bucket_notification_configuration(
         Bucket=properties["BucketName"],
         NotificationConfiguration=configuration,
         ExpectedBucketOwner=ACCOUNT,

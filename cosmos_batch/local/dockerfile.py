@@ -40,10 +40,10 @@ def read_image(path: Path) -> Image:
 class _Stage:
     def __init__(self, base: _Stage | None, build_arguments: dict[str, str]) -> None:
         self.build_arguments = dict(build_arguments)
-        self.environment = dict(base.environment) if base else {}
+        self.environment: dict[str, str] = dict(base.environment) if base else {}
         self.entrypoint: tuple[str, ...] = base.entrypoint if base else ()
         self.command: tuple[str, ...] = base.command if base else ()
-        self.workdir = base.workdir if base else "/"
+        self.workdir: str = base.workdir if base else "/"
 
     def image(self) -> Image:
         return Image(self.entrypoint, self.command, self.environment, self.workdir)

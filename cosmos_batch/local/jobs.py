@@ -13,7 +13,7 @@ from typing import Any
 from moto.batch import models
 
 from . import backends, delivery, identity, mounts, runtime
-from .containers import IMAGES, Container, ImageNotFound
+from .containers import IMAGES, Container, ImageNotFoundError
 
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
@@ -27,7 +27,7 @@ class Capacity:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._used: collections.Counter[str] = collections.Counter()
+        self._used: collections.defaultdict[str, float] = collections.defaultdict(float)
         self._waiting: dict[str, collections.deque[Job]] = collections.defaultdict(collections.deque)
 
     def acquire(self, job: Job, vcpus: float) -> Any | None:
@@ -77,6 +77,8 @@ class Job(models.Job):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.stop = self.job_stopped = False
+        self.job_stopped_reason: str | None = None
         self._container: Container | None = None
         self._environment: Any = None
         self._lock = threading.Lock()
@@ -128,7 +130,7 @@ class Job(models.Job):
         self._start_attempt()
         try:
             self._start_container(number)
-        except ImageNotFound as error:
+        except ImageNotFoundError as error:
             return f"CannotPullContainerError: {error}", f"CannotPullContainerError: {error}"
         except OSError as error:
             return f"CannotStartContainerError: {error}", f"CannotStartContainerError: {error}"

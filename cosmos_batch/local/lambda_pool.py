@@ -15,6 +15,7 @@ import uuid
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import runtime
 
@@ -87,7 +88,7 @@ class Worker:
         payload, failed = (answer["payload"], answer["failed"]) if answer else self._death(request_id)
         return Outcome(payload, failed, (f"START RequestId: {request_id}", *self._new_log_lines(), *report))
 
-    def _exchange(self, request: bytes, timeout: float) -> dict | None:
+    def _exchange(self, request: bytes, timeout: float) -> Any:
         deadline = time.monotonic() + timeout
         try:
             # From a thread, because a large event fills the pipe while the process still imports its code.

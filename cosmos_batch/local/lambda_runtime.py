@@ -14,12 +14,13 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 
 class Context:
     """The context object that AWS hands to a Python handler."""
 
-    def __init__(self, request_id, deadline):
+    def __init__(self, request_id: str, deadline: float) -> None:
         region, name = os.environ["AWS_REGION"], os.environ["AWS_LAMBDA_FUNCTION_NAME"]
         self.aws_request_id = request_id
         self.function_name = name
@@ -32,7 +33,7 @@ class Context:
         self.client_context = None
         self._deadline = deadline
 
-    def get_remaining_time_in_millis(self):
+    def get_remaining_time_in_millis(self) -> int:
         """Milliseconds until the invocation times out."""
         return max(0, int((self._deadline - time.time()) * 1000))
 
@@ -40,12 +41,12 @@ class Context:
 class _RequestIdFilter(logging.Filter):
     request_id = ""
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
         record.aws_request_id = self.request_id
         return True
 
 
-def _configure_logging():
+def _configure_logging() -> _RequestIdFilter:
     """AWS's runtime has a handler on the root logger before the function's code is imported."""
     handler, requests = logging.StreamHandler(sys.stdout), _RequestIdFilter()
     handler.addFilter(requests)
@@ -54,7 +55,7 @@ def _configure_logging():
     return requests
 
 
-def _put_code_first(code_dir):
+def _put_code_first(code_dir: str) -> None:
     """The function's code comes before every other module, and the checkout of this package does not count at all.
 
     An editable installation puts the checkout on the path. A zip that forgot a module must fail here as it would on
@@ -66,7 +67,7 @@ def _put_code_first(code_dir):
     sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
 
 
-def _load(handler):
+def _load(handler: str) -> tuple[Any, Any]:
     """Import the handler; return it, or the error that every invocation gets."""
     module_name, _, function_name = handler.rpartition(".")
     try:
@@ -81,7 +82,7 @@ def _load(handler):
     return getattr(module, function_name), None
 
 
-def _error(error, message=None, error_type=None):
+def _error(error: Exception, message: str = "", error_type: str = "") -> dict[str, Any]:
     return {
         "errorMessage": message or str(error),
         "errorType": error_type or type(error).__name__,
@@ -89,7 +90,7 @@ def _error(error, message=None, error_type=None):
     }
 
 
-def _invoke(function, event, context):
+def _invoke(function: Any, event: Any, context: Context) -> tuple[str, bool]:
     """Return the JSON text of the result and whether it is an error."""
     try:
         result = function(event, context)
@@ -103,7 +104,7 @@ def _invoke(function, event, context):
         return json.dumps({**failure, "requestId": context.aws_request_id}), True
 
 
-def main(request_fd, response_fd, code_dir, handler):
+def main(request_fd: int, response_fd: int, code_dir: str, handler: str) -> None:
     """Serve invocations until the request pipe is closed."""
     logged = _configure_logging()
     _put_code_first(code_dir)

@@ -1,18 +1,20 @@
-"""CloudFormation resource types that moto lacks: those made here by a call of their service, and those only accepted."""
+"""CloudFormation types that moto lacks: those made here by a call of their service, and those only accepted.
+
+The signatures are those that moto calls, whether or not a type needs all that it gets.
+"""
+# ruff: noqa: ARG001, ARG003, ARG005
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
 from moto.core.common_models import CloudFormationModel
 
-from . import backends, runtime
-from .runtime import ACCOUNT, REGION
+from . import backends
+from .runtime import ACCOUNT, REGION, operator_client
 
 Properties = dict[str, Any]
 
@@ -46,26 +48,15 @@ class Made:
     remove: Callable[[str], Any]
 
 
-@functools.cache
-def _client(service: str) -> Any:
-    return boto3.client(
-        service,
-        region_name=REGION,
-        endpoint_url=runtime.current().endpoint,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
-
-
 def api_casing(value: Any) -> Any:
-    """Return template properties with the first letter of every name in lower case, as the services' APIs spell them."""
+    """Return template properties with names that begin in lower case, as the services' APIs spell them."""
     if isinstance(value, dict):
         return {name[:1].lower() + name[1:]: api_casing(part) for name, part in value.items()}
     return [api_casing(part) for part in value] if isinstance(value, list) else value
 
 
 def _put_secret(name: str, properties: Properties) -> tuple[str, dict[str, str]]:
-    client, value = _client("secretsmanager"), properties.get("SecretString")
+    client, value = operator_client("secretsmanager"), properties.get("SecretString")
     if "GenerateSecretString" in properties:
         value = _generated_secret(properties["GenerateSecretString"])
     content = {"SecretString": value} if value is not None else {}
@@ -80,7 +71,7 @@ def _put_secret(name: str, properties: Properties) -> tuple[str, dict[str, str]]
 
 
 def _generated_secret(options: Properties) -> str:
-    password = _client("secretsmanager").get_random_password(PasswordLength=options.get("PasswordLength", 32))
+    password = operator_client("secretsmanager").get_random_password(PasswordLength=options.get("PasswordLength", 32))
     if "GenerateStringKey" not in options:
         return password["RandomPassword"]
     template = json.loads(options["SecretStringTemplate"])
@@ -88,7 +79,7 @@ def _generated_secret(options: Properties) -> str:
 
 
 def _put_project(name: str, properties: Properties) -> tuple[str, dict[str, str]]:
-    client = _client("codebuild")
+    client = operator_client("codebuild")
     # moto wants a location for every source, also for none.
     source = {"location": "none", **api_casing(properties["Source"])}
     if name in client.list_projects()["projects"]:
@@ -105,7 +96,7 @@ def _put_project(name: str, properties: Properties) -> tuple[str, dict[str, str]
 
 def _put_alarm(name: str, properties: Properties) -> tuple[str, dict[str, str]]:
     settings = {key: value for key, value in properties.items() if key not in ("AlarmName", "Tags")}
-    _client("cloudwatch").put_metric_alarm(AlarmName=name, **settings)
+    operator_client("cloudwatch").put_metric_alarm(AlarmName=name, **settings)
     return name, {"Arn": f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{name}"}
 
 
@@ -113,9 +104,9 @@ def _put_scheduling_policy(name: str, properties: Properties) -> tuple[str, dict
     arn = f"arn:aws:batch:{REGION}:{ACCOUNT}:scheduling-policy/{name}"
     policy = api_casing(properties.get("FairsharePolicy", {}))
     if arn in backends.batch()._scheduling_policies:
-        _client("batch").update_scheduling_policy(arn=arn, fairsharePolicy=policy)
+        operator_client("batch").update_scheduling_policy(arn=arn, fairsharePolicy=policy)
     else:
-        _client("batch").create_scheduling_policy(name=name, fairsharePolicy=policy)
+        operator_client("batch").create_scheduling_policy(name=name, fairsharePolicy=policy)
     return arn, {"Arn": arn}
 
 
@@ -133,14 +124,16 @@ def _remove_invoke_config(function_name: str) -> None:
 
 MADE = {
     "AWS::Batch::SchedulingPolicy": Made(
-        _put_scheduling_policy, lambda arn: _client("batch").delete_scheduling_policy(arn=arn)
+        _put_scheduling_policy, lambda arn: operator_client("batch").delete_scheduling_policy(arn=arn)
     ),
-    "AWS::CloudWatch::Alarm": Made(_put_alarm, lambda name: _client("cloudwatch").delete_alarms(AlarmNames=[name])),
-    "AWS::CodeBuild::Project": Made(_put_project, lambda name: _client("codebuild").delete_project(name=name)),
+    "AWS::CloudWatch::Alarm": Made(
+        _put_alarm, lambda name: operator_client("cloudwatch").delete_alarms(AlarmNames=[name])
+    ),
+    "AWS::CodeBuild::Project": Made(_put_project, lambda name: operator_client("codebuild").delete_project(name=name)),
     "AWS::Lambda::EventInvokeConfig": Made(_put_invoke_config, _remove_invoke_config),
     "AWS::SecretsManager::Secret": Made(
         _put_secret,
-        lambda arn: _client("secretsmanager").delete_secret(SecretId=arn, ForceDeleteWithoutRecovery=True),
+        lambda arn: operator_client("secretsmanager").delete_secret(SecretId=arn, ForceDeleteWithoutRecovery=True),
     ),
 }
 

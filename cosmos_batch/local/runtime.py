@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import boto3
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -106,6 +110,12 @@ def client_environment(port: int) -> dict[str, str]:
         "AWS_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+@functools.cache
+def operator_client(service: str) -> Any:
+    """Return the server's own boto3 client, with which it acts on behalf of the operator."""
+    return boto3.session.Session("local", "local", region_name=REGION).client(service, endpoint_url=current().endpoint)
 
 
 def container_environment(container_id: str) -> dict[str, str]:

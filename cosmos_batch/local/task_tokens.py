@@ -18,21 +18,21 @@ from moto.stepfunctions.parser.asl.eval.callback.callback import (
 )
 
 
-class TaskTimedOut(AWSError):
+class TaskTimedOut(AWSError):  # noqa: N818 -- AWS's name for it
     """The task that a token stood for is over."""
 
     TYPE = "TaskTimedOut"
     STATUS = 400
 
 
-class InvalidToken(AWSError):
+class InvalidToken(AWSError):  # noqa: N818 -- AWS's name for it
     """No task ever had the token."""
 
     TYPE = "InvalidToken"
     STATUS = 400
 
 
-class InvalidOutput(AWSError):
+class InvalidOutput(AWSError):  # noqa: N818 -- AWS's name for it
     """The output of a task is not JSON."""
 
     TYPE = "InvalidOutput"

@@ -63,7 +63,7 @@ def test_a_cloud_starts_quickly_is_found_and_leaves_nothing(tmp_path: Path) -> N
     found = LocalCloud.find(tmp_path)
     assert found and (found.port, found.process_id) == (cloud.port, cloud.process_id)
     assert cloud.environment["AWS_ENDPOINT_URL"] == f"http://localhost:{cloud.port}"
-    with pytest.raises(LocalCloudError, match="runs in .* already"):
+    with pytest.raises(LocalCloudError, match=r"runs in .* already"):
         LocalCloud.start(tmp_path)
     start_job(cloud, STUBBORN)
     wait_until(lambda: len(left_of(cloud.cloud_id)) == 2)
@@ -106,7 +106,7 @@ def test_a_port_that_is_taken_is_an_error_with_the_log(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(LocalCloudError, match="(?s)did not start.*server.log.*in use"):
+        with pytest.raises(LocalCloudError, match=r"(?s)did not start.*server.log.*in use"):
             LocalCloud.start(tmp_path, port=taken.getsockname()[1])
 
 

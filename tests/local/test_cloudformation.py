@@ -22,8 +22,8 @@ def handler(event, context):
               "StackId": event["StackId"], "RequestId": event["RequestId"],
               "LogicalResourceId": event["LogicalResourceId"],
               "Data": {"Asked": event["RequestType"] + json.dumps(event["ResourceProperties"]["Size"])}}
-    request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), {"content-type": ""}, method="PUT")
-    urllib.request.urlopen(request)
+    body, headers = json.dumps(answer).encode(), {"content-type": ""}
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, headers, method="PUT"))
 """
 
 
@@ -40,8 +40,9 @@ def get(name: str, attribute: str = "Arn") -> dict[str, Any]:
 
 
 EVERYTHING: dict[str, dict[str, Any]] = {
-    "Alarm": resource("AWS::CloudWatch::Alarm", MetricName="m", Namespace="n", ComparisonOperator="GreaterThanThreshold",
-                      EvaluationPeriods=1, Threshold=1, Period=60, Statistic="Sum", AlarmActions=[{"Ref": "Topic"}]),
+    "Alarm": resource("AWS::CloudWatch::Alarm", MetricName="m", Namespace="n", EvaluationPeriods=1,
+                      ComparisonOperator="GreaterThanThreshold", Threshold=1, Period=60, Statistic="Sum",
+                      AlarmActions=[{"Ref": "Topic"}]),
     "Dashboard": resource("AWS::CloudWatch::Dashboard", DashboardBody='{"widgets": []}'),
     "Topic": resource("AWS::SNS::Topic"),
     "Bucket": resource("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled"},

@@ -145,10 +145,18 @@ def test_a_changed_entrypoint_runs_after_the_next_deployment(cloud: LocalCloud, 
         dockerfile.write_text(f"FROM x\nENTRYPOINT exit {code}\n")
         deploy(assembly.directory, cloud, lambda _: None)
         job = batch.submit_job(jobName="job", jobQueue=queue["jobQueueArn"], jobDefinition=name)["jobId"]
-        described = lambda job=job: batch.describe_jobs(jobs=[job])["jobs"][0]  # noqa: E731
-        ended = wait_until(lambda: (d := described())["status"] == "FAILED" and d)
-        codes.append(ended["container"]["exitCode"])
+        codes.append(exit_code(cloud, job))
     assert codes == [3, 4]
+
+
+def exit_code(cloud: LocalCloud, job_id: str) -> int:
+    """Wait for a job to fail; return its exit code."""
+
+    def failed() -> Any:
+        job = cloud.client("batch").describe_jobs(jobs=[job_id])["jobs"][0]
+        return job if job["status"] == "FAILED" else None
+
+    return wait_until(failed)["container"]["exitCode"]
 
 
 def test_a_failure_names_stack_resource_and_reason(cloud: LocalCloud, assembly: Assembly) -> None:
@@ -163,7 +171,7 @@ def test_a_failure_names_stack_resource_and_reason(cloud: LocalCloud, assembly: 
 
 def test_a_failing_asset_command_says_what_it_said(cloud: LocalCloud, assembly: Assembly) -> None:
     (assembly.directory / "make.py").write_text("raise SystemExit('no token in config.json')")
-    with pytest.raises(DeployError, match="no token in config.json"):
+    with pytest.raises(DeployError, match=r"no token in config\.json"):
         deploy(assembly.directory, cloud, lambda _: None)
 
 

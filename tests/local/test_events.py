@@ -93,7 +93,8 @@ def test_an_event_reaches_a_lambda_a_state_machine_and_a_fifo_queue(
 ) -> None:
     sends = (
         "import boto3, json, os\ndef handler(event, context):\n"
-        "    boto3.client('sqs').send_message(QueueUrl=os.environ['INBOX'], MessageBody=json.dumps(['lambda', event]))\n"
+        "    body = json.dumps(['lambda', event])\n"
+        "    boto3.client('sqs').send_message(QueueUrl=os.environ['INBOX'], MessageBody=body)\n"
     )
     definition = {
         "StartAt": "Send",

@@ -21,7 +21,8 @@ sqs = boto3.client("sqs")
 def handler(event, context):
     bodies = [json.loads(record["body"]) for record in event["Records"]]
     time.sleep(max(body.get("sleep", 0) for body in bodies))
-    sqs.send_message(QueueUrl=os.environ["INBOX"], MessageBody=json.dumps({"at": time.time(), "records": event["Records"]}))
+    seen = {"at": time.time(), "records": event["Records"]}
+    sqs.send_message(QueueUrl=os.environ["INBOX"], MessageBody=json.dumps(seen))
     failed = [r["messageId"] for r, body in zip(event["Records"], bodies) if body.get("fail")]
     return {"batchItemFailures": [{"itemIdentifier": name} for name in failed]}
 """
@@ -108,7 +109,7 @@ def test_delay_is_respected(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> No
 def test_only_the_reported_message_comes_again_and_is_dead_lettered(
     cloud: LocalCloud, stack: Stack, inbox: Inbox
 ) -> None:
-    mapped = Mapped(cloud, stack, inbox, {"VisibilityTimeout": 1}, BatchSize=10)
+    mapped = Mapped(cloud, stack, inbox, {"VisibilityTimeout": 3}, BatchSize=10)
     mapped.send({"fail": True})
     mapped.send({"fine": True})
     wait_until(lambda: mapped.count(mapped.dead_url) == 1)

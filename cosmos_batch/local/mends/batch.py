@@ -4,11 +4,12 @@ AWS: a job runs its image; it waits while the compute environment is full; it ha
 reason, and an event for each change of state; ListJobs without a status lists what is RUNNING.
 
 moto: wants Docker; moves a job on by half-second polls; has neither volumes of EFS, nor secrets, nor events; SIGKILLs;
-lists every state; CloudFormation can make a compute environment only with a service role and a type in upper case, loses
-the timeout of a job definition, and can change or delete nothing.
+lists every state; CloudFormation can make a compute environment only with a service role and a type in upper case,
+loses the timeout of a job definition, and can change or delete nothing.
 
 Mend: jobs are ``jobs.Job``; compute environments start no instances.
 """
+# ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """CloudFormation.
 
-AWS: refuses a type that it does not know; names the resource that failed and undoes the stack; updates whatever depends
-on a changed value; replaces what cannot be changed; awaits custom resources.
+AWS: refuses a type that it does not know; names the resource that failed and undoes the stack; updates whatever
+depends on a changed value; replaces what cannot be changed; awaits custom resources.
 
-moto: skips unknown types with a warning; reports a bare exception and keeps half a stack; updates a resource only if its
-own text in the template changed; loses what cannot be changed; goes on while custom resources run; reads a JSON template
-with a YAML parser.
+moto: skips unknown types with a warning; reports a bare exception and keeps half a stack; updates a resource only if
+its own text in the template changed; loses what cannot be changed; goes on while custom resources run; reads a JSON
+template with a YAML parser.
 
 Mend: the four operations of a resource map, over resolved properties and in the order of dependencies.
 """
@@ -32,7 +32,7 @@ _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 _types: list[type] = []
 
 
-class ResourceFailed(ValidationError):
+class ResourceError(ValidationError):
     """A resource could not be made, changed or deleted; the message names it, its type and the reason."""
 
     def __init__(self, logical_id: str, resource_type: str, verb: str, reason: BaseException) -> None:
@@ -102,10 +102,10 @@ def _create(
             StackId=resources.stack_id,
             ResourceType=resource_json["Type"],
         )
-    except ResourceFailed:
+    except ResourceError:
         raise
     except Exception as error:
-        raise ResourceFailed(logical_id, resource_json["Type"], "created", error) from error
+        raise ResourceError(logical_id, resource_json["Type"], "created", error) from error
     _remember(resources, logical_id, resource, as_resolved)
     return resource
 
@@ -133,7 +133,7 @@ def _update(resources: ResourceMap, logical_id: str) -> None:
                 region_name=REGION,
             )
         except Exception as error:
-            raise ResourceFailed(logical_id, resource_json["Type"], "updated", error) from error
+            raise ResourceError(logical_id, resource_json["Type"], "updated", error) from error
         resources._parsed_resources[logical_id] = changed
         _remember(resources, logical_id, changed, as_resolved)
     else:
@@ -154,7 +154,7 @@ def _delete(resources: ResourceMap, logical_id: str) -> None:
     try:
         resources._delete_resource(resource, resolved)
     except Exception as error:
-        raise ResourceFailed(logical_id, resolved["Type"], "deleted", error) from error
+        raise ResourceError(logical_id, resolved["Type"], "deleted", error) from error
 
 
 def _wanted(resource_json: dict[str, Any], resources: ResourceMap) -> bool:
@@ -259,7 +259,7 @@ def _roll_back(stack: Stack) -> None:
     for logical_id in reversed(in_dependency_order(resources._resource_json_map)):
         try:
             _delete(resources, logical_id)
-        except ResourceFailed:
+        except ResourceError:
             continue  # The failure of the creation is the one to report.
 
 

@@ -2,6 +2,7 @@
 
 AWS: reads every property of its own schema. moto: see each mend.
 """
+# ruff: noqa: ARG001, ARG005 -- the signatures are moto's.
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ disabled rules fire; scheduled rules never do.
 
 Mend: matching is moto's, delivery is ``delivery``'s, schedules are ``schedule``'s.
 """
+# ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """S3.
 
-AWS: the EventBridge event of an object has ``etag``, ``sequencer``, ``reason: PutObject`` and so on, and comes after the
-object is complete.
+AWS: the EventBridge event of an object has ``etag``, ``sequencer``, ``reason: PutObject`` and so on, and comes after
+the object is complete.
 
 moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, sends the event before the
 metadata and tags of the object are set, tells of new tags and a new ACL whenever an object is put, and of a put when a
@@ -9,6 +9,7 @@ multipart upload is completed.
 
 Mend: the event in AWS's shape, sent when the request that caused it has been answered.
 """
+# ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ ends; puts no events; puts machines made by CloudFormation where they do not run
 
 Mend: tokens are ``task_tokens``'; executions end once, with an event.
 """
+# ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 

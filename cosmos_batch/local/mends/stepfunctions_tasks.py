@@ -31,7 +31,7 @@ def apply() -> None:
     """Install the mend."""
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.stepfunctions.parser") and hasattr(module, "boto_client_for"):
-            module.boto_client_for = _client_for
+            vars(module)["boto_client_for"] = _client_for
     ExecutionWorker._get_evaluation_entrypoint = _parsed_definition
     json_path.parse = functools.lru_cache(1024)(json_path.parse)
     StateTaskService._normalise_parameters = _to_api_casing
