@@ -64,7 +64,7 @@ def _fix_before(cls: Any, operation: str, fix: Callable[[str, Properties], str |
         return original(cls, name, cloudformation_json, *args, **kwargs)
 
     def update(
-        cls: Any, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
+        cls: Any, /, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
     ) -> Any:
         name = fix(new_resource_name, cloudformation_json["Properties"]) or new_resource_name
         return original(cls, original_resource, name, cloudformation_json, **kwargs)
@@ -83,7 +83,7 @@ def _configure_after(cls: Any, configure: Callable[[Any, Properties], None]) -> 
         return resource
 
     def update(
-        cls: Any, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
+        cls: Any, /, original_resource: Any, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
     ) -> Any:
         properties = copy.deepcopy(cloudformation_json["Properties"])
         if cls is FakeBucket:
@@ -135,7 +135,7 @@ def _attributes(cls: Any, names: dict[str, str]) -> None:
 
 
 def _update_queue(
-    cls: Any, original_resource: Queue, new_resource_name: str, cloudformation_json: Any, **_: Any
+    cls: Any, /, original_resource: Queue, new_resource_name: str, cloudformation_json: Any, **_: Any
 ) -> Queue:
     """moto changes two attributes of a queue; here all but its name and kind can be changed."""
     fixed = {"QueueName", "FifoQueue", "Tags"}
@@ -147,7 +147,7 @@ def _update_queue(
 
 
 def _keep_table(
-    cls: Any, original_resource: Table, new_resource_name: str, cloudformation_json: Any, **_: Any
+    cls: Any, /, original_resource: Table, new_resource_name: str, cloudformation_json: Any, **_: Any
 ) -> Table:
     """moto makes a table anew, without its rows. Its indices and time to live are changed in place instead."""
     properties = cloudformation_json["Properties"]
