@@ -9,6 +9,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.batch_reason import error_of_batch
 from lambdas.clients import client
+from lambdas.scaling import Death
 
 DESCRIBED_AT_ONCE = 100  # of DescribeJobs
 # Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
@@ -52,6 +53,13 @@ class Worker:
         if self.batch is not None and self.batch["status"] == "SUCCEEDED":
             return None
         return self.row.error or error_of_batch(self.row.worker, self.batch)
+
+    def death(self) -> Death | None:
+        """What the breaker must know of its end, if it ended without having served."""
+        error = self.failure()
+        if error is None:
+            return None
+        return Death(error, loaded="modelLoaded" in self.row.stages, alone_with=self.row.alone_with)
 
 
 class Fleet:

@@ -54,14 +54,13 @@ class End:
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """What the state machine branches on: `succeeded`, and `error` and `cause` of its own failure."""
+    """Returns `error` and `cause`, with which the state machine fails if this was a failure."""
     end = End.read(event)
     table = state_table(environment().state_table)
     if not Reports(table).published(end.job_id):
         report(end, table)
     error = end.result.error
     return {
-        "succeeded": error is None,
         "error": None if error is None else error.code,
         "cause": None if error is None else error.cause(),
     }

@@ -104,10 +104,10 @@ def judge(workers: Workers, fleet: Fleet, now: datetime) -> PipelineRow:
     before = workers.pipeline()
     unjudged = fleet.unjudged
     served = any(worker.row.completed > 0 for worker in unjudged)
-    failures = [error for worker in unjudged if (error := worker.failure()) is not None]
-    breaker = judged(before, served, failures, environment().scaling, now)
+    deaths = [death for worker in unjudged if (death := worker.death()) is not None]
+    breaker = judged(before, served, deaths, environment().scaling, now)
     if breaker != before:
-        workers.set_breaker(breaker.failures, breaker.retry_at, breaker.open, breaker.reason)
+        workers.set_breaker(breaker)
         log("breaker", failures=breaker.failures, open=breaker.open, retryAt=breaker.retry_at)
     # After the breaker: if we die in between, a failure counts twice rather than never.
     for worker in unjudged:

@@ -1,6 +1,7 @@
 """How many workers, and when to stop trying: the arithmetic of `scale`, without a call to anything."""
 
 import math
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cosmos_batch.contract.error import Error
@@ -49,26 +50,55 @@ def may_start(breaker: PipelineRow, now: datetime) -> bool:
     return breaker.retry_at is None or now >= datetime.fromisoformat(breaker.retry_at)
 
 
+@dataclass(frozen=True)
+class Death:
+    """The end of a worker that had answered nothing: why, and how far it had come."""
+
+    error: Error
+    loaded: bool = False
+    alone_with: str | None = None
+
+
 def judged(
-    breaker: PipelineRow, served: bool, failures: list[Error], settings: ScalingSettings, now: datetime
+    breaker: PipelineRow, served: bool, deaths: list[Death], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
     """The breaker after what was learnt: whether some worker served for the first time, and which ones failed.
 
     Only a job brought to its end closes it. A loaded model does not: an engine that dies on the first job of every
     worker would start workers for ever. And a worker counts as proof once: an old one that goes on serving says
     nothing of those that cannot start beside it.
+
+    A worker that had loaded its model died of a job: that is the job's account, and after so many deaths of its own it
+    fails. So a death in company counts nothing here (each of the company runs alone next), and each job that kills an
+    engine alone counts once: one poison is one failure, an engine that dies of every job is soon many.
     """
     if served:
-        breaker = breaker.model_copy(update={"failures": 0, "retry_at": None, "open": False, "reason": None})
-    if not failures:
+        breaker = PipelineRow(seconds_per_item=breaker.seconds_per_item, cold_start_seconds=breaker.cold_start_seconds)
+    counted = [death for death in deaths if not death.loaded or death.alone_with not in (None, *breaker.culprits)]
+    if not counted:
         return breaker
-    count = breaker.failures + len(failures)
+    count = breaker.failures + len(counted)
     is_open = count >= settings.breaker_failures
-    pause = settings.breaker_delay_seconds * 2 ** (count - 1)
+    retry_at = breaker.retry_at
     if is_open:
-        pause = settings.breaker_probe_seconds
-    retry_at = (now + timedelta(seconds=min(pause, settings.breaker_probe_seconds))).isoformat()
-    return breaker.model_copy(update={"failures": count, "retry_at": retry_at, "open": is_open, "reason": failures[-1]})
+        retry_at = _after(now, settings.breaker_probe_seconds)
+    elif not all(death.loaded for death in counted):
+        # What cannot load now may be able to in a while. A job that kills engines gets no better, and others wait.
+        retry_at = _after(now, min(settings.breaker_delay_seconds * 2 ** (count - 1), settings.breaker_probe_seconds))
+    culprits = [*breaker.culprits, *(death.alone_with for death in counted if death.alone_with is not None)]
+    return breaker.model_copy(
+        update={
+            "failures": count,
+            "retry_at": retry_at,
+            "open": is_open,
+            "reason": counted[-1].error,
+            "culprits": culprits,
+        }
+    )
+
+
+def _after(now: datetime, seconds: float) -> str:
+    return (now + timedelta(seconds=seconds)).isoformat()
 
 
 def _or(measured: float | None, first: float) -> float:

@@ -97,18 +97,20 @@ class ModelsReason(Model):
             for name in self.entry(pipeline).instance_types or []:
                 instance = catalogue.INSTANCE_TYPES[name]
                 if instance.gpu_memory_gb < pipeline.min_gpu_memory_gb or instance.gpus < pipeline.gpus_per_worker:
+                    has = f"{instance.gpus} x {instance.gpu_memory_gb} GB GPU memory"
+                    needs = f"{pipeline.gpus_per_worker} x {pipeline.min_gpu_memory_gb} GB"
                     raise ValueError(
-                        f"{pipeline.config_key}.instanceTypes: {name} has {instance.gpus} x "
-                        f"{instance.gpu_memory_gb} GB GPU memory, {pipeline.model_size} needs {pipeline.gpus_per_worker} x "
-                        f"{pipeline.min_gpu_memory_gb}; allowed: {', '.join(_types_for(pipeline))}"
+                        f"{pipeline.config_key}.instanceTypes: {name} has {has}, {pipeline.model_size} needs {needs}; "
+                        f"allowed: {', '.join(_types_for(pipeline))}"
                     )
         return self
 
     def entry(self, pipeline: catalogue.Pipeline) -> ReasonerEntry:
         """The entry that configures a pipeline of the catalogue."""
-        return next(
-            getattr(self, name) for name, field in type(self).model_fields.items() if field.alias == pipeline.config_key
-        )
+        entries: dict[str, ReasonerEntry] = {
+            str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()
+        }
+        return entries[pipeline.config_key]
 
 
 def _types_for(pipeline: catalogue.Pipeline) -> list[str]:

@@ -35,6 +35,7 @@ class PipelineRow(Row):
     retry_at: str | None = Field(default=None, description="No worker is started before then")
     open: bool = Field(default=False, description="The breaker is open: the queue is failed with `reason`")
     reason: Error | None = None
+    culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
     seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
 
@@ -138,17 +139,18 @@ class Workers:
         changes = ", ".join(f"#{name} = :{name}" for name in values)
         self._table.update(self._pk, "pipeline", f"SET {changes}", values)
 
-    def set_breaker(self, failures: int, retry_at: str | None, is_open: bool, reason: Error | None) -> None:
-        """Write the breaker; `scale` is the only one who does, one at a time."""
+    def set_breaker(self, breaker: PipelineRow) -> None:
+        """Write the breaker's part of the row; `scale` is the only one who does, one at a time."""
         self._table.update(
             self._pk,
             "pipeline",
-            "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason",
+            "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason, #culprits = :culprits",
             {
-                "failures": failures,
-                "retryAt": retry_at,
-                "open": is_open,
-                "reason": None if reason is None else reason.model_dump_json(),
+                "failures": breaker.failures,
+                "retryAt": breaker.retry_at,
+                "open": breaker.open,
+                "reason": None if breaker.reason is None else breaker.reason.model_dump_json(),
+                "culprits": breaker.culprits,
             },
         )
 

@@ -15,13 +15,13 @@ from cosmos_batch.contract.document import ReasonerDocument
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
+from cosmos_batch.contract.s3 import OBJECT_MARKER
 from cosmos_batch.state import ConditionFailed, JobRow, Jobs
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
 
 JSON = "application/json"
-OURS = "cosmos-batch-job"  # object metadata: an upload event of such an object starts nothing
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Committer:
             Bucket=job.document.bucket,
             Key=job.document.key,
             ContentType=JSON,
-            Metadata={OURS: job.job_id},
+            Metadata={OBJECT_MARKER: job.job_id},
             MetadataDirective="REPLACE",
         )
         log.debug("job %s: copied in %.3f s", job.job_id, time.monotonic() - started)

@@ -77,14 +77,11 @@ def test_report_gets_the_execution_and_its_end_and_is_tried_again_whatever_happe
 ) -> None:
     assert states[state]["Parameters"] == {"execution": states["Plan"]["Parameters"]["execution"], what: "$"}
     assert [retry["ErrorEquals"] for retry in states[state]["Retry"]] == [["States.ALL"]]
-    assert states[state]["Next"] == "HowDidItEnd"
 
 
-def test_it_ends_as_report_says(states: States) -> None:
-    assert states["HowDidItEnd"] == {
-        "Type": "Choice",
-        "Choices": [{"Variable": "$.succeeded", "BooleanEquals": True, "Next": "Succeeded"}],
-        "Default": "Failed",
-    }
+def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:
+    assert states["Report"]["ResultPath"] is None, "the result stays the output"
+    assert states["Report"]["Next"] == "Succeeded"
     assert states["Succeeded"]["Type"] == "Succeed"
+    assert states["ReportError"]["Next"] == "Failed"
     assert states["Failed"] == {"Type": "Fail", "ErrorPath": "$.error", "CausePath": "$.cause"}

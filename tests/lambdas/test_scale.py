@@ -58,7 +58,7 @@ def fail_worker(cloud: Cloud, workers: Workers, error: Error | None = UNLOADABLE
 def let_pauses_pass(workers: Workers) -> None:
     row = workers.pipeline()
     long_ago = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    workers.set_breaker(row.failures, row.retry_at and long_ago, row.open, row.reason)
+    workers.set_breaker(row.model_copy(update={"retry_at": row.retry_at and long_ago}))
 
 
 def open_breaker(cloud: Cloud, workers: Workers) -> None:
@@ -174,6 +174,23 @@ def test_a_failure_counts_once_and_delays_the_next(cloud: Cloud, workers: Worker
     let_pauses_pass(workers)
     nudge(PLANNED)
     assert len(cloud.batch.submitted) == 2
+
+
+def test_one_poison_does_not_stop_the_pipeline(cloud: Cloud, workers: Workers) -> None:
+    """Workers that had loaded, then died: of one job in company, then of it alone, again and again."""
+    enqueue(cloud)
+    for number in range(5):
+        let_pauses_pass(workers)
+        nudge(PLANNED)
+        assert len(cloud.batch.submitted) == number + 1
+        workers.started(f"job-{number}")
+        workers.ready(f"job-{number}")
+        if number > 0:
+            workers.alone_with(f"job-{number}", "poison")
+        fail_worker(cloud, workers)
+    nudge(SWEEP)
+    breaker = workers.pipeline()
+    assert (breaker.failures, breaker.open) == (1, False)
 
 
 def test_five_workers_that_cannot_load_are_not_started(cloud: Cloud, workers: Workers) -> None:

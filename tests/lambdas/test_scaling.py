@@ -10,11 +10,12 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import PipelineRow
 from lambdas.batch_reason import error_of_batch
-from lambdas.scaling import judged, may_start, wanted_workers, workers_to_start
+from lambdas.scaling import Death, judged, may_start, wanted_workers, workers_to_start
 
 NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
 ERROR = Error(code="EngineFailed", message="m", remedy="r")
+DEATH = Death(ERROR)
 
 
 def pace(seconds_per_item: float = 10, cold_start_seconds: float = 100) -> PipelineRow:
@@ -67,7 +68,7 @@ def test_failures_delay_twice_as_long_each_time_and_then_open() -> None:
     breaker = PipelineRow()
     pauses = []
     for _ in range(4):
-        breaker = judged(breaker, served=False, failures=[ERROR], settings=SETTINGS, now=NOW)
+        breaker = judged(breaker, served=False, deaths=[DEATH], settings=SETTINGS, now=NOW)
         assert breaker.retry_at is not None
         pauses.append((datetime.fromisoformat(breaker.retry_at) - NOW).total_seconds())
     assert pauses == [60, 120, 900, 900]
@@ -75,15 +76,15 @@ def test_failures_delay_twice_as_long_each_time_and_then_open() -> None:
 
 
 def test_it_opens_at_the_limit_and_not_before() -> None:
-    assert not judged(PipelineRow(failures=1), False, [ERROR], SETTINGS, NOW).open
-    assert judged(PipelineRow(failures=2), False, [ERROR], SETTINGS, NOW).open
-    assert judged(PipelineRow(), False, [ERROR] * 3, SETTINGS, NOW).open
+    assert not judged(PipelineRow(failures=1), False, [DEATH], SETTINGS, NOW).open
+    assert judged(PipelineRow(failures=2), False, [DEATH], SETTINGS, NOW).open
+    assert judged(PipelineRow(), False, [DEATH] * 3, SETTINGS, NOW).open
 
 
 def test_a_worker_that_served_closes_it() -> None:
     was_open = PipelineRow(failures=5, open=True, retry_at=NOW.isoformat(), reason=ERROR, seconds_per_item=2)
     assert judged(was_open, True, [], SETTINGS, NOW) == PipelineRow(seconds_per_item=2)
-    assert judged(was_open, True, [ERROR], SETTINGS, NOW).failures == 1
+    assert judged(was_open, True, [DEATH], SETTINGS, NOW).failures == 1
 
 
 def test_nothing_learnt_changes_nothing() -> None:
@@ -127,3 +128,27 @@ def test_what_batch_says_becomes_a_reason(job: dict[str, object] | None, code: s
     assert error.code == code
     assert error.remedy
     assert str((job or {}).get("statusReason", "")) in error.message
+
+
+def test_a_death_in_company_is_the_jobs_account_and_not_the_breakers() -> None:
+    breaker = PipelineRow(failures=1)
+    assert judged(breaker, False, [Death(ERROR, loaded=True)], SETTINGS, NOW) is breaker
+
+
+def test_one_poison_is_one_failure_however_often_it_kills() -> None:
+    breaker = PipelineRow()
+    for _ in range(5):
+        breaker = judged(breaker, False, [Death(ERROR, loaded=True, alone_with="poison")], SETTINGS, NOW)
+    assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
+
+
+def test_an_engine_that_dies_of_every_job_opens_the_breaker() -> None:
+    breaker = PipelineRow()
+    for job in ("a", "a", "b", "b", "c"):
+        breaker = judged(breaker, False, [Death(ERROR, loaded=True, alone_with=job)], SETTINGS, NOW)
+    assert breaker.open
+
+
+def test_who_serves_clears_the_culprits() -> None:
+    breaker = PipelineRow(failures=1, culprits=["a"])
+    assert judged(breaker, True, [], SETTINGS, NOW).culprits == []

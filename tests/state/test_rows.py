@@ -97,8 +97,9 @@ def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table
 def test_a_breaker_is_read_as_it_was_written(workers: Workers) -> None:
     assert workers.pipeline() == PipelineRow()
     workers.measured(seconds_per_item=1.5, cold_start_seconds=90)
-    workers.set_breaker(3, "2026-11-12T00:00:00+00:00", True, ERROR)
+    written = PipelineRow(failures=3, retry_at="2026-11-12T00:00:00+00:00", open=True, reason=ERROR, culprits=["a"])
+    workers.set_breaker(written)
     row = workers.pipeline()
-    assert (row.failures, row.retry_at, row.open, row.reason) == (3, "2026-11-12T00:00:00+00:00", True, ERROR)
-    workers.set_breaker(0, None, False, None)
+    assert row == written.model_copy(update={"seconds_per_item": 1.5, "cold_start_seconds": 90})
+    workers.set_breaker(PipelineRow())
     assert workers.pipeline() == PipelineRow(seconds_per_item=1.5, cold_start_seconds=90)
