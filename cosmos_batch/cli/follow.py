@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.state import FINAL, JobRow, WorkerRow
+from cosmos_batch.state import FINAL, JobRow, PipelineRow, WorkerRow
 
 STAGES = (
     "uploaded",
@@ -50,6 +50,7 @@ class Sight:
     execution: Execution | None = None
     row: JobRow | None = None
     worker: WorkerRow | None = None
+    pipeline: PipelineRow = field(default_factory=PipelineRow)
     batch: dict[str, Any] = field(default_factory=dict)
     last_line: str | None = None
 
@@ -74,8 +75,16 @@ class Sight:
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
             return "writing the result, telling who asked"
         if self.worker is None or self.worker.state == "ENDED":
-            return "waiting for a worker to be started"
+            return self._why_no_worker()
         return self._worker_is_doing(self.worker)
+
+    def _why_no_worker(self) -> str:
+        pipeline = self.pipeline
+        if pipeline.failures == 0:
+            return "waiting for a worker to be started"
+        reason = f" ({pipeline.reason.message})" if pipeline.reason else ""
+        again = f"; the next try is at {pipeline.retry_at[11:19]} UTC" if pipeline.retry_at else ""
+        return f"workers that could not serve, in a row: {pipeline.failures}{reason}{again}"
 
     def _worker_is_doing(self, worker: WorkerRow) -> str:
         if worker.state == "SUBMITTED":
@@ -99,8 +108,9 @@ class Follower:
         execution = self._execution()
         row = self._deployment.jobs.get(self._job_id) if execution else None
         worker = self._worker(row) if row else None
+        pipeline = self._deployment.workers(row.pipeline).pipeline() if row and not worker else PipelineRow()
         batch = self._batch_job(worker) if worker and worker.state in ("SUBMITTED", "STARTING") else {}
-        return Sight(execution, row, worker, batch, self._last_line(batch))
+        return Sight(execution, row, worker, pipeline, batch, self._last_line(batch))
 
     def _execution(self) -> Execution | None:
         arn = self._deployment.execution_arn(self._job_id)

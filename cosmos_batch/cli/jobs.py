@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,6 +17,7 @@ from cosmos_batch.cli.outcome import Outcome, outcome, read_document
 from cosmos_batch.state import JobRow
 
 RECENT = 20
+START_SECONDS = 60.0  # so long may an upload's event take to start its execution
 HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)"]
 
 
@@ -54,7 +56,7 @@ def status(arguments: argparse.Namespace) -> int:
 def result(arguments: argparse.Namespace) -> int:
     """Print a job's document; with `--wait`, when it is there."""
     deployment = deployments.find()
-    execution, row = _find(deployment, arguments.id)
+    execution, row = _find(deployment, arguments.id, START_SECONDS if arguments.wait else 0)
     if arguments.wait and not execution.over:
         with progress.display() as display:
             progress.follow(deployment, arguments.id, execution.started_at, display)
@@ -77,13 +79,16 @@ def print_outcome(deployment: Deployment, ended: Outcome) -> int:
     return 0
 
 
-def _find(deployment: Deployment, job_id: str) -> tuple[Execution, JobRow | None]:
-    execution = read_execution(deployment, deployment.execution_arn(job_id))
-    if execution is None:
-        raise CliError(
-            f"There is no job {job_id} here.",
-            "An upload takes a few seconds to become one. `cosmos-batch status` lists the recent jobs.",
-        )
+def _find(deployment: Deployment, job_id: str, patience: float = 0) -> tuple[Execution, JobRow | None]:
+    """The job, for which so many seconds are waited."""
+    arn, deadline = deployment.execution_arn(job_id), time.monotonic() + patience
+    while (execution := read_execution(deployment, arn)) is None:
+        if time.monotonic() >= deadline:
+            raise CliError(
+                f"There is no job {job_id} here.",
+                "An upload takes a few seconds to become one. `cosmos-batch status` lists the recent jobs.",
+            )
+        time.sleep(progress.POLL_SECONDS)
     return execution, deployment.jobs.get(job_id)
 
 

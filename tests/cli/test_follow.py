@@ -11,7 +11,7 @@ from cosmos_batch.cli.follow import STAGES, Execution, Follower, Sight
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Attempt, WorkerRow
+from cosmos_batch.state import Attempt, PipelineRow, WorkerRow
 from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
 
 
@@ -110,14 +110,25 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
         (Sight(execution(), row), "waiting for a worker to be started"),
         (Sight(execution(), row, worker("ENDED")), "waiting for a worker to be started"),
         (Sight(execution(), row, worker("SUBMITTED")), "Batch job SUBMITTED"),
-        (Sight(execution(), row, worker("SUBMITTED"), runnable), "Batch job RUNNABLE: no capacity"),
-        (Sight(execution(), row, worker("STARTING"), {}, "40 %"), "loading the model: 40 %"),
+        (Sight(execution(), row, worker("SUBMITTED"), batch=runnable), "Batch job RUNNABLE: no capacity"),
+        (Sight(execution(), row, worker("STARTING"), last_line="40 %"), "loading the model: 40 %"),
         (Sight(execution(), row, worker("READY")), "waiting in the queue"),
         (Sight(execution(), running, worker("READY")), "the model is answering"),
         (Sight(execution(), done, worker("READY")), "writing the result, telling who asked"),
     ]
     for sight, text in cases:
         assert sight.waits_for() == text
+
+
+def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
+    breaker = PipelineRow(failures=2, retry_at="2026-11-20T12:02:00.000+00:00", reason=reason)
+    deployment.workers(PIPELINE).set_breaker(breaker)
+    said = Follower(deployment, job.job_id).look().waits_for()
+    assert said == (
+        "workers that could not serve, in a row: 2 (The hub cannot be reached.); the next try is at 12:02:00 UTC"
+    )
 
 
 def test_the_worker_closest_to_the_job_is_shown(

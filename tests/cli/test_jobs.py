@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import progress
+from cosmos_batch.cli import jobs, progress
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
@@ -47,6 +47,20 @@ def test_result_waits(
     monkeypatch.setattr(progress.time, "sleep", lambda _: run_through(deployment, job, stepfunctions))
     assert main(["result", "--wait", job.job_id]) == 0
     assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
+
+
+def test_result_waits_for_an_upload_to_become_a_job(
+    deployment: Deployment,
+    job: Job,
+    stepfunctions: FakeStepFunctions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put_document(deployment, job)
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_through(deployment, job, stepfunctions))
+    assert main(["result", "--wait", job.job_id]) == 0
+    monkeypatch.setattr(jobs, "START_SECONDS", 0)
+    assert main(["result", "--wait", "nothing"]) == 1
 
 
 def test_a_job_under_way_has_no_result_yet(
