@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .runtime import ACCOUNT, REGION
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 
 def batch() -> Any:

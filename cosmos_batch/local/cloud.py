@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 
-from . import processes, runtime
+from cosmos_batch.local import processes, runtime
 
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import processes, runtime
+from cosmos_batch.local import processes, runtime
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 from moto.core.common_models import CloudFormationModel
 
-from . import backends, runtime
-from .runtime import ACCOUNT
+from cosmos_batch.local import backends, runtime
+from cosmos_batch.local.runtime import ACCOUNT
 
 TIMEOUT_SECONDS = 3600
 POLL_SECONDS = 0.5
@@ -142,7 +142,7 @@ def _ask_through_provider(function: Any, event: dict[str, Any]) -> Answer:
 
 
 def _invoke(function: Any, event: dict[str, Any]) -> Any:
-    from .mends import awslambda
+    from cosmos_batch.local.mends import awslambda
 
     outcome = awslambda.invoke_now(function, event)
     answer = json.loads(outcome.payload)

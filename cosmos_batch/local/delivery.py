@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from . import backends
-from .runtime import ACCOUNT, REGION
+from cosmos_batch.local import backends
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 # AWS tries for 24 hours, up to 185 times. A target that refuses three times in a row here will refuse for ever.
 MAX_RETRIES = 2
@@ -108,7 +108,7 @@ def _target(arn: str) -> Callable[[dict[str, Any], Any], None]:
 
 
 def _to_lambda(target: dict[str, Any], payload: Any) -> None:
-    from .mends import awslambda
+    from cosmos_batch.local.mends import awslambda
 
     awslambda.invoke_later(backends.functions().get_function(target["Arn"]), payload)
 

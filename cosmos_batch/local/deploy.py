@@ -14,10 +14,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .cloud import LocalCloud
-from .dockerfile import DockerfileError, read_image
-from .resource_types import ACCEPTED_WITHOUT_BEING_MADE
-from .runtime import ACCOUNT, REGION
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.dockerfile import DockerfileError, read_image
+from cosmos_batch.local.resource_types import ACCEPTED_WITHOUT_BEING_MADE
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 BOOTSTRAP_VERSION = "30"
 

@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-from .containers import Image
+from cosmos_batch.local.containers import Image
 
 
 class DockerfileError(ValueError):

@@ -13,9 +13,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from . import backends
-from .mends import sqs
-from .runtime import REGION
+from cosmos_batch.local import backends
+from cosmos_batch.local.mends import sqs
+from cosmos_batch.local.runtime import REGION
 
 DEFAULT_CONCURRENCY = 4
 _LOG = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Any
 
 from moto.batch import models
 
-from . import backends, delivery, identity, mounts, runtime
-from .containers import IMAGES, Container, ImageNotFoundError
+from cosmos_batch.local import backends, delivery, identity, mounts, runtime
+from cosmos_batch.local.containers import IMAGES, Container, ImageNotFoundError
 
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import runtime
+from cosmos_batch.local import runtime
 
 MAX_WORKERS = 4
 _RUNTIME_SCRIPT = Path(__file__).with_name("lambda_runtime.py")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import backends, runtime
+from cosmos_batch.local import backends, runtime
 
 
 def places_of(properties: Mapping[str, Any]) -> dict[str, Path]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from moto.core.common_models import CloudFormationModel
 
-from . import backends
-from .runtime import ACCOUNT, REGION, operator_client
+from cosmos_batch.local import backends
+from cosmos_batch.local.runtime import ACCOUNT, REGION, operator_client
 
 Properties = dict[str, Any]
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import backends, delivery
+from cosmos_batch.local import backends, delivery
 
 _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from . import processes, runtime, schedule
+from cosmos_batch.local import processes, runtime, schedule
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
     def serve(environ: dict[str, Any], start_response: Any) -> Any:
         return application[0](environ, start_response)
 
-    from .web import Application, Handler
+    from cosmos_batch.local.web import Application, Handler
 
     server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=Handler)
     runtime.configure(runtime.Runtime(arguments.home, server.server_port, arguments.id, arguments.stop_grace))
@@ -73,7 +73,17 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
 
 
 def _apply_mends() -> None:
-    from .mends import awslambda, batch, cloudformation, core, events, s3, sqs, stepfunctions, stepfunctions_tasks
+    from cosmos_batch.local.mends import (
+        awslambda,
+        batch,
+        cloudformation,
+        core,
+        events,
+        s3,
+        sqs,
+        stepfunctions,
+        stepfunctions_tasks,
+    )
 
     for mend in (core, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, cloudformation):
         mend.apply()
@@ -121,8 +131,8 @@ def _publish_state() -> None:
 
 
 def _stop_containers() -> None:
-    from . import jobs
-    from .mends import awslambda
+    from cosmos_batch.local import jobs
+    from cosmos_batch.local.mends import awslambda
 
     awslambda.close()
     jobs.kill_all()

@@ -11,8 +11,8 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.wrappers import Request, Response
 
-from . import backends, custom_resources, identity, runtime
-from .containers import IMAGES, Image
+from cosmos_batch.local import backends, custom_resources, identity, runtime
+from cosmos_batch.local.containers import IMAGES, Image
 
 PREFIX = "/local-cloud/"
 _LOG = logging.getLogger(__name__)

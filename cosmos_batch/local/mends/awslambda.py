@@ -23,10 +23,10 @@ from typing import Any
 
 from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction
 
-from .. import backends, identity
-from ..event_sources import POLLERS
-from ..lambda_pool import Function, Outcome, Pool
-from ..runtime import ACCOUNT, REGION
+from cosmos_batch.local import backends, identity
+from cosmos_batch.local.event_sources import POLLERS
+from cosmos_batch.local.lambda_pool import Function, Outcome, Pool
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 DEFAULT_RETRIES = 2
 RETRY_SECONDS = 1.0  # One minute, then two, on AWS.

@@ -19,9 +19,9 @@ from moto.batch import models
 from moto.batch.models import BatchBackend, ComputeEnvironment, JobDefinition, JobQueue
 from moto.batch.utils import lowercase_first_key
 
-from .. import backends
-from ..jobs import CAPACITY, Job
-from ..runtime import ACCOUNT, REGION
+from cosmos_batch.local import backends
+from cosmos_batch.local.jobs import CAPACITY, Job
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 SERVICE_LINKED_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch"
 

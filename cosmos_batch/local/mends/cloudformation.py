@@ -23,10 +23,10 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.models import CloudFormationBackend, Stack
 from moto.cloudformation.parsing import ResourceMap
 
-from .. import resource_types
-from ..custom_resources import CustomResource
-from ..runtime import ACCOUNT, REGION
-from . import cloudformation_types
+from cosmos_batch.local import resource_types
+from cosmos_batch.local.custom_resources import CustomResource
+from cosmos_batch.local.mends import cloudformation_types
+from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 _types: list[type] = []

@@ -20,8 +20,8 @@ from moto.sqs.models import Queue
 from moto.ssm.models import Parameter
 from moto.stepfunctions.models import StateMachine
 
-from .. import backends
-from .stepfunctions_tasks import state_machine_definition
+from cosmos_batch.local import backends
+from cosmos_batch.local.mends.stepfunctions_tasks import state_machine_definition
 
 Properties = dict[str, Any]
 

@@ -17,7 +17,7 @@ from moto.core import responses
 from moto.core.responses import BaseResponse
 from moto.s3.responses import S3Response
 
-from .. import identity
+from cosmos_batch.local import identity
 
 # The request members that name the resource of a call, in the order in which they are looked for.
 _RESOURCE_MEMBERS = (

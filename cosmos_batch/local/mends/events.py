@@ -15,7 +15,7 @@ from typing import Any
 
 from moto.events.models import Rule
 
-from .. import delivery
+from cosmos_batch.local import delivery
 
 
 def apply() -> None:

@@ -21,8 +21,8 @@ from typing import Any
 from moto.s3 import notifications
 from moto.s3.responses import S3Response
 
-from .. import delivery
-from ..runtime import ACCOUNT
+from cosmos_batch.local import delivery
+from cosmos_batch.local.runtime import ACCOUNT
 
 _REASONS = {
     "s3:ObjectCreated:Put": "PutObject",

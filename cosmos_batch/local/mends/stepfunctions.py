@@ -39,7 +39,7 @@ from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommu
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 from moto.stepfunctions.responses import StepFunctionResponse
 
-from .. import delivery, task_tokens
+from cosmos_batch.local import delivery, task_tokens
 
 _starting = threading.Lock()
 _ending = threading.Lock()

@@ -24,7 +24,7 @@ from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguagePa
 from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
-from .. import identity, runtime
+from cosmos_batch.local import identity, runtime
 
 
 def apply() -> None:
