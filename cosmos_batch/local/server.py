@@ -78,6 +78,7 @@ def _apply_mends() -> None:
         batch,
         cloudformation,
         core,
+        dynamodb,
         events,
         s3,
         sqs,
@@ -85,7 +86,7 @@ def _apply_mends() -> None:
         stepfunctions_tasks,
     )
 
-    for mend in (core, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, cloudformation):
+    for mend in (core, dynamodb, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, cloudformation):
         mend.apply()
 
 

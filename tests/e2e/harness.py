@@ -157,6 +157,17 @@ class App:
         pages = self.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self.assets, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
+    def sweep(self) -> None:
+        """What a rule does every minute, now."""
+        functions = self.client("lambda").get_paginator("list_functions").paginate()
+        [scale] = [
+            one["FunctionName"]
+            for page in functions
+            for one in page["Functions"]
+            if "SCALING" in one.get("Environment", {}).get("Variables", {})
+        ]
+        self.client("lambda").invoke(FunctionName=scale, Payload=json.dumps({"sweep": True}))
+
     def queue_url(self, pipeline: str = TWO_B) -> str:
         """Of a pipeline's queue, as `plan` knows it."""
         [plan] = [variables for variables in self._environments() if "DEADLINE_SECONDS" in variables]
