@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 def main() -> int:
     """Run a worker. Returns its exit status, 128 + n where signal n ended it."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)
     environment = WorkerEnvironment.read()
     ours, theirs = socket.socketpair()
     worker = _start(theirs)

@@ -29,13 +29,14 @@ QUICK = {
 }
 
 
-def configuration(folder: Path, **cosmos_batch: Any) -> Config:
-    """Both reasoners on the scripted engine, each with a folder of its own for a model."""
-    models = {}
+def configuration(folder: Path, entry: dict[str, Any] | None = None, **cosmos_batch: Any) -> Config:
+    """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
+    models: dict[str, dict[str, Any]] = {}
     for key, name in (("reason2B", TWO_B), ("reason8B", EIGHT_B)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "config.json").write_text("{}")
         models[key] = {"enabled": True, "engine": SCRIPTED, "model": str(folder / name)}
+    models["reason2B"] |= entry or {}
     models["reason8B"]["autoTriggerOnFileExtensionsUpload"] = ".webm"
     block = {"enabled": True, "modelsReason": models}
     return Config.parse(

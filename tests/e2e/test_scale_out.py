@@ -1,6 +1,7 @@
 """Many at once: as many workers as are wanted, every file answered, none twice."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,16 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import TWO_B, App, configuration, running_app, wait_for
+from cosmos_batch.contract.environment import NUDGE_SECONDS
+from tests.e2e.harness import EIGHT_B, App, configuration, running_app, wait_for
 
 MANY = 200
+ONE_WORKER = 12  # vCPUs: a quarter of a g6e.12xlarge
 
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """As the others', but one worker drains 60 items in the time that a backlog may take."""
+    """The 2B has room for one worker, the 8B for many, whose backlog should be gone in a minute."""
     folder = tmp_path_factory.mktemp("many")
-    config = configuration(folder, scaling={"targetDrainSeconds": 60})
+    config = configuration(
+        folder,
+        entry={"maxVCpus": ONE_WORKER},
+        worker={"idleSeconds": 10, "visibilityTimeoutSeconds": 30, "heartbeatSeconds": 10},
+        scaling={"targetDrainSeconds": 60},
+    )
     with running_app(folder, config) as running:
         yield running
 
@@ -34,6 +42,7 @@ def test_two_hundred_uploads_are_two_hundred_results(app: App, picture: Path) ->
     versions = app.client("s3").get_paginator("list_object_versions").paginate(Bucket=app.assets, Prefix="burst/")
     written = Counter(one["Key"] for page in versions for one in page["Versions"] if one["Key"].endswith(".json"))
     assert set(written.values()) == {1}, "none was written twice"
+    assert len(app.worker_jobs()) == 1
 
 
 def ended(app: App) -> int:
@@ -42,14 +51,16 @@ def ended(app: App) -> int:
 
 def test_two_hundred_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
     """At 1 s an item and 60 s to drain, 200 waiting items want 4 workers: ceil(200 * 1 / 60)."""
-    wait_for(lambda: not app.live_workers(), 60, "the worker of the burst did not leave")
-    app.workers().measured(seconds_per_item=1.0, cold_start_seconds=1.0)
-    before = len(app.worker_jobs())
+    app.workers(EIGHT_B).measured(seconds_per_item=1.0, cold_start_seconds=1.0)
     app.upload("plans/p.png", picture)
-    request = {"pipeline": TWO_B, "input": f"s3://{app.assets}/plans/p.png", "prompt": json.dumps({"seconds": 20})}
+    request = {"pipeline": EIGHT_B, "input": f"s3://{app.assets}/plans/p.png", "prompt": json.dumps({"seconds": 60})}
     with ThreadPoolExecutor(8) as threads:
-        arns = list(threads.map(lambda _: app.start(request), range(MANY)))
-    wait_for(lambda: len(app.worker_jobs()) - before >= 4, 60, "too few workers were started")
+        arns = list(threads.map(lambda n: app.start({**request, "output": f"s3://{app.assets}/{n}/"}), range(MANY)))
+    wait_for(lambda: all(app.jobs.get(arn.rsplit(":", 1)[-1]) for arn in arns), 120, "not all were planned")
+    app.sweep()
+    wait_for(lambda: len(app.worker_jobs(EIGHT_B)) >= 4, 60, "too few workers were started")
+    app.sweep()
+    time.sleep(2 * NUDGE_SECONDS)
+    assert len(app.worker_jobs(EIGHT_B)) == 4
     for arn in arns:
         app.client("stepfunctions").stop_execution(executionArn=arn)
-    assert len(app.worker_jobs()) - before == 4
