@@ -19,7 +19,7 @@ demo: $(INSTALLED) ## Run one clip through the whole system on this machine: mak
 	@$(BIN)/cosmos-batch demo
 
 test: lint ## Lint, then run every test
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(INSTALLED) ## Check style, format and types
 	@$(BIN)/ruff check .

@@ -29,7 +29,7 @@ def input_location(request: Request, roots: list[str]) -> S3Location:
     if not allowed(location, roots):
         raise Failure(
             "InvalidInput",
-            f"input: {location.uri} lies outside of the configured buckets.",
+            f"input: outside of the configured buckets: {location.uri}",
             f"Use a file below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
         )
     if not location.key or location.key.endswith("/"):

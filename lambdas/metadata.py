@@ -6,16 +6,13 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
+from cosmos_batch.contract.metadata import PIPELINE, PROMPT, SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import S3Location
 from lambdas.clients import client
 from lambdas.log import log
 from lambdas.objects import StoredObject, real_version
 
-SIDECAR_SUFFIX = ".metadata.json"
 SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
-
-PROMPT = "COSMOS_REASON_PROMPT"
-PIPELINE = "COSMOS_PIPELINE"
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,6 @@ def _refuse_outside(document: S3Location, roots: list[str]) -> None:
     if not allowed(document, roots):
         raise Failure(
             "InvalidInput",
-            f"output: {document.uri} lies outside of the configured buckets.",
+            f"output: outside of the configured buckets: {document.uri}",
             f"Write below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
         )

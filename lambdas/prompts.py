@@ -27,7 +27,7 @@ def _inspect(location: S3Location, job_id: str, environment: PlanEnvironment) ->
     if location != own and not allowed(location, environment.asset_buckets):
         raise Failure(
             "InvalidInput",
-            f"promptUri: {location.uri} lies outside of the configured buckets.",
+            f"promptUri: outside of the configured buckets: {location.uri}",
             f"Use a file below one of: {', '.join(environment.asset_buckets)}.",
         )
     size = head_or_refuse(location).size

@@ -11,12 +11,13 @@ from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment
+from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, extension
 from cosmos_batch.state import Outputs
 from lambdas.batches import Record, each_record
 from lambdas.clients import client, state_table
 from lambdas.log import log
-from lambdas.metadata import SIDECAR_SUFFIX, FileMetadata, read_metadata
+from lambdas.metadata import FileMetadata, read_metadata
 from lambdas.objects import NO_VERSION, Missing, StoredObject, head
 from lambdas.runs import start_run
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.metadata import PROMPT
 from cosmos_batch.contract.request import Parameters, Request
 
-PROMPT_METADATA = "COSMOS_REASON_PROMPT"
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
 
 # What VAMS calls this family of models in its own pipelines.
@@ -64,7 +64,7 @@ def read_request(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -
 def read_prompt(metadata: dict[str, Any], parameters: dict[str, Any]) -> str | None:
     """The file's metadata first, then the parameters; the asset's metadata does not count; blank is absent."""
     file_metadata = _inner(_inner(metadata, "VAMS"), "fileMetadata")
-    if (prompt := _text(file_metadata, PROMPT_METADATA)) is not None:
+    if (prompt := _text(file_metadata, PROMPT)) is not None:
         return prompt
     return next((text for name in PROMPT_PARAMETERS if (text := _text(parameters, name)) is not None), None)
 

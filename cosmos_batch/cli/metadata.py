@@ -3,9 +3,7 @@
 import base64
 import json
 
-PROMPT = "COSMOS_REASON_PROMPT"
-PIPELINE = "COSMOS_PIPELINE"
-SIDECAR_SUFFIX = ".metadata.json"
+from cosmos_batch.contract.metadata import PIPELINE, PROMPT
 
 # Of S3's 2 KB, what names and values may take here; the rest is left to tools that add metadata of their own.
 _METADATA_LIMIT = 1536

@@ -11,6 +11,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import files, metadata
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.contract import Request
+from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import execution_name
 
 PREFIX = "uploads"
@@ -52,7 +53,7 @@ def upload(deployment: Deployment, path: Path, prompt: str, pipeline: str) -> Su
     headers = metadata.headers(values)
     if headers is None:
         # Before the file: the file's event finds it there.
-        s3.put_object(Bucket=bucket, Key=key + metadata.SIDECAR_SUFFIX, Body=metadata.sidecar(values))
+        s3.put_object(Bucket=bucket, Key=key + SIDECAR_SUFFIX, Body=metadata.sidecar(values))
     s3.upload_file(str(path), bucket, key, ExtraArgs={"Metadata": headers or {}})
     version = s3.head_object(Bucket=bucket, Key=key)["VersionId"]
     return Submitted(execution_name(pipeline, bucket, key, version), f"s3://{bucket}/{key}", at)

@@ -139,16 +139,21 @@ class Jobs:
         except ConditionFailed:
             return
 
-    def commit(self, job_id: str, attempt_id: str, result: Result) -> JobRow:
-        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was closed."""
+    def commit(self, job_id: str, attempt_id: str, result: Result, inferred_at: str | None = None) -> JobRow:
+        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was closed.
+
+        `inferred_at` is when the engine had answered; an error has none.
+        """
+        inferred = {} if inferred_at is None else {"inferred": inferred_at}
         return self._update(
             job_id,
-            "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now "
-            "REMOVE #openAttempt",
+            "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now"
+            f"{', #stages.#inferred = :inferred' if inferred else ''} REMOVE #openAttempt",
             {
                 "attempt": attempt_id,
                 "committed": "COMMITTED",
                 "result": result.model_dump_json(),
+                **inferred,
                 "now": now(),
                 "planned": "PLANNED",
                 "running": "RUNNING",
@@ -156,14 +161,18 @@ class Jobs:
             "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
         )
 
-    def finish(self, job_id: str, error: Error | None) -> None:
-        """The caller was told. Idempotent; a cancelled job stays cancelled."""
+    def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
+        """The caller was told. Idempotent; a cancelled job stays cancelled.
+
+        `written_at` is when its files were at their final keys; an error has none.
+        """
         state = "SUCCEEDED" if error is None else "FAILED"
+        written = {} if written_at is None else {"written": written_at}
         try:
             self._update(
                 job_id,
-                "SET #state = :state, #stages.#calledBack = :now",
-                {"state": state, "now": now(), "cancelled": "CANCELLED"},
+                f"SET #state = :state, #stages.#calledBack = :now{', #stages.#written = :written' if written else ''}",
+                {"state": state, "now": now(), **written, "cancelled": "CANCELLED"},
                 "attribute_exists(pk) AND #state <> :cancelled",
             )
         except ConditionFailed:

@@ -7,7 +7,6 @@ deleted. Every step after the decision can be taken again by whoever receives th
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.s3 import OBJECT_MARKER
 from cosmos_batch.state import ConditionFailed, JobRow, Jobs
+from cosmos_batch.state.table import now
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
@@ -38,7 +38,7 @@ class Committer:
 
     async def succeed(self, delivery: Delivery, attempt_id: str, document: ReasonerDocument) -> None:
         """Bring a job to its good end, or step back behind an attempt that was faster."""
-        job = delivery.job
+        job, inferred_at = delivery.job, now()
         body = document.to_json().encode()
         await asyncio.to_thread(
             self.s3.put_object,
@@ -49,17 +49,19 @@ class Committer:
         )
         output = Output(uri=f"s3://{job.document.bucket}/{job.document.key}", size=len(body), content_type=JSON)
         result = Result(job_id=job.job_id, outputs=[output], timings=document.timings, usage=document.usage)
-        await self._decide(delivery, attempt_id, result)
+        await self._decide(delivery, attempt_id, result, inferred_at)
 
     async def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
         """Bring a job to its bad end; it too is decided only once."""
         log.warning("job %s: %s: %s", delivery.job.job_id, error.code, error.message)
         await self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
 
-    async def _decide(self, delivery: Delivery, attempt_id: str, result: Result) -> None:
+    async def _decide(
+        self, delivery: Delivery, attempt_id: str, result: Result, inferred_at: str | None = None
+    ) -> None:
         job_id = delivery.job.job_id
         try:
-            row = await asyncio.to_thread(self.jobs.commit, job_id, attempt_id, result)
+            row = await asyncio.to_thread(self.jobs.commit, job_id, attempt_id, result, inferred_at)
         except ConditionFailed:
             log.info("job %s: attempt %s came second", job_id, attempt_id)
             decided = await asyncio.to_thread(self.jobs.get, job_id)
@@ -72,16 +74,16 @@ class Committer:
     async def finish(self, delivery: Delivery, row: JobRow) -> None:
         """Everything after the decision. A cancelled job has no result: nobody waits, its message goes."""
         if row.result is not None and row.winner is not None:
-            await self._publish(delivery.job, row.winner, row.result)
+            written_at = await self._publish(delivery.job, row.winner, row.result)
             await self.tasks.report(delivery.task_token, row.result)
             reached("calledBack", delivery.job)
-            await asyncio.to_thread(self.jobs.finish, row.job_id, row.result.error)
+            await asyncio.to_thread(self.jobs.finish, row.job_id, row.result.error, written_at)
         await self.queue.delete(delivery.receipt_handle)
 
-    async def _publish(self, job: Job, winner: str, result: Result) -> None:
+    async def _publish(self, job: Job, winner: str, result: Result) -> str | None:
+        """Copy the winner's files to their final keys; returns when they were there. An error has no files."""
         if result.error is not None:
-            return
-        started = time.monotonic()
+            return None
         await asyncio.to_thread(
             self.s3.copy_object,
             CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner)},
@@ -91,8 +93,8 @@ class Committer:
             Metadata={OBJECT_MARKER: job.job_id},
             MetadataDirective="REPLACE",
         )
-        log.debug("job %s: copied in %.3f s", job.job_id, time.monotonic() - started)
         reached("written", job)
+        return now()
 
 
 def _attempt_key(job: Job, attempt_id: str) -> str:

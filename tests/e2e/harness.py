@@ -24,7 +24,7 @@ ENDED = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
 # The clocks of a deployment in which faults are waited for; the relations between them are those of the defaults.
 QUICK = {
     "uploadGraceSeconds": 2,
-    "worker": {"idleSeconds": 8, "visibilityTimeoutSeconds": 4, "heartbeatSeconds": 1, "maxAttempts": 2},
+    "worker": {"idleSeconds": 8, "visibilityTimeoutSeconds": 6, "heartbeatSeconds": 1, "maxAttempts": 2},
     "scaling": {"breakerDelaySeconds": 1, "breakerProbeSeconds": 3600, "targetDrainSeconds": 600},
 }
 
@@ -108,7 +108,7 @@ class App:
         ]
         return version
 
-    def start(self, request: dict[str, Any], name: str | None = None) -> str:
+    def start(self, request: Any, name: str | None = None) -> str:
         """Start the machine as its console does; returns the execution's ARN."""
         arguments = {"name": name} if name else {}
         arn: str = self.client("stepfunctions").start_execution(

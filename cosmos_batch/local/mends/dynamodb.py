@@ -1,35 +1,30 @@
 """DynamoDB.
 
-AWS: a conditional write decides its condition and writes in one step; of two at once, one sees what the other wrote.
+AWS: a conditional write decides its condition and writes in one step, of two at once one sees what the other wrote; and
+nobody reads an item that is half written.
 
-moto: it looks, and then it writes, and another request's thread may come between the two: both conditions hold.
+moto: it looks, then makes an item of the key alone, then fills it in place, attribute by attribute, while other
+requests' threads look, write and read.
 
-Mend: writes are made one at a time.
+Mend: requests are served one at a time, until their answer is text.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.responses import DynamoHandler
 
-WRITES = ("put_item", "update_item", "delete_item", "transact_write_items")
+_lock = threading.RLock()
+_serve = DynamoHandler.call_action
 
 
 def apply() -> None:
     """Install the mend."""
-    lock = threading.RLock()
-    for name in WRITES:
-        setattr(DynamoDBBackend, name, _one_at_a_time(getattr(DynamoDBBackend, name), lock))
+    DynamoHandler.call_action = _one_at_a_time
 
 
-def _one_at_a_time(write: Callable[..., Any], lock: threading.RLock) -> Callable[..., Any]:
-    @functools.wraps(write)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with lock:
-            return write(*args, **kwargs)
-
-    return call
+def _one_at_a_time(self: DynamoHandler) -> Any:
+    with _lock:
+        return _serve(self)
