@@ -20,6 +20,7 @@ class ResidentModel:
         self._store = store
         self._model = model
         self._stored: StoredModel | None = None
+        self._back_ups: list[asyncio.Future[None]] = []
 
     @property
     def stored(self) -> StoredModel:
@@ -28,7 +29,7 @@ class ResidentModel:
         return self._stored
 
     async def load(self, newer_than: datetime | None = None) -> None:
-        """Find the model, download it if need be, and load it.
+        """Find the model, download it if need be, load it, and back it up while it serves.
 
         Raises Failure: ModelUnavailable where no copy can be had or the engine refuses it.
         """
@@ -46,6 +47,7 @@ class ResidentModel:
                 retryable=True,
             ) from error
         self._stored = stored
+        self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored)))
 
     def too_old_for(self, job: Job) -> bool:
         """Whether the job asks for a copy newer than itself and the loaded one is older. A folder stays as it is."""
@@ -60,10 +62,14 @@ class ResidentModel:
         self.engine.close()
         await self.load(newer_than=job.created_at.astimezone(UTC))
 
-    def back_up(self) -> None:
-        """Copy what was loaded to S3 if it is not there yet; blocks. A failure is logged: the model serves anyway."""
+    async def backed_up(self) -> None:
+        """Wait until what was loaded is in S3, or could not be put there."""
+        await asyncio.gather(*self._back_ups)
+
+    def _back_up(self, stored: StoredModel) -> None:
+        """A failure is logged: the model serves anyway."""
         try:
-            if self._store.back_up(self.stored):
+            if self._store.back_up(stored):
                 log.info("backed up %s to S3", self._model)
         except Exception:
             log.exception("could not back up %s to S3; the next worker tries again", self._model)

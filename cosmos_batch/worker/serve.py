@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 def main() -> int:
     """Returns 0 when there was no more work, 1 when the worker could not serve."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("botocore").setLevel(logging.WARNING)
+    for chatty in ("botocore", "httpx2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
         return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel)))
 
@@ -55,9 +56,8 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
         if not await worker.unless_stopped(model.load()):
             workers.ended(environment.aws_batch_job_id)
             os._exit(0)  # the thread that loads cannot be interrupted, and nothing is in hand
-        backing_up = asyncio.create_task(asyncio.to_thread(model.back_up))
         await worker.serve()
-        await worker.unless_stopped(backing_up)
+        await worker.unless_stopped(model.backed_up())
     except Failure as failure:
         return await _give_up(worker, workers, environment, failure.error)
     model.engine.close()

@@ -138,7 +138,7 @@ class Worker:
         except Unreadable as unreadable:
             await self._refuse(handle, unreadable)
             return
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self._fatal is not None:
             await self._runner.queue.give_back(handle)
             return
         self._start(Run(delivery))
@@ -182,6 +182,7 @@ class Worker:
     async def _settle_runs(self) -> None:
         """Finish what is in hand; when stopping, what fits, the rest goes back."""
         if self._stopping.is_set() or self._fatal is not None:
+            await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back
             self._give_back_what_does_not_fit()
             await self._wait_for_runs(STOP_SECONDS)
             for task, run in self._runs.items():

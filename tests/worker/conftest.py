@@ -176,6 +176,7 @@ class Hand:
     async def serve(self) -> None:
         await self.model.load()
         await self.worker.serve()
+        await self.model.backed_up()
 
     def run(self, seconds: float = 20) -> None:
         """Serve until the queue is empty."""

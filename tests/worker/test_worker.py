@@ -315,6 +315,31 @@ def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> Non
     assert bench.waiting() == (1, 0)
 
 
+def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench) -> None:
+    """Its task has not taken a step yet, and must give its message back all the same."""
+    hand = bench.worker(idle_seconds=60)
+    begin = hand.worker._begin
+
+    async def begin_and_stop(message: dict[str, str]) -> None:
+        await begin(message)
+        hand.worker.stop()
+
+    hand.worker._begin = begin_and_stop  # type: ignore[method-assign]
+    bench.send(bench.job())
+    hand.run()
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts) == ("PLANNED", 0)
+    assert bench.waiting() == (1, 0)
+
+
+def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
+    bench.send(bench.job(invalidate_model=True))
+    store = OldModel(datetime.now(UTC) - timedelta(days=1))
+    with_hub_model(bench, store).run()
+    assert store.backed_up == ["commit-0", "commit-1"]
+
+
 def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
     bench.sqs.send_message(
         QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 2, "taskToken": "t", "job": {}})
@@ -368,6 +393,7 @@ class OldModel:
         self.published_at = published_at
         self.fails = fails
         self.downloads = 0
+        self.backed_up: list[str] = []
 
     def ensure(self, model: str, newer_than: datetime | None = None) -> StoredModel:
         if newer_than is not None and self.published_at <= newer_than:
@@ -378,7 +404,8 @@ class OldModel:
         return StoredModel(model, f"commit-{self.downloads}", Path("/nowhere"), self.published_at)
 
     def back_up(self, stored: StoredModel) -> bool:
-        return False
+        self.backed_up.append(stored.commit)
+        return True
 
 
 def with_hub_model(bench: Bench, store: OldModel) -> Any:
