@@ -112,16 +112,15 @@ class Runner:
         return await self._serve(run, alone=row.suspect)
 
     async def _look(self, run: Run) -> JobRow | None:
-        """The job's row, its lost attempt settled; None where nobody waits for the job any more."""
+        """The job's row, its lost attempt settled; None where nobody waits for the job any more.
+
+        Planning makes the row and the TTL outlives every message: a job without one is of nobody here.
+        """
         row, heard = await asyncio.gather(
             asyncio.to_thread(self.jobs.get, run.job.job_id),
             self.tasks.heartbeat(run.job.job_id, run.delivery.task_token),
         )
-        if row is None:
-            await asyncio.to_thread(self.jobs.create, run.job)
-            row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
-            assert row is not None, "it was just created"
-        if row.winner is None and (row.state in FINAL or heard == "gone"):
+        if row is None or (row.winner is None and (row.state in FINAL or heard == "gone")):
             log.info("job %s: nobody waits for it", run.job.job_id)
             await self.queue.delete(run.delivery.receipt_handle)
             return None

@@ -1,0 +1,94 @@
+"""What each role may do by the deployed policies, and what it did by the local cloud's record."""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from tests.e2e.harness import App
+
+_SERVICES = {"stepfunctions": "states"}
+_ACTIONS = {"lambda:invoke": "lambda:invokefunction", "sqs:changemessagevisibilitybatch": "sqs:changemessagevisibility"}
+PREFIX = "CosmosBatch-"
+_ACCOUNT = "us-east-1:123456789012"
+
+
+class Grant(NamedTuple):
+    """One allowed action; `role` is the part of the role's name that its construct gives."""
+
+    role: str
+    action: str  # in lower case: IAM does not tell cases apart
+    resource: str
+
+
+class Use(NamedTuple):
+    """One kind of call. `resource` is None where the record does not tell it."""
+
+    role: str
+    action: str
+    resource: str | None
+
+
+def grants(app: App) -> list[Grant]:
+    """Every allowed action of every role of ours."""
+    return [grant for role in _roles(app) for grant in _grants_of(app, role)]
+
+
+def uses(app: App) -> list[Use]:
+    """Every kind of call that a role of ours has made."""
+    return [
+        Use(short(call["role"]), _action(call), _arn(call))
+        for call in app.cloud.calls()
+        if call["role"].startswith(PREFIX)
+    ]
+
+
+def allowed(use: Use, granted: list[Grant]) -> bool:
+    """Whether some grant of its role covers a call."""
+    return any(
+        grant.role == use.role
+        and fnmatchcase(use.action, grant.action)
+        and (use.resource is None or fnmatchcase(use.resource, grant.resource))
+        for grant in granted
+    )
+
+
+def short(role: str) -> str:
+    """`CosmosBatch-Pipelines-FunctionsUploadRole1E16...` as `FunctionsUpload`."""
+    found = re.match(r"CosmosBatch-Pipelines-(.+?)Role[0-9A-F]{4}", role)
+    return found.group(1) if found else role
+
+
+def _roles(app: App) -> list[str]:
+    listed = app.client("iam").list_roles()["Roles"]
+    return [role["RoleName"] for role in listed if role["RoleName"].startswith(PREFIX)]
+
+
+def _grants_of(app: App, role: str) -> Iterator[Grant]:
+    iam = app.client("iam")
+    for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+        document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+        for statement in document["Statement"]:
+            assert statement["Effect"] == "Allow"
+            for action in _listed(statement["Action"]):
+                for resource in _listed(statement["Resource"]):
+                    yield Grant(short(role), action.lower(), resource)
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _action(call: dict[str, Any]) -> str:
+    action = f"{_SERVICES.get(call['service'], call['service'])}:{call['operation']}".lower()
+    return _ACTIONS.get(action, action)
+
+
+def _arn(call: dict[str, Any]) -> str | None:
+    resource = unquote(call["resource"])
+    if call["service"] == "s3" and resource:
+        return f"arn:aws:s3:::{call['resource']}".rstrip("/")
+    if call["service"] == "sqs" and resource:
+        return f"arn:aws:sqs:{_ACCOUNT}:{resource.rpartition('/')[2]}"
+    return resource if resource.startswith("arn:") else None
