@@ -5,7 +5,6 @@ table makes it the winner. The winner's files are copied to the final keys, the 
 deleted. Every step after the decision can be taken again by whoever receives the message next.
 """
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Committer:
-    """Where results go."""
+    """Where results go. Every call blocks."""
 
     s3: Any
     jobs: Jobs
@@ -36,12 +35,11 @@ class Committer:
     queue: Queue
     state_bucket: str
 
-    async def succeed(self, delivery: Delivery, attempt_id: str, document: ReasonerDocument) -> None:
+    def succeed(self, delivery: Delivery, attempt_id: str, document: ReasonerDocument) -> None:
         """Bring a job to its good end, or step back behind an attempt that was faster."""
         job, inferred_at = delivery.job, now()
         body = document.to_json().encode()
-        await asyncio.to_thread(
-            self.s3.put_object,
+        self.s3.put_object(
             Bucket=self.state_bucket,
             Key=_attempt_key(job, attempt_id),
             Body=body,
@@ -49,43 +47,41 @@ class Committer:
         )
         output = Output(uri=f"s3://{job.document.bucket}/{job.document.key}", size=len(body), content_type=JSON)
         result = Result(job_id=job.job_id, outputs=[output], timings=document.timings, usage=document.usage)
-        await self._decide(delivery, attempt_id, result, inferred_at)
+        self._decide(delivery, attempt_id, result, inferred_at)
 
-    async def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
+    def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
         """Bring a job to its bad end; it too is decided only once."""
         log.warning("job %s: %s: %s", delivery.job.job_id, error.code, error.message)
-        await self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
+        self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
 
-    async def _decide(
-        self, delivery: Delivery, attempt_id: str, result: Result, inferred_at: str | None = None
-    ) -> None:
+    def _decide(self, delivery: Delivery, attempt_id: str, result: Result, inferred_at: str | None = None) -> None:
         job_id = delivery.job.job_id
         try:
-            row = await asyncio.to_thread(self.jobs.commit, job_id, attempt_id, result, inferred_at)
+            row = self.jobs.commit(job_id, attempt_id, result, inferred_at)
         except ConditionFailed:
             log.info("job %s: attempt %s came second", job_id, attempt_id)
-            decided = await asyncio.to_thread(self.jobs.get, job_id)
+            decided = self.jobs.get(job_id)
             assert decided is not None, "a condition failed on it"
             row = decided
         else:
             reached("committed", delivery.job)
-        await self.finish(delivery, row)
+        self.finish(delivery, row)
 
-    async def finish(self, delivery: Delivery, row: JobRow) -> None:
+    def finish(self, delivery: Delivery, row: JobRow) -> None:
         """Everything after the decision. A cancelled job has no result: nobody waits, its message goes."""
         if row.result is not None and row.winner is not None:
-            written_at = await self._publish(delivery.job, row.winner, row.result)
-            await self.tasks.report(delivery.task_token, row.result)
+            written_at = self._publish(delivery.job, row.winner, row.result)
+            self.tasks.report(delivery.task_token, row.result)
             reached("calledBack", delivery.job)
-            await asyncio.to_thread(self.jobs.finish, row.job_id, row.result.error, written_at)
-        await self.queue.delete(delivery.receipt_handle)
+            log.info("job %s: %s", row.job_id, "failed" if row.result.error else "answered")
+            self.jobs.finish(row.job_id, row.result.error, written_at)
+        self.queue.delete(delivery.receipt_handle)
 
-    async def _publish(self, job: Job, winner: str, result: Result) -> str | None:
+    def _publish(self, job: Job, winner: str, result: Result) -> str | None:
         """Copy the winner's files to their final keys; returns when they were there. An error has no files."""
         if result.error is not None:
             return None
-        await asyncio.to_thread(
-            self.s3.copy_object,
+        self.s3.copy_object(
             CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner)},
             Bucket=job.document.bucket,
             Key=job.document.key,

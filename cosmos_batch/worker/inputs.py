@@ -1,6 +1,5 @@
 """What a job needs on the local disk: its file, its prompt."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,15 @@ CHUNK = 1 << 20  # bytes
 _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
 
 
-async def prepare(s3: Any, job: Job, workdir: Path) -> Job:
-    """Fetch the file, refuse what is no media, and return the job with its prompt in it.
+def prepare(s3: Any, job: Job, workdir: Path) -> Job:
+    """Fetch the file, refuse what is no media, and return the job with its prompt in it; blocks.
 
     Raises Failure (InvalidInput) where the file is gone, was changed since it was planned, or is broken.
     """
     path = input_path(job, workdir)
-    prompt, _ = await asyncio.gather(
-        asyncio.to_thread(_prompt, s3, job), asyncio.to_thread(_fetch, s3, job.input, path)
-    )
-    await asyncio.to_thread(probe, path)
-    return job.model_copy(update={"prompt": prompt, "prompt_uri": None})
+    _fetch(s3, job.input, path)
+    probe(path)
+    return job.model_copy(update={"prompt": _prompt(s3, job), "prompt_uri": None})
 
 
 def _fetch(s3: Any, source: InputFile, path: Path) -> None:

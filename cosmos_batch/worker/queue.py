@@ -1,6 +1,5 @@
 """The queue of a pipeline, as a worker sees it."""
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,44 +46,36 @@ class Unreadable(Exception):  # noqa: N818 - it carries an Error
 
 
 class Queue:
-    """Receives under lease, deletes, gives back. Every call blocks a thread, not the loop."""
+    """Receives under lease, deletes, gives back. Every call blocks."""
 
     def __init__(self, sqs: Any, url: str, leases: LeaseHolder) -> None:
         self._sqs = sqs
         self._url = url
         self._leases = leases
 
-    async def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
+    def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
         """Messages as SQS has them, each under lease from here on."""
-        answer = await asyncio.to_thread(
-            self._sqs.receive_message,
-            QueueUrl=self._url,
-            MaxNumberOfMessages=min(at_most, BATCH),
-            WaitTimeSeconds=wait_seconds,
+        answer = self._sqs.receive_message(
+            QueueUrl=self._url, MaxNumberOfMessages=min(at_most, BATCH), WaitTimeSeconds=wait_seconds
         )
         messages: list[dict[str, Any]] = answer.get("Messages", [])
         if messages:
             self._leases.hold([message["ReceiptHandle"] for message in messages])
         return messages
 
-    async def delete(self, receipt_handle: str) -> None:
+    def delete(self, receipt_handle: str) -> None:
         """The message is done with."""
-        await asyncio.to_thread(self._sqs.delete_message, QueueUrl=self._url, ReceiptHandle=receipt_handle)
+        self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=receipt_handle)
         self._leases.release([receipt_handle])
 
     def abandon(self, receipt_handle: str) -> None:
         """Let the lease lapse: the message comes back when its visibility timeout has passed."""
         self._leases.release([receipt_handle])
 
-    async def give_back(self, receipt_handle: str) -> None:
+    def give_back(self, receipt_handle: str) -> None:
         """Another worker may have the message at once."""
         self._leases.release([receipt_handle])
-        await asyncio.to_thread(
-            self._sqs.change_message_visibility,
-            QueueUrl=self._url,
-            ReceiptHandle=receipt_handle,
-            VisibilityTimeout=0,
-        )
+        self._sqs.change_message_visibility(QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=0)
 
 
 def read(message: dict[str, Any]) -> Delivery:

@@ -3,11 +3,10 @@
 import asyncio
 import contextlib
 import logging
-import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -99,32 +98,30 @@ class Runner:
 
     async def _handle(self, run: Run) -> End:
         reached("received", run.job)
-        row = await self._look(run)
+        row = await asyncio.to_thread(self._look, run)
         if row is None:
             return End.NOT_DECIDED
         if row.winner is not None:
-            await self._conclude(run, self.committer.finish(run.delivery, row))
+            await self._conclude(run, self.committer.finish, run.delivery, row)
             return End.NOT_DECIDED
         if (error := self._refusal(run.job, row)) is not None:
-            await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+            await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
             return End.FAILED
         await self._renew_model(run.job)
         return await self._serve(run, alone=row.suspect)
 
-    async def _look(self, run: Run) -> JobRow | None:
+    def _look(self, run: Run) -> JobRow | None:
         """The job's row, its lost attempt settled; None where nobody waits for the job any more.
 
         Planning makes the row and the TTL outlives every message: a job without one is of nobody here.
         """
-        row, heard = await asyncio.gather(
-            asyncio.to_thread(self.jobs.get, run.job.job_id),
-            self.tasks.heartbeat(run.job.job_id, run.delivery.task_token),
-        )
+        heard = self.tasks.heartbeat(run.job.job_id, run.delivery.task_token)
+        row = self.jobs.get(run.job.job_id)
         if row is None or (row.winner is None and (row.state in FINAL or heard == "gone")):
             log.info("job %s: nobody waits for it", run.job.job_id)
-            await self.queue.delete(run.delivery.receipt_handle)
+            self.queue.delete(run.delivery.receipt_handle)
             return None
-        return await asyncio.to_thread(self.jobs.settle_lost, row)
+        return self.jobs.settle_lost(row)
 
     def _refusal(self, job: Job, row: JobRow) -> Error | None:
         """Why the engine shall not see the job, if so."""
@@ -144,17 +141,14 @@ class Runner:
         return None
 
     async def _serve(self, run: Run, alone: bool) -> End:
-        workdir = Path(tempfile.mkdtemp(prefix="job-"))
-        try:
+        with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
             async with self.slots.place(alone):
-                return await self._attempt(run, workdir, alone)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, workdir, True)
+                return await self._attempt(run, Path(workdir), alone)
 
     async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
         began = time.monotonic()
         try:
-            job = await prepare(self.clients.s3, run.job, workdir)
+            job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir, alone)
         except Failure as failure:
@@ -168,7 +162,7 @@ class Runner:
         reached("inferred", job)
         timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
         document = compose(self.environment, self.model, job, answer, timings)
-        await self._conclude(run, self.committer.succeed(run.delivery, run.attempt_id, document))
+        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, document)
         return End.ANSWERED
 
     async def _renew_model(self, job: Job) -> None:
@@ -180,10 +174,10 @@ class Runner:
     async def _infer(self, run: Run, job: Job, workdir: Path, alone: bool) -> Answer:
         solo = alone or self.model.engine.concurrency == 1
         attempt = Attempt(id=run.attempt_id, worker=self.environment.aws_batch_job_id, solo=solo)
+        run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
         if solo:
             await asyncio.to_thread(self.workers.alone_with, attempt.worker, job.job_id)
-        await asyncio.to_thread(self.jobs.open_attempt, job.job_id, attempt)
-        run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
+        await _to_its_end(self.jobs.open_attempt, job.job_id, attempt)
         reached("started", job)
         limit = self.environment.worker.attempt_limit_hours * 3600
         return await _unless_gone(
@@ -212,9 +206,9 @@ class Runner:
         spent = row.attempts if row is not None else 0
         if error.retryable and run.phase is Phase.INFERRING and spent < self.environment.worker.max_attempts:
             await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
-            await self.queue.give_back(run.delivery.receipt_handle)
+            await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
             return End.NOT_DECIDED
-        await self._conclude(run, self.committer.fail(run.delivery, run.attempt_id, error))
+        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
         return End.FAILED
 
     def _attempt_timed_out(self, job: Job) -> Error:
@@ -225,23 +219,33 @@ class Runner:
             remedy="Cut the file into shorter clips, or raise worker.attemptLimitHours (11 at most).",
         )
 
-    async def _conclude(self, run: Run, conclusion: Awaitable[None]) -> None:
+    async def _conclude(self, run: Run, conclusion: Callable[..., None], *arguments: object) -> None:
         run.phase = Phase.CONCLUDING
-        await conclusion
+        await asyncio.to_thread(conclusion, *arguments)
 
     async def _drop(self, run: Run) -> End:
         log.info("job %s: its execution is gone, the work is dropped", run.job.job_id)
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
-        await self.queue.delete(run.delivery.receipt_handle)
+        await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
         return End.NOT_DECIDED
 
     async def _give_back(self, run: Run) -> None:
         await self._undo(run)
-        await self.queue.give_back(run.delivery.receipt_handle)
+        await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
 
     async def _undo(self, run: Run) -> None:
         if run.phase is not Phase.WAITING:  # once committed, there is no open attempt to undo
             await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
+
+
+async def _to_its_end(call: Callable[..., object], *arguments: object) -> None:
+    """Make a blocking call. Cancelled meanwhile, wait for it all the same: what it wrote must be known to be undone."""
+    calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait({calling})
+        raise
 
 
 class TaskGoneError(Exception):

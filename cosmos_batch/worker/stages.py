@@ -1,4 +1,4 @@
-"""The stages of a job, announced as they are reached: to the log, and to whoever observes."""
+"""The stages of a job, announced as they are reached: to the log (at debug level) and to whoever observes."""
 
 import logging
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from cosmos_batch.state.jobs import Stage
 Observer = Callable[[Stage, Job], None]
 
 observers: list[Observer] = []
-"""Called in the worker's event loop, in order, before the next step is taken."""
+"""Called in order, before the next step is taken, in whichever thread takes it."""
 
 log = logging.getLogger(__name__)
 
 
 def reached(stage: Stage, job: Job) -> None:
     """A job is now at `stage`."""
-    log.info("job %s: %s", job.job_id, stage)
+    log.debug("job %s: %s", job.job_id, stage)
     for observer in observers:
         observer(stage, job)

@@ -20,16 +20,16 @@ Heard = Literal["alive", "gone", "unknown"]
 
 
 class Tasks:
-    """Step Functions, as a worker sees it."""
+    """Step Functions, as a worker sees it. What is not `async` blocks."""
 
     def __init__(self, stepfunctions: Any, heartbeat_seconds: float) -> None:
         self._stepfunctions = stepfunctions
         self._heartbeat_seconds = heartbeat_seconds
 
-    async def heartbeat(self, job_id: str, task_token: str) -> Heard:
+    def heartbeat(self, job_id: str, task_token: str) -> Heard:
         """Ask once. What is no clear answer (throttling, a fault of the service) is `unknown`, never `gone`."""
         try:
-            await asyncio.to_thread(self._stepfunctions.send_task_heartbeat, taskToken=task_token)
+            self._stepfunctions.send_task_heartbeat(taskToken=task_token)
         except ClientError as error:
             return self._heard(job_id, error)
         except BotoCoreError:
@@ -52,28 +52,24 @@ class Tasks:
         """Return when nobody waits for the job any more; until then, never."""
         while True:
             await asyncio.sleep(self._heartbeat_seconds * random.uniform(1 - JITTER, 1 + JITTER))
-            if await self.heartbeat(job_id, task_token) == "gone":
+            if await asyncio.to_thread(self.heartbeat, job_id, task_token) == "gone":
                 return
 
-    async def report(self, task_token: str, result: Result) -> None:
+    def report(self, task_token: str, result: Result) -> None:
         """Say how the job ended; said before, or to nobody, it is no error."""
         try:
             if result.error is None:
-                await asyncio.to_thread(
-                    self._stepfunctions.send_task_success, taskToken=task_token, output=_output(result)
-                )
+                self._stepfunctions.send_task_success(taskToken=task_token, output=_output(result))
             else:
-                await self.fail(task_token, result.error)
+                self.fail(task_token, result.error)
         except ClientError as error:
             if error.response["Error"]["Code"] not in (*GONE, "InvalidToken"):
                 raise
             log.info("job %s: nobody waits for its result any more", result.job_id)
 
-    async def fail(self, task_token: str, error: Error) -> None:
+    def fail(self, task_token: str, error: Error) -> None:
         """SendTaskFailure as it is."""
-        await asyncio.to_thread(
-            self._stepfunctions.send_task_failure, taskToken=task_token, error=error.code, cause=error.cause()
-        )
+        self._stepfunctions.send_task_failure(taskToken=task_token, error=error.code, cause=error.cause())
 
 
 def _output(result: Result) -> str:

@@ -68,18 +68,18 @@ class Worker:
     async def fail_backlog(self, error: Error) -> int:
         """Answer everything in the queue with an error, for no worker can do better. Returns how many."""
         failed = 0
-        while messages := await self._runner.queue.receive(at_most=10, wait_seconds=1):
-            await asyncio.gather(*(self._fail(message, error) for message in messages))
+        while messages := await asyncio.to_thread(self._runner.queue.receive, at_most=10, wait_seconds=1):
+            await asyncio.gather(*(asyncio.to_thread(self._fail, message, error) for message in messages))
             failed += len(messages)
         return failed
 
-    async def _fail(self, message: dict[str, str], error: Error) -> None:
+    def _fail(self, message: dict[str, str], error: Error) -> None:
         try:
             run = Run(read(message))
         except (NewerSchema, Unreadable):
             self._runner.queue.abandon(message["ReceiptHandle"])
             return
-        await self._runner.committer.fail(run.delivery, run.attempt_id, error)
+        self._runner.committer.fail(run.delivery, run.attempt_id, error)
 
     async def _ready(self) -> None:
         row = await asyncio.to_thread(self._workers.ready, self._name)
@@ -121,7 +121,7 @@ class Worker:
     async def _take(self, wait_seconds: int) -> int:
         """Receive once, and start what came. Where we were told to stop meanwhile, it goes back at once."""
         wait = min(wait_seconds, POLL_SECONDS) if self._runs else wait_seconds
-        messages = await self._runner.queue.receive(self._room, wait)
+        messages = await asyncio.to_thread(self._runner.queue.receive, self._room, wait)
         for message in messages:
             await self._begin(message)
         return len(messages)
@@ -133,22 +133,22 @@ class Worker:
         except NewerSchema as newer:
             log.info("draining: a job has %s", newer)
             self._draining = True
-            await self._runner.queue.give_back(handle)
+            await asyncio.to_thread(self._runner.queue.give_back, handle)
             return
         except Unreadable as unreadable:
-            await self._refuse(handle, unreadable)
+            await asyncio.to_thread(self._refuse, handle, unreadable)
             return
         if self._stopping.is_set() or self._fatal is not None:
-            await self._runner.queue.give_back(handle)
+            await asyncio.to_thread(self._runner.queue.give_back, handle)
             return
         self._start(Run(delivery))
 
-    async def _refuse(self, handle: str, unreadable: Unreadable) -> None:
+    def _refuse(self, handle: str, unreadable: Unreadable) -> None:
         log.error("%s", unreadable.error.message)
         if unreadable.task_token is not None:
             with contextlib.suppress(Exception):  # nobody may wait for it
-                await self._runner.tasks.fail(unreadable.task_token, unreadable.error)
-        await self._runner.queue.delete(handle)
+                self._runner.tasks.fail(unreadable.task_token, unreadable.error)
+        self._runner.queue.delete(handle)
 
     def _start(self, run: Run) -> None:
         self._pace.working()
