@@ -2,7 +2,7 @@
 start, and what it writes is written under the job's name.
 
 It raises `Failure`, whose text is the Error as JSON; the state machine does not try that again, and gives it to
-`report`.
+`report`. Anything else that it raises is a fault that may pass: it is called again.
 """
 
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 """The state machine: plan, enqueue, report, for one file of any pipeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_lambda as lambda_
@@ -13,15 +13,8 @@ from constructs import Construct
 from cosmos_batch.contract.job import SCHEMA_VERSION
 from infra.constructs.permissions import allow
 
-# Faults of Lambda itself: what `plan` refuses, it would refuse again. `report` refuses nothing and may be taken again,
-# so it is tried again whatever happened.
-LAMBDA_FAULTS = [
-    "Lambda.ClientExecutionTimeoutException",
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.TooManyRequestsException",
-]
+# How Lambda names the exception by which `plan` refuses a request: it would refuse it again.
+REFUSED = "Failure"
 EVERYTHING = ["States.ALL"]
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
@@ -64,13 +57,13 @@ class Workflow(Construct):
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         # The result stays the execution's output, for whoever reads it there.
         answered = self._call(
-            "Report", report, {"execution": EXECUTION, "result.$": "$"}, EVERYTHING, result_path=sfn.JsonPath.DISCARD
+            "Report", report, {"execution": EXECUTION, "result.$": "$"}, result_path=sfn.JsonPath.DISCARD
         ).next(sfn.Succeed(self, "Succeeded"))
-        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}, EVERYTHING).next(
+        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}).next(
             sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
         )
         # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
-        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, LAMBDA_FAULTS)
+        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, final_error=REFUSED)
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         enqueued.add_catch(failed, errors=EVERYTHING, result_path="$")
@@ -81,9 +74,13 @@ class Workflow(Construct):
         name: str,
         function: lambda_.IFunction,
         payload: Mapping[str, object],
-        retried: Sequence[str],
         result_path: str | None = None,
+        final_error: str | None = None,
     ) -> tasks.LambdaInvoke:
+        """A function that may be called twice: whatever failed, it is tried again, unless it says that this is final.
+
+        Most faults pass: of S3, DynamoDB and SQS as much as of Lambda, and a request must not fail of one for good.
+        """
         call = tasks.LambdaInvoke(
             self,
             name,
@@ -93,8 +90,10 @@ class Workflow(Construct):
             result_path=result_path,
             retry_on_service_exceptions=False,
         )
+        if final_error is not None:
+            call.add_retry(errors=[final_error], max_attempts=0)  # the first retrier that matches decides
         call.add_retry(
-            errors=list(retried),
+            errors=EVERYTHING,
             interval=Duration.seconds(2),
             max_attempts=6,
             backoff_rate=2,

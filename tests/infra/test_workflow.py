@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.error import Failure
 from tests.infra.assembly import Assembly, resolve
 
 States = dict[str, dict[str, Any]]
@@ -47,10 +48,16 @@ def test_plan_gets_the_request_and_the_execution(definition: dict[str, Any], sta
     assert states["Plan"]["Next"] == "Enqueue"
 
 
-def test_plan_is_tried_again_for_faults_of_lambda_alone(states: States) -> None:
-    errors = [error for retry in states["Plan"]["Retry"] for error in retry["ErrorEquals"]]
-    assert all(error.startswith("Lambda.") for error in errors)
-    assert "Lambda.TooManyRequestsException" in errors
+def test_plan_is_tried_again_whatever_happened_unless_it_refused(states: States) -> None:
+    refused, anything = states["Plan"]["Retry"]
+    assert refused == {"ErrorEquals": [Failure.__name__], "MaxAttempts": 0}
+    assert anything == {
+        "ErrorEquals": ["States.ALL"],
+        "IntervalSeconds": 2,
+        "BackoffRate": 2,
+        "MaxAttempts": 6,
+        "JitterStrategy": "FULL",
+    }
 
 
 def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(states: States) -> None:
