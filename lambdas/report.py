@@ -1,8 +1,8 @@
 """`report`: an execution has ended, however; tell who waits for it, and the world.
 
-It is called by the state machine at its end, and by EventBridge when an execution failed, timed out or was stopped:
-a stopped execution takes no further step, and this is the only word of it. The event also follows an ordinary failure;
-what was reported before is not reported again.
+It is called by the state machine at its end. Executions that failed, timed out or were stopped come from EventBridge by
+way of SQS as well: a stopped execution takes no further step, and this is the only word of it. The event also follows
+an ordinary failure; what was reported before is not reported again.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, Self
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Callbacks, Jobs, Reports, Table
+from lambdas.batches import Record, each_record
 from lambdas.clients import client, state_table
 from lambdas.execution_error import error_of
 from lambdas.log import log
@@ -54,16 +55,31 @@ class End:
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Returns `error` and `cause`, with which the state machine fails if this was a failure."""
+    """The end of one execution, from the state machine, or a batch of SQS records.
+
+    The state machine is given `error` and `cause`, with which it fails if this was a failure.
+    """
+    if "Records" in event:
+        return each_record(event, take)
     end = End.read(event)
-    table = state_table(environment().state_table)
-    if not Reports(table).published(end.job_id):
-        report(end, table)
+    report_once(end)
     error = end.result.error
     return {
         "error": None if error is None else error.code,
         "cause": None if error is None else error.cause(),
     }
+
+
+def take(record: Record) -> None:
+    """One execution's change of status, as EventBridge sent it."""
+    report_once(End.read(json.loads(record["body"])))
+
+
+def report_once(end: End) -> None:
+    """Report an end, unless all of it was reported before."""
+    table = state_table(environment().state_table)
+    if not Reports(table).published(end.job_id):
+        report(end, table)
 
 
 def report(end: End, table: Table) -> None:

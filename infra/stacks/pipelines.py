@@ -6,6 +6,7 @@ from aws_cdk import Annotations, CfnOutput, Duration, Stack
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
+from infra.constructs import workflow_functions
 from infra.constructs.execution_ends import ExecutionEnds
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
@@ -45,7 +46,7 @@ class PipelinesStack(Stack):
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage)
         workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT))
-        ExecutionEnds(self, "ExecutionEnds", workflow.machine, report)
+        ExecutionEnds(self, "ExecutionEnds", workflow.machine, report, workflow_functions.TIMEOUT)
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         create_upload(self, functions, config, storage, workflow.machine)

@@ -25,6 +25,7 @@ ACTIONS = {
     | {"s3:PutObject", "dynamodb:PutItem", "states:StartExecution", "states:SendTaskFailure"},
     "FunctionsPlan": LOG | READ_FILES | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage"},
     "FunctionsReport": LOG
+    | CONSUME
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "events:PutEvents"}
     | {"states:SendTaskSuccess", "states:SendTaskFailure"},
     "FunctionsScale": LOG

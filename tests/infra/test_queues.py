@@ -124,5 +124,17 @@ def test_executions_that_end_badly_are_reported(assembly: Assembly) -> None:
         "detail": {"stateMachineArn": [{"Ref": machine}], "status": ["FAILED", "TIMED_OUT", "ABORTED"]},
     }
     (target,) = rule["Targets"]
-    assert "FunctionsReport" in target["Arn"]["Fn::GetAtt"][0]
+    assert target["Arn"] == source_of(assembly, "Report")["EventSourceArn"]
     assert "DeadLetterConfig" in target
+
+
+def test_the_end_of_an_execution_is_kept_until_it_is_reported(assembly: Assembly) -> None:
+    source = source_of(assembly, "Report")
+    queue = queues(assembly)[source["EventSourceArn"]["Fn::GetAtt"][0]]
+    function = assembly.one("Pipelines", "Lambda::Function", "FunctionsReport")
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert queue["MessageRetentionPeriod"] == 14 * DAY
+    assert queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"] >= 10 * 3600
+    dead_letters = queues(assembly)[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]
+    assert dead_letters["MessageRetentionPeriod"] == 14 * DAY

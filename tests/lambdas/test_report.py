@@ -12,7 +12,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Callbacks, Jobs
 from lambdas.report import handler
-from tests.lambdas.cloud import Cloud, event
+from tests.lambdas.cloud import Cloud, event, sqs_batch
 from tests.state.jobs import make_job
 
 EXECUTION = {"id": "arn:execution:job-1", "name": "job-1", "startTime": "2026-11-12T00:00:00Z"}
@@ -40,6 +40,11 @@ def succeeded() -> dict[str, Any]:
 
 def failed(name: str, cause: str | None) -> dict[str, Any]:
     return handler({"execution": EXECUTION, "error": {"Error": name, "Cause": cause}}, None)
+
+
+def changed(*events: dict[str, Any]) -> dict[str, Any]:
+    """Changes of status, as they come from EventBridge by way of SQS."""
+    return handler(sqs_batch(*events), None)
 
 
 def test_success_is_told(cloud: Cloud, jobs: Jobs) -> None:
@@ -71,8 +76,7 @@ def test_the_status_change_after_an_ordinary_failure_changes_nothing(cloud: Clou
     failed("EngineFailed", ERROR.cause())
     status = event("step_functions_aborted")
     status["detail"].update(status="FAILED", error="EngineFailed", cause=ERROR.cause())
-    handler(status, None)
-    handler(status, None)
+    assert changed(status, status) == {"batchItemFailures": []}
     assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
 
 
@@ -85,7 +89,7 @@ def test_the_status_change_after_an_ordinary_failure_changes_nothing(cloud: Clou
 )
 def test_a_stopped_execution_is_told_too(cloud: Cloud, jobs: Jobs, shape: str, code: str, state: str) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
-    handler(event(shape), None)
+    changed(event(shape))
     [told] = cloud.stepfunctions.answers
     assert told["error"] == code
     row = jobs.get("job-1")
@@ -147,6 +151,17 @@ def test_after_a_crash_everything_that_is_missing_is_done(cloud: Cloud, jobs: Jo
     assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
 
 
+def test_a_change_of_status_that_could_not_be_told_comes_back_alone(cloud: Cloud, jobs: Jobs) -> None:
+    cloud.stepfunctions.refusal = "ThrottlingException"
+    told_nobody = event("step_functions_timed_out")
+    told_nobody["detail"]["name"] = "job-nobody-waits-for"
+    assert changed(told_nobody, event("step_functions_aborted")) == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+    cloud.stepfunctions.refusal = None
+    assert changed(event("step_functions_aborted")) == {"batchItemFailures": []}
+    [told] = cloud.stepfunctions.answers
+    assert told["error"] == "Cancelled"
+
+
 def test_no_token_is_logged_or_published(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
     succeeded()
     assert "token-of-vams" not in lines() + json.dumps(cloud.events.entries)
@@ -158,6 +173,6 @@ def test_a_decided_job_stays_as_it_was_decided(cloud: Cloud) -> None:
     jobs.create(job)
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
     jobs.commit("job-1", "a", RESULT)
-    handler(event("step_functions_aborted"), None)
+    changed(event("step_functions_aborted"))
     row = jobs.get("job-1")
     assert row is not None and row.state == "COMMITTED" and row.result == RESULT
