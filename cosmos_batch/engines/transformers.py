@@ -6,6 +6,8 @@ one. Answers are not batched: each has its own seed, and padding would change it
 
 import asyncio
 import gc
+import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,10 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.prompt import PreparedJob, prepare
 
 T = TypeVar("T")
+
+GPU_LOST = 70  # exit status of a worker whose GPU cannot be used any more
+
+log = logging.getLogger(__name__)
 
 
 class TransformersEngine:
@@ -103,13 +109,26 @@ def _guarded(work: Callable[..., T], *arguments: object) -> T:
             "EngineFailed",
             f"Memory ran out on this file: {error}",
             "Lower fps or maxTokens, or choose an instance type with more memory.",
+            retryable=True,
         ) from error
     except Exception as error:
+        if _gpu_is_lost(error):
+            # Every later job would fail too, and none of them is to blame: they become suspects and run alone.
+            log.critical("the GPU's context is lost: %s", error)
+            os._exit(GPU_LOST)
         raise Failure(
             "EngineFailed",
             f"The engine failed on this file: {type(error).__name__}: {error}",
             "Try it again; if it fails again, report it with the worker's log.",
+            retryable=True,
         ) from error
+
+
+def _gpu_is_lost(error: Exception) -> bool:
+    """After an error of the device (an assertion, an illegal access) nothing runs in this process any more."""
+    import torch
+
+    return isinstance(error, torch.AcceleratorError) or "CUDA error" in str(error)
 
 
 def _free_memory() -> None:

@@ -132,10 +132,16 @@ class Jobs:
         return self.get(row.job_id) or row
 
     def _close(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
+        """Where the job was closed meanwhile, it stays as it is."""
         offered = {"one": 1, "planned": "PLANNED", "yes": True, **(extra or {})}
         values = {name: value for name, value in offered.items() if f":{name}" in expression}
         try:
-            self._update(job_id, expression, {**values, "attempt": attempt_id}, "#openAttempt.#id = :attempt")
+            self._update(
+                job_id,
+                expression,
+                {**values, "attempt": attempt_id, "running": "RUNNING"},
+                "#openAttempt.#id = :attempt AND #state = :running",
+            )
         except ConditionFailed:
             return
 

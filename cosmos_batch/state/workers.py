@@ -22,6 +22,8 @@ class WorkerRow(Row):
     job_definition: str | None = Field(default=None, description="ARN, with its revision")
     completed: int = Field(default=0, description="Jobs that it answered")
     alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
+    in_company: bool = Field(default=False, description="It has begun jobs together with others")
+    in_company: bool = Field(default=False, description="It has begun jobs together with others")
     must_drain: bool = Field(default=False, description="`scale` asks it to leave")
     judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")
@@ -35,6 +37,7 @@ class PipelineRow(Row):
     retry_at: str | None = Field(default=None, description="No worker is started before then")
     open: bool = Field(default=False, description="The breaker is open: the queue is failed with `reason`")
     reason: Error | None = None
+    company_deaths: int = Field(default=0, description="Workers, in a row, that died of one of several jobs")
     culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
     seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
@@ -100,6 +103,10 @@ class Workers:
         """A job has the engine for itself now: if the worker dies, it died of this one."""
         self._set(worker, "SET #aloneWith = :job", job=job_id)
 
+    def began_in_company(self, worker: str) -> None:
+        """Jobs are in the engine together now: if the worker dies, each of them is a suspect and none is to blame."""
+        self._set(worker, "SET #inCompany = :yes", yes=True)
+
     def draining(self, worker: str) -> None:
         """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it."""
         self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
@@ -144,13 +151,15 @@ class Workers:
         self._table.update(
             self._pk,
             "pipeline",
-            "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason, #culprits = :culprits",
+            "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason, #culprits = :culprits, "
+            "#companyDeaths = :companyDeaths",
             {
                 "failures": breaker.failures,
                 "retryAt": breaker.retry_at,
                 "open": breaker.open,
                 "reason": None if breaker.reason is None else breaker.reason.model_dump_json(),
                 "culprits": breaker.culprits,
+                "companyDeaths": breaker.company_deaths,
             },
         )
 

@@ -68,8 +68,9 @@ class Committer:
         self.finish(delivery, row)
 
     def finish(self, delivery: Delivery, row: JobRow) -> None:
-        """Everything after the decision. A cancelled job has no result: nobody waits, its message goes."""
-        if row.result is not None and row.winner is not None:
+        """Everything after the decision. Once the caller was told, nothing is written again: VAMS moves files away."""
+        if row.state == "COMMITTED":
+            assert row.result is not None and row.winner is not None, "commit writes the three at once"
             written_at = self._publish(delivery.job, row.winner, row.result)
             self.tasks.report(delivery.task_token, row.result)
             reached("calledBack", delivery.job)

@@ -1,5 +1,6 @@
 """What a job needs on the local disk: its file, its prompt."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cosmos_batch.engines import input_path
 from cosmos_batch.media import probe
 
 CHUNK = 1 << 20  # bytes
+_FORBIDDEN = ("AccessDenied", "403")
 _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
 
 
@@ -30,17 +32,37 @@ def _fetch(s3: Any, source: InputFile, path: Path) -> None:
     exactly = {"VersionId": source.version_id} if source.version_id else {"IfMatch": source.etag}
     try:
         body = s3.get_object(Bucket=source.bucket, Key=source.key, **exactly)["Body"]
+        with path.open("wb") as file:
+            for chunk in body.iter_chunks(CHUNK):
+                file.write(chunk)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _CHANGED:
+        raise _refused(f"s3://{source.bucket}/{source.key}", error) from error
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
             raise
         raise Failure(
             "InvalidInput",
-            f"s3://{source.bucket}/{source.key} was deleted or replaced while it waited.",
-            "Upload it again, or ask again for the file that is there now.",
+            f"s3://{source.bucket}/{source.key} ({source.size / 1e9:.1f} GB) does not fit on the worker's disk.",
+            "Cut it into shorter files.",
         ) from error
-    with path.open("wb") as file:
-        for chunk in body.iter_chunks(CHUNK):
-            file.write(chunk)
+
+
+def _refused(uri: str, error: ClientError) -> Exception:
+    """What S3's answer means for the job; the error itself where it means nothing, and may pass."""
+    code = error.response["Error"]["Code"]
+    if code in _CHANGED:
+        return Failure(
+            "InvalidInput",
+            f"{uri} was deleted or replaced while it waited.",
+            "Upload it again, or ask again for the file that is there now.",
+        )
+    if code in _FORBIDDEN:
+        return Failure(
+            "InvalidInput",
+            f"{uri} may not be read by the worker.",
+            "Let the worker's role read the object: bucket policy, owner and encryption key.",
+        )
+    return error
 
 
 def _prompt(s3: Any, job: Job) -> str:
@@ -48,5 +70,10 @@ def _prompt(s3: Any, job: Job) -> str:
         return job.prompt
     assert job.prompt_uri is not None, "plan sets one of the two"
     where = parse_uri(job.prompt_uri)
-    text: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
-    return text.decode()
+    try:
+        text: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
+        return text.decode()
+    except ClientError as error:
+        raise _refused(job.prompt_uri, error) from error
+    except UnicodeDecodeError as error:
+        raise Failure("InvalidInput", f"{job.prompt_uri} is not UTF-8 text.", "Save the prompt as UTF-8.") from error

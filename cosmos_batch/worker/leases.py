@@ -94,7 +94,8 @@ class LeaseKeeper:
                 # Two renewals may be lost; a lease that lapses costs one more run, never a second result.
                 log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
                 continue
-            for failed in answer.get("Failed", ()):
+            for failed in (one for one in answer.get("Failed", ()) if one["SenderFault"]):
+                # Not in flight any more; a fault of SQS's own is tried again with the next renewal.
                 self._held.pop(batch[int(failed["Id"])], None)
 
 

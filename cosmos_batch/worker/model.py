@@ -28,6 +28,11 @@ class ResidentModel:
         assert self._stored is not None, "load comes first"
         return self._stored
 
+    @property
+    def is_loaded(self) -> bool:
+        """False after a renewal that failed."""
+        return self._stored is not None
+
     async def load(self, newer_than: datetime | None = None) -> None:
         """Find the model, download it if need be, load it, and back it up while it serves.
 
@@ -51,8 +56,9 @@ class ResidentModel:
 
     def too_old_for(self, job: Job) -> bool:
         """Whether the job asks for a copy newer than itself and the loaded one is older. A folder stays as it is."""
-        in_place = self._model.startswith("/")
-        return job.invalidate_model and not in_place and self.stored.published_at <= job.created_at
+        if not job.invalidate_model or self._model.startswith("/"):
+            return False
+        return self._stored is None or self._stored.published_at <= job.created_at
 
     async def renew(self, job: Job) -> None:
         """Load a copy that is newer than the job. No other job may be in the engine. Raises as `load` does."""
@@ -60,6 +66,7 @@ class ResidentModel:
             return  # another job's renewal served this one too
         log.info("job %s asks for a new copy of %s", job.job_id, self._model)
         self.engine.close()
+        self._stored = None
         await self.load(newer_than=job.created_at.astimezone(UTC))
 
     async def backed_up(self) -> None:

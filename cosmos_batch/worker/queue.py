@@ -53,6 +53,10 @@ class Queue:
         self._url = url
         self._leases = leases
 
+    def try_out(self) -> None:
+        """Receive and leave what came where it is. Raises what SQS says where we may not."""
+        self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=1, VisibilityTimeout=0, WaitTimeSeconds=0)
+
     def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
         """Messages as SQS has them, each under lease from here on."""
         answer = self._sqs.receive_message(

@@ -15,7 +15,7 @@ from pathlib import Path
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.result import Answer, Result
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -28,6 +28,14 @@ from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
 
 log = logging.getLogger(__name__)
+
+
+UNPLANNED = Error(
+    code="Internal",
+    message="The job has no row in the state table, or was closed without a reason.",
+    remedy="Start the job again.",
+    retryable=True,
+)
 
 
 class End(Enum):
@@ -60,7 +68,7 @@ class Run:
         return self.delivery.job
 
 
-@dataclass(frozen=True)
+@dataclass
 class Runner:
     """Takes deliveries through the protocol of the design, each in a task of its own."""
 
@@ -73,6 +81,7 @@ class Runner:
     committer: Committer
     model: ResidentModel
     slots: Slots
+    _had_company: bool = False
 
     async def handle(self, run: Run) -> End:
         """Bring one delivery to an end.
@@ -111,17 +120,21 @@ class Runner:
         return await self._serve(run, alone=row.suspect)
 
     def _look(self, run: Run) -> JobRow | None:
-        """The job's row, its lost attempt settled; None where nobody waits for the job any more.
-
-        Planning makes the row and the TTL outlives every message: a job without one is of nobody here.
-        """
+        """The job's row, its lost attempt settled; None where there is nothing left to do for the job."""
         heard = self.tasks.heartbeat(run.job.job_id, run.delivery.task_token)
         row = self.jobs.get(run.job.job_id)
-        if row is None or (row.winner is None and (row.state in FINAL or heard == "gone")):
+        undecided = row is None or row.winner is None
+        if undecided and heard == "gone":
             log.info("job %s: nobody waits for it", run.job.job_id)
-            self.queue.delete(run.delivery.receipt_handle)
-            return None
-        return self.jobs.settle_lost(row)
+        elif row is None:
+            self.tasks.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
+        elif undecided and row.state in FINAL:
+            # Closed by another, who may have died before he could say so.
+            self.tasks.report(run.delivery.task_token, row.result or Result(job_id=row.job_id, error=UNPLANNED))
+        else:
+            return self.jobs.settle_lost(row)
+        self.queue.delete(run.delivery.receipt_handle)
+        return None
 
     def _refusal(self, job: Job, row: JobRow) -> Error | None:
         """Why the engine shall not see the job, if so."""
@@ -143,14 +156,18 @@ class Runner:
     async def _serve(self, run: Run, alone: bool) -> End:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
             async with self.slots.place(alone):
+                if not self.model.is_loaded:  # its renewal failed while we waited
+                    await self._give_back(run)
+                    return End.NOT_DECIDED
                 return await self._attempt(run, Path(workdir), alone)
 
     async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
         began = time.monotonic()
         try:
+            await self._open(run, alone)
             job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
             prepared = time.monotonic() - began
-            answer = await self._infer(run, job, workdir, alone)
+            answer = await self._infer(run, job, workdir)
         except Failure as failure:
             return await self._failed(run, failure.error)
         except ConditionFailed:
@@ -171,14 +188,20 @@ class Runner:
             async with self.slots.place(alone=True):
                 await self.model.renew(job)
 
-    async def _infer(self, run: Run, job: Job, workdir: Path, alone: bool) -> Answer:
+    async def _open(self, run: Run, alone: bool) -> None:
+        """Count an attempt. It begins before the file is looked at: hostile media may kill us there too."""
         solo = alone or self.model.engine.concurrency == 1
-        attempt = Attempt(id=run.attempt_id, worker=self.environment.aws_batch_job_id, solo=solo)
+        name = self.environment.aws_batch_job_id
         run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
         if solo:
-            await asyncio.to_thread(self.workers.alone_with, attempt.worker, job.job_id)
-        await _to_its_end(self.jobs.open_attempt, job.job_id, attempt)
-        reached("started", job)
+            await asyncio.to_thread(self.workers.alone_with, name, run.job.job_id)
+        elif not self._had_company:
+            self._had_company = True
+            await asyncio.to_thread(self.workers.began_in_company, name)
+        await _to_its_end(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
+        reached("started", run.job)
+
+    async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer:
         limit = self.environment.worker.attempt_limit_hours * 3600
         return await _unless_gone(
             asyncio.wait_for(self._ask_engine(job, workdir), limit),
@@ -204,7 +227,7 @@ class Runner:
         """An attempt failed: once more, if that may help and attempts are left; else for good."""
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         spent = row.attempts if row is not None else 0
-        if error.retryable and run.phase is Phase.INFERRING and spent < self.environment.worker.max_attempts:
+        if error.retryable and spent < self.environment.worker.max_attempts:
             await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
             return End.NOT_DECIDED

@@ -45,10 +45,12 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     clients = Clients()
     table = Table(clients.dynamodb, environment.state_table)
     workers = Workers(table, environment.pipeline)
-    # The queue and the table are reached before the model is: who cannot load can still say so.
-    await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
-    model = ResidentModel(create(environment.engine), _store(environment, clients), environment.model)
     queue = Queue(clients.sqs, environment.queue_url, leases)
+    # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
+    # counts as one that cannot load.
+    await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
+    await asyncio.to_thread(queue.try_out)
+    model = ResidentModel(create(environment.engine), _store(environment, clients), environment.model)
     worker = Worker(_runner(environment, clients, table, queue, model))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)

@@ -26,7 +26,11 @@ def main() -> int:
     worker = _start(theirs)
     theirs.close()
 
+    told_to_stop = False
+
     def pass_on(number: int, _frame: FrameType | None) -> None:
+        nonlocal told_to_stop
+        told_to_stop = True
         worker.send_signal(number)
 
     signal.signal(signal.SIGTERM, pass_on)
@@ -35,7 +39,7 @@ def main() -> int:
     _keep_leases(ours, environment)
     status = worker.wait()
     if status != 0:
-        _record_death(environment, status)
+        _record_end(environment, None if told_to_stop else _reason(environment, status))
     return status if status >= 0 else 128 - status
 
 
@@ -56,18 +60,21 @@ def _keep_leases(channel: socket.socket, environment: WorkerEnvironment) -> None
     keeper.keep()
 
 
-def _record_death(environment: WorkerEnvironment, status: int) -> None:
-    """Leave the reason where `scale` looks for it, unless the inner process did so itself."""
-    from cosmos_batch.state import Table, Workers
-    from cosmos_batch.worker.clients import Clients
-
+def _reason(environment: WorkerEnvironment, status: int) -> Error:
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     log.error("the worker %s", how)
-    error = Error(
+    return Error(
         code="EngineFailed",
         message=f"A worker of {environment.pipeline} {how}.",
         remedy=f"See the log of Batch job {environment.aws_batch_job_id}: an out-of-memory kill is SIGKILL.",
         retryable=True,
     )
+
+
+def _record_end(environment: WorkerEnvironment, error: Error | None) -> None:
+    """Leave the reason where `scale` looks for it, unless the inner process did so itself."""
+    from cosmos_batch.state import Table, Workers
+    from cosmos_batch.worker.clients import Clients
+
     table = Table(Clients().dynamodb, environment.state_table)
     Workers(table, environment.pipeline).ended(environment.aws_batch_job_id, error)

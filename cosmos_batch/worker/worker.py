@@ -180,8 +180,10 @@ class Worker:
             self._say_so_now = asyncio.create_task(self._say_so())
 
     async def _settle_runs(self) -> None:
-        """Finish what is in hand; when stopping, what fits, the rest goes back."""
-        if self._stopping.is_set() or self._fatal is not None:
+        """Finish what is in hand; when told to stop, now or meanwhile, what fits, and the rest goes back."""
+        if self._fatal is None:
+            await self.unless_stopped(self._wait_for_runs(None))
+        if self._runs:
             await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back
             self._give_back_what_does_not_fit()
             await self._wait_for_runs(STOP_SECONDS)

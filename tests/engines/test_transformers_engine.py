@@ -15,7 +15,7 @@ import pytest
 from cosmos_batch.contract import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME
 from cosmos_batch.engines import Engine, create
-from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.transformers import GPU_LOST, TransformersEngine
 from tests.engines.conftest import Run, make_job, place
 from tests.media import broken
 
@@ -234,3 +234,14 @@ def test_a_broken_checkpoint_is_named(
     assert failed.value.error.code == "ModelUnavailable"
     assert "broken-checkpoint" in failed.value.error.message
     assert failed.value.error.remedy
+
+
+def test_a_lost_gpu_ends_the_process_and_no_job(tmp_path: Path) -> None:
+    """After an error of the device every job would fail: the worker dies instead, and its jobs are tried again."""
+    code = (
+        "from cosmos_batch.engines.transformers import _guarded\n"
+        "def work(): raise RuntimeError('CUDA error: device-side assert triggered')\n"
+        "_guarded(work)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False)
+    assert ended.returncode == GPU_LOST, ended.stderr.decode()

@@ -25,14 +25,16 @@ from cosmos_batch.worker.slots import Slots
 class FakeSqs:
     """Notes which visibility was set for what; refuses receipt handles in `lapsed`."""
 
-    def __init__(self, lapsed: set[str] | None = None) -> None:
+    def __init__(self, lapsed: set[str] | None = None, sender_fault: bool = True) -> None:
         self.lapsed = lapsed or set()
+        self.sender_fault = sender_fault
         self.set: list[tuple[str, int]] = []
 
     def change_message_visibility_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         assert len(Entries) <= 10
         self.set += [(entry["ReceiptHandle"], entry["VisibilityTimeout"]) for entry in Entries]
-        return {"Failed": [{"Id": entry["Id"]} for entry in Entries if entry["ReceiptHandle"] in self.lapsed]}
+        failed = [entry for entry in Entries if entry["ReceiptHandle"] in self.lapsed]
+        return {"Failed": [{"Id": entry["Id"], "SenderFault": self.sender_fault} for entry in failed]}
 
 
 class Keeping:
@@ -84,6 +86,14 @@ def test_a_lease_that_lapsed_is_not_renewed_again() -> None:
     wait_until(lambda: sqs.set.count(("here", 0)) >= 4)
     keeping.end()
     assert [handle for handle, _ in sqs.set].count("gone") == 1
+
+
+def test_a_renewal_that_sqs_itself_failed_is_tried_again() -> None:
+    sqs = FakeSqs(lapsed={"unlucky"}, sender_fault=False)
+    keeping = Keeping(sqs, visibility_timeout=0.06)
+    keeping.holder.hold(["unlucky"])
+    wait_until(lambda: sqs.set.count(("unlucky", 0)) >= 3)
+    keeping.end()
 
 
 def test_who_wants_to_be_alone_waits_for_the_others_and_goes_before_the_next() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cosmos_batch.contract import Answer, Failure, Job, Result
+from cosmos_batch.contract import Answer, Error, Failure, Job, Result
 from cosmos_batch.state import Attempt
 from cosmos_batch.store import StoredModel
+from cosmos_batch.worker import inputs
 from cosmos_batch.worker import worker as worker_module
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import ASSETS, STATE, Bench
@@ -113,13 +116,55 @@ def make_visible(bench: Bench, job: Job) -> None:
     bench.send(job)
 
 
+def test_after_the_callback_nothing_is_written_again(bench: Bench) -> None:
+    """VAMS moves the document away; a late delivery of the message must not bring it back."""
+    job = bench.job()
+    bench.send(job)
+    bench.worker("first").run()
+    bench.s3.delete_object(Bucket=ASSETS, Key="out/one.json")
+    bench.send(job)
+    bench.worker("second").run()
+    assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
+    assert len(bench.stepfunctions.said("success")) == 1
+    assert bench.waiting() == (0, 0)
+
+
+def test_closed_by_one_who_could_not_say_so_a_job_is_told_all_the_same(bench: Bench) -> None:
+    bench.send(bench.job())
+    error = Error(code="NoCapacity", message="No GPU.", remedy="Wait.")
+    bench.jobs.close("one", Result(job_id="one", error=error), cancelled=False)
+    bench.worker().run()
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "NoCapacity"
+
+
+def test_a_cancelled_job_stays_cancelled_when_its_worker_lets_go(bench: Bench) -> None:
+    bench.send(bench.job(prompt=json.dumps({"seconds": 60})))
+    engine = Counting()
+    hand = bench.worker(engine=engine)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: engine.inside == 1)
+        bench.jobs.close("one", Result(job_id="one"), cancelled=True)
+        bench.stepfunctions.gone.add("token-one")
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert row.state == "CANCELLED"
+
+
 @pytest.mark.parametrize("state", ["CANCELLED", "gone"])
 def test_a_job_that_nobody_waits_for_is_dropped(bench: Bench, state: str) -> None:
     bench.send(bench.job())
     if state == "gone":
         bench.stepfunctions.gone.add("token-one")
     else:
-        bench.jobs.close("one", Result(job_id="one"), cancelled=True)
+        error = Error(code="Cancelled", message="Stopped.", remedy="Start it again.")
+        bench.jobs.close("one", Result(job_id="one", error=error), cancelled=True)
+        bench.stepfunctions.gone.add("token-one")
     engine = Counting()
     bench.worker(engine=engine).run()
     assert engine.most == 0
@@ -198,7 +243,7 @@ def test_a_fault_of_the_input_is_told_once_and_never_tried_again(bench: Bench) -
     assert told["error"] == "InvalidInput"
     row = bench.jobs.get("one")
     assert row is not None
-    assert row.attempts == 0
+    assert row.attempts == 1
 
 
 def test_a_file_replaced_while_it_waited_is_refused(bench: Bench) -> None:
@@ -208,6 +253,42 @@ def test_a_file_replaced_while_it_waited_is_refused(bench: Bench) -> None:
     bench.worker().run()
     [told] = bench.stepfunctions.said("failure")
     assert "replaced" in json.loads(told["cause"])["message"]
+
+
+def test_a_file_that_may_not_be_read_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(bench.job())
+    hand = bench.worker()
+
+    def forbid(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "GetObject")
+
+    monkeypatch.setattr(hand.runner.clients.s3, "get_object", forbid)
+    hand.run()
+    [told] = bench.stepfunctions.said("failure")
+    assert (told["error"], "may not be read" in told["cause"]) == ("InvalidInput", True)
+
+
+def test_a_prompt_that_is_no_text_is_refused(bench: Bench) -> None:
+    bench.s3.put_object(Bucket=STATE, Key="requests/one/prompt.txt", Body="é".encode("latin-1"))
+    bench.send(bench.job(prompt=None, prompt_uri=f"s3://{STATE}/requests/one/prompt.txt"))
+    bench.worker().run()
+    [told] = bench.stepfunctions.said("failure")
+    assert (told["error"], "UTF-8" in told["cause"]) == ("InvalidInput", True)
+
+
+def test_media_that_kills_while_it_is_looked_at_has_an_attempt_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.send(bench.job())
+    seen: list[Any] = []
+
+    def look(path: Path) -> None:
+        seen.append(bench.jobs.get("one"))
+        raise Failure("InvalidInput", "broken", "mend it")
+
+    monkeypatch.setattr(inputs, "probe", look)
+    bench.worker().run()
+    assert seen[0].open_attempt is not None
 
 
 def test_a_long_prompt_is_read_from_where_it_lies(bench: Bench) -> None:
@@ -253,21 +334,46 @@ def test_suspects_run_alone(bench: Bench) -> None:
     assert len(bench.stepfunctions.said("success")) == 6
 
 
-def test_two_workers_with_one_job_make_one_result(bench: Bench) -> None:
-    job = bench.job(prompt=json.dumps({"seconds": 0.5}))
+class Meeting(ScriptedEngine):
+    """Answers with its own name, when as many jobs are in engines of this kind as were expected."""
+
+    concurrency = 1
+    inside = 0
+    expected = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._own = name
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        Meeting.inside += 1
+        await until(lambda: Meeting.inside >= Meeting.expected)
+        answer = await super().run(job, workdir)
+        return answer.model_copy(update={"text": self._own})
+
+
+def test_two_workers_in_one_job_at_once_make_one_result(bench: Bench) -> None:
+    """Delivered twice, as SQS may: each of the two has an answer of its own, and both are done at the same time."""
+    Meeting.inside = 0
+    job = bench.job()
     bench.send(job)
     bench.send(job)
-    first, second = bench.worker("first"), bench.worker("second")
+    hands = [bench.worker(name, engine=Meeting(name)) for name in ("first", "second")]
 
     async def both() -> None:
-        await asyncio.gather(first.serve(), second.serve())
+        await asyncio.gather(*(hand.serve() for hand in hands))
 
     asyncio.run(asyncio.wait_for(both(), 30))
+    assert Meeting.inside == 2, "both ran"
     row = bench.jobs.get("one")
     assert row is not None
     assert row.state == "SUCCEEDED"
+    winners = json.loads(bench.s3.get_object(Bucket=STATE, Key=f"jobs/one/{row.winner}/document.json")["Body"].read())
     versions = bench.s3.list_object_versions(Bucket=ASSETS, Prefix="out/")["Versions"]
     assert len({version["ETag"] for version in versions}) == 1, "only the winner's document was ever written"
+    assert json.loads(bench.document("one"))["result"] == winners["result"]
+    outputs = {told["output"] for told in bench.stepfunctions.said("success")}
+    assert len(outputs) == 1, "whoever tells, tells of the winner"
 
 
 @pytest.mark.parametrize("experienced", [False, True])
@@ -313,6 +419,53 @@ def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> Non
     assert row is not None
     assert (row.state, row.attempts) == ("PLANNED", 0)
     assert bench.waiting() == (1, 0)
+
+
+def test_told_to_stop_while_it_drains_a_worker_gives_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "STOP_SECONDS", 1)
+    bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
+    engine = Counting()
+    hand = bench.worker(engine=engine, idle_seconds=60)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: engine.inside == 1)
+        hand.worker._draining = True
+        hand.worker._wake.set()
+        await asyncio.sleep(1.5)
+        assert not serving.done()
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 15))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts) == ("PLANNED", 0)
+
+
+def test_stopped_while_an_attempt_is_opened_none_is_spent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(bench.job())
+    hand = bench.worker(idle_seconds=60)
+    opening = threading.Event()
+    open_attempt = bench.jobs.open_attempt
+
+    def slowly(job_id: str, attempt: Attempt) -> Any:
+        opening.set()
+        time.sleep(2.5)  # longer than the receive that is awaited first
+        return open_attempt(job_id, attempt)
+
+    monkeypatch.setattr(bench.jobs, "open_attempt", slowly)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(opening.is_set)
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 15))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
 
 
 def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench) -> None:
@@ -423,6 +576,27 @@ def test_jobs_that_ask_for_a_new_model_get_one_between_them(bench: Bench) -> Non
     assert store.downloads == 1
     for n in range(5):
         assert json.loads(bench.document(f"job-{n}"))["revision"] == "commit-1"
+
+
+def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
+    for n in range(4):
+        bench.send(bench.job(f"plain-{n}", prompt=json.dumps({"seconds": 0.3})))
+    bench.send(bench.job("asks", invalidate_model=True))
+    for n in range(4, 8):
+        bench.send(bench.job(f"plain-{n}"))
+    hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+
+    async def scene() -> None:
+        with pytest.raises(Failure):
+            await hand.serve()
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    assert bench.stepfunctions.said("failure") == []
+    for n in range(8):
+        row = bench.jobs.get(f"plain-{n}")
+        assert row is not None
+        assert row.open_attempt is None
+        assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
 
 
 def test_a_new_model_that_cannot_be_had_fails_whoever_asked(bench: Bench) -> None:
