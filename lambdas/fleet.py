@@ -59,7 +59,7 @@ class Worker:
         error = self.failure()
         if error is None:
             return None
-        return Death(error, loaded="modelLoaded" in self.row.stages, alone_with=self.row.alone_with)
+        return Death(error, alone_with=self.row.alone_with, in_company=self.row.in_company)
 
 
 class Fleet:
@@ -76,6 +76,11 @@ class Fleet:
     def live(self) -> list[Worker]:
         """Those that work may be left to."""
         return [worker for worker in self._fleet if worker.counts]
+
+    @property
+    def running(self) -> int:
+        """How many take up room, those that leave included: each has its GPU until it ends."""
+        return sum(not worker.has_ended for worker in self._fleet)
 
     @property
     def unjudged(self) -> list[Worker]:

@@ -91,6 +91,8 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
     else:
         serving = sum(worker.row.completed > 0 for worker in live)
         missing = workers_to_start(wanted, len(live), serving, breaker, now)
+        # `maxVCpus` is a total, which Batch keeps for each of its compute environments only.
+        missing = max(0, min(missing, pipeline.max_workers - fleet.running))
         fleet.start(missing)
         log("scaled", pipeline=pipeline.id, backlog=backlog, live=len(live), wanted=wanted, started=missing)
     measure(

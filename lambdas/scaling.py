@@ -13,6 +13,9 @@ from cosmos_batch.state import PipelineRow
 FIRST_SECONDS_PER_ITEM = 5.0
 FIRST_COLD_START_SECONDS = 600.0
 
+# A death in company is cheap: what it killed runs alone next. So many of them weigh as one failure.
+COMPANY_DEATHS_PER_FAILURE = 3
+
 
 def wanted_workers(backlog: int, live: int, pace: PipelineRow, target_drain_seconds: float, most: int) -> int:
     """So many that the backlog is gone in time, at least one where there is work, at most one an item and what may run.
@@ -41,7 +44,7 @@ def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow,
     """
     if not may_start(breaker, now):
         return 0
-    room = wanted if breaker.failures == 0 else min(wanted, serving + 1)
+    room = wanted if breaker.failures == 0 and not breaker.open else min(wanted, serving + 1)
     return max(0, room - live)
 
 
@@ -52,11 +55,21 @@ def may_start(breaker: PipelineRow, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Death:
-    """The end of a worker that had answered nothing: why, and how far it had come."""
+    """The end of a worker that had answered nothing: why, and with which jobs in its engine."""
 
     error: Error
-    loaded: bool = False
     alone_with: str | None = None
+    in_company: bool = False
+
+    def counts(self, culprits: list[str]) -> bool:
+        """Whether it is the breaker's account, and not that of jobs."""
+        if self.alone_with is not None:
+            return self.alone_with not in culprits
+        return not self.in_company
+
+    def is_of_company(self) -> bool:
+        """Whether one of several jobs may be to blame, and nobody knows which."""
+        return self.alone_with is None and self.in_company
 
 
 def judged(
@@ -68,31 +81,36 @@ def judged(
     worker would start workers for ever. And a worker counts as proof once: an old one that goes on serving says
     nothing of those that cannot start beside it.
 
-    A worker that had loaded its model died of a job: that is the job's account, and after so many deaths of its own it
-    fails. So a death in company counts nothing here (each of the company runs alone next), and each job that kills an
-    engine alone counts once: one poison is one failure, an engine that dies of every job is soon many.
+    A worker that died with no job begun counts, whether it had loaded its model or not. One that had begun jobs died of
+    one: that is the job's account, and after so many deaths of its own it fails. So a death in company does not count
+    here (each of the company runs alone next), and each job that kills an engine alone counts once: one poison is one
+    failure, an engine that dies of every job is soon many. Where new jobs keep coming, company may never run out: so
+    many deaths in company without any answer open the breaker too.
     """
     if served:
         breaker = PipelineRow(seconds_per_item=breaker.seconds_per_item, cold_start_seconds=breaker.cold_start_seconds)
-    counted = [death for death in deaths if not death.loaded or death.alone_with not in (None, *breaker.culprits)]
-    if not counted:
+    counted = [death for death in deaths if death.counts(breaker.culprits)]
+    in_company = [death for death in deaths if death.is_of_company()]
+    if not counted and not in_company:
         return breaker
     count = breaker.failures + len(counted)
-    is_open = count >= settings.breaker_failures
+    company_deaths = breaker.company_deaths + len(in_company)
+    too_many = company_deaths > settings.breaker_failures * COMPANY_DEATHS_PER_FAILURE
+    opens = bool(counted and (breaker.open or count >= settings.breaker_failures)) or bool(in_company and too_many)
     retry_at = breaker.retry_at
-    if is_open:
+    if opens:
         retry_at = _after(now, settings.breaker_probe_seconds)
-    elif not all(death.loaded for death in counted):
-        # What cannot load now may be able to in a while. A job that kills engines gets no better, and others wait.
+    elif any(death.alone_with is None for death in counted):
+        # What cannot start now may be able to in a while. A job that kills engines gets no better, and others wait.
         retry_at = _after(now, min(settings.breaker_delay_seconds * 2 ** (count - 1), settings.breaker_probe_seconds))
-    culprits = [*breaker.culprits, *(death.alone_with for death in counted if death.alone_with is not None)]
     return breaker.model_copy(
         update={
             "failures": count,
+            "company_deaths": company_deaths,
             "retry_at": retry_at,
-            "open": is_open,
-            "reason": counted[-1].error,
-            "culprits": culprits,
+            "open": breaker.open or opens,
+            "reason": breaker.reason if not counted and not opens else (counted or in_company)[-1].error,
+            "culprits": [*breaker.culprits, *(death.alone_with for death in counted if death.alone_with is not None)],
         }
     )
 

@@ -23,7 +23,6 @@ class WorkerRow(Row):
     completed: int = Field(default=0, description="Jobs that it answered")
     alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
     in_company: bool = Field(default=False, description="It has begun jobs together with others")
-    in_company: bool = Field(default=False, description="It has begun jobs together with others")
     must_drain: bool = Field(default=False, description="`scale` asks it to leave")
     judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")

@@ -126,6 +126,22 @@ def test_one_that_drains_is_not_counted_on(cloud: Cloud, workers: Workers) -> No
     assert len(cloud.batch.submitted) == 2
 
 
+def test_those_that_leave_take_up_room_until_they_have_left(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    enqueue(cloud, 10)
+    nudge(PLANNED)
+    workers.draining("job-0")
+    workers.must_drain("job-1")
+    cloud.batch.jobs["job-2"]["jobDefinition"] = DEFINITION[:-1] + "0"
+    cloud.table.update(f"pipeline#{SMALL}", "worker#job-2", "REMOVE #jobDefinition")
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 4, "maxVCpus is a total"
+    workers.seen("job-0", completed=1)
+    workers.ended("job-0")
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 5
+
+
 def test_one_that_died_unheard_is_settled_and_replaced(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     workers.started("job-0")
@@ -185,12 +201,41 @@ def test_one_poison_does_not_stop_the_pipeline(cloud: Cloud, workers: Workers) -
         assert len(cloud.batch.submitted) == number + 1
         workers.started(f"job-{number}")
         workers.ready(f"job-{number}")
-        if number > 0:
+        if number == 0:
+            workers.began_in_company(f"job-{number}")
+        else:
             workers.alone_with(f"job-{number}", "poison")
         fail_worker(cloud, workers)
     nudge(SWEEP)
     breaker = workers.pipeline()
     assert (breaker.failures, breaker.open) == (1, False)
+
+
+def test_workers_that_load_and_then_die_of_nothing_are_not_started_for_ever(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud)
+    for number in range(3):
+        let_pauses_pass(workers)
+        nudge(PLANNED)
+        workers.started(f"job-{number}")
+        workers.ready(f"job-{number}")
+        fail_worker(cloud, workers)
+        nudge(PLANNED)
+    nudge(PLANNED)
+    assert workers.pipeline().open
+    assert len(cloud.batch.submitted) == 3
+
+
+def test_deaths_in_company_are_remembered_from_look_to_look(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud)
+    for number in range(10):
+        nudge(PLANNED)
+        workers.started(f"job-{number}")
+        workers.ready(f"job-{number}")
+        workers.began_in_company(f"job-{number}")
+        fail_worker(cloud, workers)
+    nudge(SWEEP)
+    assert workers.pipeline().open
+    assert len(cloud.batch.submitted) == 10
 
 
 def test_five_workers_that_cannot_load_are_not_started(cloud: Cloud, workers: Workers) -> None:

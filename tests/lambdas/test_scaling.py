@@ -16,6 +16,7 @@ NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
 ERROR = Error(code="EngineFailed", message="m", remedy="r")
 DEATH = Death(ERROR)
+COMPANY = Death(ERROR, in_company=True)
 
 
 def pace(seconds_per_item: float = 10, cold_start_seconds: float = 100) -> PipelineRow:
@@ -131,21 +132,42 @@ def test_what_batch_says_becomes_a_reason(job: dict[str, object] | None, code: s
 
 
 def test_a_death_in_company_is_the_jobs_account_and_not_the_breakers() -> None:
-    breaker = PipelineRow(failures=1)
-    assert judged(breaker, False, [Death(ERROR, loaded=True)], SETTINGS, NOW) is breaker
+    breaker = judged(PipelineRow(failures=1), False, [COMPANY], SETTINGS, NOW)
+    assert breaker == PipelineRow(failures=1, company_deaths=1)
+
+
+def test_deaths_in_company_without_end_open_the_breaker() -> None:
+    breaker = PipelineRow()
+    for _ in range(9):
+        breaker = judged(breaker, False, [COMPANY], SETTINGS, NOW)
+    assert not breaker.open
+    breaker = judged(breaker, False, [COMPANY], SETTINGS, NOW)
+    assert breaker.open and breaker.reason == ERROR
+    assert not may_start(breaker, NOW)
+    assert workers_to_start(4, 0, 0, breaker, NOW + timedelta(seconds=900)) == 1, "half-open: one tries"
+    later = judged(breaker, False, [COMPANY], SETTINGS, NOW + timedelta(seconds=900))
+    assert later.open and not may_start(later, NOW + timedelta(seconds=1799))
+    unloadable = judged(breaker, False, [DEATH], SETTINGS, NOW)
+    assert unloadable.retry_at == (NOW + timedelta(seconds=900)).isoformat(), "an open breaker has one pause"
+    assert judged(breaker, True, [], SETTINGS, NOW) == PipelineRow()
+
+
+def test_a_worker_that_dies_with_no_job_begun_counts_and_delays_though_it_had_loaded() -> None:
+    breaker = judged(PipelineRow(), False, [Death(ERROR, alone_with=None, in_company=False)], SETTINGS, NOW)
+    assert (breaker.failures, breaker.retry_at) == (1, (NOW + timedelta(seconds=60)).isoformat())
 
 
 def test_one_poison_is_one_failure_however_often_it_kills() -> None:
     breaker = PipelineRow()
     for _ in range(5):
-        breaker = judged(breaker, False, [Death(ERROR, loaded=True, alone_with="poison")], SETTINGS, NOW)
+        breaker = judged(breaker, False, [Death(ERROR, alone_with="poison", in_company=True)], SETTINGS, NOW)
     assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
 
 
 def test_an_engine_that_dies_of_every_job_opens_the_breaker() -> None:
     breaker = PipelineRow()
     for job in ("a", "a", "b", "b", "c"):
-        breaker = judged(breaker, False, [Death(ERROR, loaded=True, alone_with=job)], SETTINGS, NOW)
+        breaker = judged(breaker, False, [Death(ERROR, alone_with=job)], SETTINGS, NOW)
     assert breaker.open
 
 
