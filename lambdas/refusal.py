@@ -50,10 +50,14 @@ def _refused(body: str, error: Error, jobs: Jobs) -> bool:
 def refuse_message(body: str, error: Error, jobs: Jobs) -> bool:
     """Fail one job. False if its result is decided and only has to be delivered, which is a worker's to do.
 
-    The row is closed first: from then on no worker can win the job, and whoever reads the row says the same.
+    The caller is told first, then the row is closed, then the message goes: a worker that finds a closed row drops the
+    job, for who closed it has told. If we die in between, the message comes back, and each step may be taken again.
+
+    A worker may have the job at this moment, if it has lost its lease. From our answer on its heartbeat says that the
+    task is gone, and it drops the job. If it commits before it hears of that, its document stands and its answer comes
+    second: the caller has heard of this failure, once, as when a person stops an execution in its last moment.
     """
     job_id, token = read_message(body)
-    jobs.close(job_id, Result(job_id=job_id, error=error), cancelled=False)
     row = jobs.get(job_id)
     if row is not None and row.state == "COMMITTED":
         return False
@@ -61,6 +65,7 @@ def refuse_message(body: str, error: Error, jobs: Jobs) -> bool:
     if reason is not None:
         fail(job_id, token, reason)
         log("refused a waiting job", jobId=job_id, code=reason.code)
+    jobs.close(job_id, Result(job_id=job_id, error=error), cancelled=False)
     return True
 
 

@@ -67,12 +67,26 @@ def test_a_job_that_was_told_already_only_loses_its_letter(cloud: Cloud, jobs: J
     assert cloud.stepfunctions.answers == []
 
 
-def test_a_crash_after_the_row_was_closed_still_tells_the_caller(cloud: Cloud, jobs: Jobs) -> None:
+def test_the_row_is_open_until_the_caller_was_told(cloud: Cloud, jobs: Jobs) -> None:
     cloud.stepfunctions.refusal = "ThrottlingException"
     assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "PLANNED", "a worker would drop a closed one, and nobody would be told"
     cloud.stepfunctions.refusal = None
     handler(sqs_batch(LETTER), None)
     assert len(cloud.stepfunctions.answers) == 1
+
+
+def test_a_crash_before_the_row_was_closed_is_made_good(
+    cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as crash:
+        crash.setattr(Jobs, "close", lambda *_, **__: 1 / 0)
+        assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    cloud.stepfunctions.refusal = "TaskTimedOut"
+    assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": []}
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "FAILED"
 
 
 def test_a_job_without_a_row_is_answered_too(cloud: Cloud) -> None:

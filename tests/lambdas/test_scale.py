@@ -266,6 +266,17 @@ def test_an_open_breaker_fails_the_queue_with_its_reason(cloud: Cloud, workers: 
     assert count["ApproximateNumberOfMessages"] == count["ApproximateNumberOfMessagesNotVisible"] == "0"
 
 
+def test_a_job_whose_caller_could_not_be_told_stays_open_and_waits(cloud: Cloud, workers: Workers) -> None:
+    open_breaker(cloud, workers)
+    enqueue(cloud)
+    cloud.stepfunctions.refusal = "ThrottlingException"
+    assert handler(sqs_batch(SWEEP), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    row = Jobs(cloud.table).get("job-0")
+    assert row is not None and row.state == "PLANNED"
+    count = cloud.sqs.get_queue_attributes(QueueUrl=cloud.jobs_queue, AttributeNames=["All"])["Attributes"]
+    assert count["ApproximateNumberOfMessagesNotVisible"] == "1"
+
+
 def test_a_long_queue_is_failed_in_portions(cloud: Cloud, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     open_breaker(cloud, workers)
     monkeypatch.setattr(refusal, "ROUNDS", 2)
