@@ -1,11 +1,14 @@
 """The input of a request, as S3 has it: it exists, may be read, and can be looked at; or it is refused."""
 
-from cosmos_batch.contract.catalogue import EXTENSIONS
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cosmos_batch.contract.catalogue import EXTENSIONS, INPUT_SIZE_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, allowed, extension, parse_uri
-from lambdas.objects import Missing, StoredObject, Unreadable, head
+from lambdas.objects import Missing, StoredObject, Unreadable, head, read
 
 
 def inspect_input(request: Request, roots: list[str]) -> InputFile:
@@ -16,6 +19,12 @@ def inspect_input(request: Request, roots: list[str]) -> InputFile:
     file = current if asked in (None, current.version_id) else head_or_refuse(location, asked)
     if file.size == 0:
         raise Failure("InvalidInput", f"{location.uri} is empty.", "Upload the file again.")
+    if file.size > INPUT_SIZE_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"{location.uri} has {file.size:,} bytes, more than fit on a worker's disk.",
+            f"Cut it into files of at most {INPUT_SIZE_LIMIT // 1024**3} GiB, or encode it with fewer bits a second.",
+        )
     return InputFile(
         bucket=location.bucket, key=location.key, version_id=file.version_id, etag=file.etag, size=file.size
     )
@@ -30,7 +39,7 @@ def input_location(request: Request, roots: list[str]) -> S3Location:
         raise Failure(
             "InvalidInput",
             f"input: outside of the configured buckets: {location.uri}",
-            f"Use a file below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
+            f"Use a file below one of: {', '.join(roots)}.",
         )
     if not location.key or location.key.endswith("/"):
         raise Failure("InvalidInput", f"input: {location.uri} is a folder.", "Name one file; start once for each.")
@@ -49,8 +58,20 @@ def head_or_refuse(location: S3Location, version_id: str | None = None) -> Store
     Ask without a version first: a deleted file still has its versions, but its owner wants it no more.
     """
     which = location.uri if version_id is None else f"version {version_id} of {location.uri}"
-    try:
+    with _refusing(which):
         return head(location, version_id)
+
+
+def read_or_refuse(file: StoredObject) -> bytes:
+    """The content of an object that HEAD has seen. Raises Failure."""
+    with _refusing(file.location.uri):
+        return read(file)
+
+
+@contextmanager
+def _refusing(which: str) -> Iterator[None]:
+    try:
+        yield
     except Missing as missing:
         if missing.deleted:
             raise Failure("InvalidInput", f"{which} was deleted.", "Restore it or upload it again.") from missing

@@ -1,4 +1,4 @@
-"""HEAD of an S3 object, with the ways in which it can say no told apart."""
+"""HEAD and GET of an S3 object, with the ways in which S3 can say no told apart."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +62,17 @@ def head(location: S3Location, version_id: str | None = None) -> StoredObject:
     )
 
 
+def read(file: StoredObject) -> bytes:
+    """Its content, if it is still as HEAD saw it. Raises Missing or Unreadable."""
+    s3 = client("s3")
+    exactly = {"IfMatch": file.etag} if file.version_id is None else {"VersionId": file.version_id}
+    try:
+        content: bytes = s3.get_object(Bucket=file.location.bucket, Key=file.location.key, **exactly)["Body"].read()
+    except s3.exceptions.ClientError as error:
+        raise _said_no(error.response, file.version_id) from error
+    return content
+
+
 def real_version(answer: dict[str, Any]) -> str | None:
     """The version that S3 names in an answer, unless its bucket keeps none."""
     version: str | None = answer.get("VersionId")
@@ -69,7 +80,7 @@ def real_version(answer: dict[str, Any]) -> str | None:
 
 
 def _said_no(response: dict[str, Any], version_id: str | None) -> Exception:
-    """HEAD has no body: the status is all that S3 says."""
+    """By the status: the answer to HEAD has no body, so it is all that S3 says."""
     status = response["ResponseMetadata"]["HTTPStatusCode"]
     if status == 404:
         headers = response["ResponseMetadata"]["HTTPHeaders"]
@@ -80,4 +91,4 @@ def _said_no(response: dict[str, Any], version_id: str | None) -> Exception:
         return Missing(deleted=False)
     if status in (400, 403):  # 400: encrypted with a key of its owner's (SSE-C)
         return Unreadable(f"HTTP {status}")
-    return RuntimeError(f"S3 answered HEAD with HTTP {status}")
+    return RuntimeError(f"S3 answered with HTTP {status}")

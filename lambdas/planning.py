@@ -131,5 +131,5 @@ def _refuse_outside(document: S3Location, roots: list[str]) -> None:
         raise Failure(
             "InvalidInput",
             f"output: outside of the configured buckets: {document.uri}",
-            f"Write below one of: {', '.join(roots)}; or add the bucket to config.json and deploy.",
+            f"Write below one of: {', '.join(roots)}.",
         )

@@ -5,23 +5,27 @@ from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, allowed, parse_uri
-from lambdas.input_file import head_or_refuse
+from lambdas.input_file import head_or_refuse, read_or_refuse
 from lambdas.intake import prompt_location, with_short_prompt
 
 
 def settle_prompt(request: Request, job_id: str, environment: PlanEnvironment) -> tuple[str | None, str | None]:
-    """The prompt, or where it lies if it is a long one: one of the two is None. Raises Failure."""
-    if request.prompt is not None and request.prompt.strip():
-        _refuse_long(len(request.prompt.encode()))
-        pointed = with_short_prompt(request, job_id, environment.state_bucket)
-        return (None, pointed.prompt_uri) if pointed.prompt is None else (pointed.prompt, None)
-    if request.prompt_uri is not None:
-        _inspect(parse_uri(request.prompt_uri), job_id, environment)
-        return None, request.prompt_uri
-    return DEFAULT_PROMPT, None
+    """The prompt, or where it lies if it is a long one: one of the two is None. Raises Failure.
+
+    What lies in a person's file is read now: the job asks what stood there when it was planned.
+    """
+    prompt = request.prompt
+    if _blank(prompt) and request.prompt_uri is not None:
+        prompt = _read(parse_uri(request.prompt_uri), job_id, environment)
+    if prompt is None or _blank(prompt):
+        return DEFAULT_PROMPT, None
+    _refuse_long(len(prompt.encode()))
+    request = request.model_copy(update={"prompt": prompt, "prompt_uri": None})
+    pointed = with_short_prompt(request, job_id, environment.state_bucket)
+    return (None, pointed.prompt_uri) if pointed.prompt is None else (pointed.prompt, None)
 
 
-def _inspect(location: S3Location, job_id: str, environment: PlanEnvironment) -> None:
+def _read(location: S3Location, job_id: str, environment: PlanEnvironment) -> str:
     """A pointer leads to this job's own prompt in our bucket, or to a person's file: never to another job's."""
     own = prompt_location(environment.state_bucket, job_id)
     if location != own and not allowed(location, environment.asset_buckets):
@@ -30,10 +34,21 @@ def _inspect(location: S3Location, job_id: str, environment: PlanEnvironment) ->
             f"promptUri: outside of the configured buckets: {location.uri}",
             f"Use a file below one of: {', '.join(environment.asset_buckets)}.",
         )
-    size = head_or_refuse(location).size
-    if size == 0:
+    file = head_or_refuse(location)
+    _refuse_long(file.size)  # before it is read
+    try:
+        text = read_or_refuse(file).decode()
+    except UnicodeDecodeError as error:
+        raise Failure(
+            "InvalidInput", f"promptUri: {location.uri} is not UTF-8 text.", "Save the prompt as UTF-8."
+        ) from error
+    if _blank(text):
         raise Failure("InvalidInput", f"promptUri: {location.uri} is empty.", "Write the prompt into it.")
-    _refuse_long(size)
+    return text
+
+
+def _blank(text: str | None) -> bool:
+    return text is None or not text.strip()
 
 
 def _refuse_long(size: int) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT, PROMPT_INLINE_LIMIT, PROMPT_LIMIT
+from cosmos_batch.contract.catalogue import (
+    DEFAULT_PROMPT,
+    DEFAULT_SYSTEM_PROMPT,
+    INPUT_SIZE_LIMIT,
+    PROMPT_INLINE_LIMIT,
+    PROMPT_LIMIT,
+)
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
@@ -127,11 +133,52 @@ def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
 
 def test_a_prompt_may_lie_in_s3(cloud: Cloud) -> None:
     cloud.put(KEY)
-    cloud.put("prompts/mine.txt", b"What?")
-    cloud.put("requests/job-1/prompt.txt", b"What?", bucket=STATE_BUCKET)
-    for uri in ("s3://assets/prompts/mine.txt", f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt"):
-        found = job(plan(promptUri=uri))
-        assert (found.prompt, found.prompt_uri) == (None, uri)
+    cloud.put("prompts/mine.txt", "Qué?".encode())
+    cloud.put("inbox/mine.txt", "Qué?".encode(), bucket="plain")
+    cloud.put("requests/job-1/prompt.txt", "Qué?".encode(), bucket=STATE_BUCKET)
+    for place in ("assets/prompts/mine.txt", "plain/inbox/mine.txt", f"{STATE_BUCKET}/requests/job-1/prompt.txt"):
+        found = job(plan(promptUri=f"s3://{place}"))
+        assert (found.prompt, found.prompt_uri) == ("Qué?", None)
+    assert job(plan(prompt=" ", promptUri="s3://assets/prompts/mine.txt")).prompt == "Qué?"
+
+
+def test_a_long_prompt_in_s3_is_kept_as_it_was_when_planned(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    cloud.put("long.txt", b"x" * PROMPT_LIMIT)
+    found = job(plan(promptUri="s3://assets/long.txt"))
+    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt")
+    kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/prompt.txt")["Body"].read()
+    assert kept == b"x" * PROMPT_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("é".encode("latin-1"), "UTF-8"), ("é".encode("utf-16"), "UTF-8"), (b" \n", "empty")]
+)
+def test_a_prompt_in_s3_is_text(cloud: Cloud, content: bytes, said: str) -> None:
+    cloud.put(KEY)
+    cloud.put("p.txt", content)
+    error = refused(promptUri="s3://assets/p.txt")
+    assert error.code == "InvalidInput" and said in error.message
+
+
+@pytest.mark.parametrize(("size", "fits"), [(INPUT_SIZE_LIMIT, True), (INPUT_SIZE_LIMIT + 1, False)])
+def test_an_input_must_fit_on_a_workers_disk(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, size: int, fits: bool
+) -> None:
+    cloud.put(KEY)
+    real = cloud.s3.head_object
+    monkeypatch.setattr(cloud.s3, "head_object", lambda **asked: {**real(**asked), "ContentLength": size})
+    if fits:
+        assert job(plan()).input.size == size
+    else:
+        error = refused()
+        assert error.code == "InvalidInput" and "20 GiB" in error.remedy
+
+
+@pytest.mark.parametrize("request_", [{"input": "s3://elsewhere/clip.mp4"}, {"output": "s3://elsewhere/out/"}])
+def test_a_remedy_names_what_can_be_done(cloud: Cloud, request_: dict[str, str]) -> None:
+    cloud.put(KEY)
+    assert refused(**request_).remedy.endswith("below one of: assets, plain/inbox/.")
 
 
 @pytest.mark.parametrize("key", ["requests/job-2/prompt.txt", "jobs/job-1/a/document.json"])
