@@ -14,6 +14,8 @@ from infra.constructs.upload_intake import UploadIntake
 from infra.stacks.storage import StorageStack
 
 VAMS_TASK_TIMEOUT = Duration.hours(8)  # what VAMS registers a Cosmos pipeline with
+# Of the function. What it cannot start it must still refuse, after boto3's own retries, which may take half a minute.
+VAMS_TIMEOUT = Duration.minutes(1)
 
 
 def create_upload(
@@ -55,9 +57,7 @@ def create_vams(
         pipeline=pipeline,
         task_timeout_seconds=int(VAMS_TASK_TIMEOUT.to_seconds()),
     )
-    vams = functions.create(
-        "vams", environment, Duration.seconds(30), f"Vams-{pipeline}", name=f"vams-{pipeline}-cosmos-batch"
-    )
+    vams = functions.create("vams", environment, VAMS_TIMEOUT, f"Vams-{pipeline}", name=f"vams-{pipeline}-cosmos-batch")
     allow_objects(vams, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(vams, "PutItem")
     machine.grant_start_execution(vams)

@@ -57,6 +57,11 @@ def test_vams_may_invoke_what_is_called_vams_and_each_serves_its_pipeline(assemb
     assert "FunctionsVamscosmosreason22b" in outputs["Reason2BVamsFunctionName"]["Value"]["Ref"]
 
 
+@pytest.mark.parametrize("module", MODELS)
+def test_each_outlasts_the_retries_of_its_calls(assembly: Assembly, module: str) -> None:
+    assert all(function["Timeout"] >= 60 for function in functions(assembly, module))
+
+
 def test_other_names_are_cloudformations(assembly: Assembly) -> None:
     others = [one for module in MODELS.keys() - {"vams"} for one in functions(assembly, module)]
     assert all("FunctionName" not in function for function in others)
