@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
@@ -33,6 +34,17 @@ def read_metadata(file: StoredObject) -> FileMetadata:
     return FileMetadata(
         prompt=_first(sources, PROMPT), pipeline=_first(sources, PIPELINE), sidecar=version if in_sidecar else None
     )
+
+
+def earlier_sidecars(file: StoredObject) -> list[str]:
+    """The versions of its sidecar that came after it and are not the latest; none where no versions are kept."""
+    key, written_at = file.location.key + SIDECAR_SUFFIX, datetime.fromisoformat(file.last_modified)
+    listed = client("s3").list_object_versions(Bucket=file.location.bucket, Prefix=key)
+    return [
+        one["VersionId"]
+        for one in listed.get("Versions", [])
+        if one["Key"] == key and not one["IsLatest"] and one["LastModified"] >= written_at
+    ]
 
 
 def find(source: dict[str, Any], name: str) -> str | None:

@@ -7,7 +7,7 @@ from cosmos_batch.state import Jobs
 from lambdas.clients import client, state_table
 from lambdas.intake import execution_arn, input_of, start
 from lambdas.log import log
-from lambdas.metadata import FileMetadata
+from lambdas.metadata import FileMetadata, earlier_sidecars
 from lambdas.objects import StoredObject
 
 
@@ -24,6 +24,10 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
     - an attempt opens between the look at the row and the stop: the run is closed as cancelled, which its attempt
       cannot win against; the work is lost, the answer is not;
     - it was committed before: then its document stands, and the second one beside it.
+
+    A second late sidecar takes the place of the first late one in the same way: the run of each earlier version is
+    known by its name. Two that are written within the same moment may both be answered, and so may all of a bucket
+    that keeps no versions: a run too many, none too few.
     """
     location = file.location
     identity = (location.bucket, location.key, file.identity)
@@ -39,19 +43,25 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
         return
     if input_of(execution_arn(environment.state_machine_arn, name)).get("sidecar") == metadata.sidecar:
         return
-    _stop_unless_begun(environment, name)
-    second = execution_name(pipeline, *identity, metadata.sidecar)
-    start(environment.state_machine_arn, second, request, environment.state_bucket)
+    late = [execution_name(pipeline, *identity, version) for version in earlier_sidecars(file)]
+    for superseded in (name, *late):
+        _stop_unless_begun(environment, superseded)
+    latest = execution_name(pipeline, *identity, metadata.sidecar)
+    start(environment.state_machine_arn, latest, request, environment.state_bucket)
 
 
 def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
-    """Stop a run that no engine has begun; one that has is let finish, for its work is paid for."""
+    """Stop a run, if there is one, that no engine has begun; one that has is let finish: its work is paid for."""
     row = Jobs(state_table(environment.state_table)).get(name)
     if row is not None and (row.state != "PLANNED" or row.attempts > 0):
         return
-    client("stepfunctions").stop_execution(
-        executionArn=execution_arn(environment.state_machine_arn, name),
-        error="Cancelled",
-        cause="A sidecar with another prompt came before the run began; another run has taken its place.",
-    )
+    stepfunctions = client("stepfunctions")
+    try:
+        stepfunctions.stop_execution(
+            executionArn=execution_arn(environment.state_machine_arn, name),
+            error="Cancelled",
+            cause="A sidecar with another prompt came before the run began; another run has taken its place.",
+        )
+    except stepfunctions.exceptions.ExecutionDoesNotExist:  # not every version of a sidecar is read in its time
+        return
     log("superseded by a late sidecar", jobId=name)

@@ -39,7 +39,8 @@ def create_upload(
     allow_objects(upload, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(upload, "GetItem")
     machine.grant_start_execution(upload)
-    # A late sidecar stops the run that did not know it.
+    # A late sidecar stops the runs that did not know it: the file's own, and those of its earlier versions.
+    allow(upload, ["s3:ListBucketVersions"], [storage.assets.bucket_arn])
     machine.grant_execution(upload, "states:DescribeExecution", "states:StopExecution")
     allow(upload, ["sqs:SendMessage"], [intake.queue.queue_arn])  # a file waits there for its sidecar
     intake.feed(upload)

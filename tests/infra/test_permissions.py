@@ -20,7 +20,7 @@ ACTIONS = {
     | READ_FILES
     | CONSUME
     | {"s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
-    | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution"},
+    | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "s3:ListBucketVersions"},
     "FunctionsVamscosmosreason22b": LOG
     | {"s3:PutObject", "dynamodb:PutItem", "states:StartExecution", "states:SendTaskFailure"},
     "FunctionsPlan": LOG | READ_FILES | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage"},

@@ -91,11 +91,41 @@ def test_a_run_that_was_given_back_after_an_attempt_has_begun(cloud: Cloud) -> N
     assert cloud.executions()[0]["status"] == "RUNNING"
 
 
-def test_each_sidecar_that_comes_late_is_a_run_of_its_own(cloud: Cloud) -> None:
+def states_of_runs(cloud: Cloud) -> list[tuple[str | None, str]]:
+    return [(execution["input"].get("prompt"), execution["status"]) for execution in cloud.executions()]
+
+
+def test_each_sidecar_that_comes_late_takes_the_place_of_all_before_it(cloud: Cloud) -> None:
+    cloud.put(SIDECAR + ".old", b"{}")  # of another file
+    start_without(cloud)
+    for prompt in ("one", "two", "three"):
+        handler(sqs_batch(put_sidecar(cloud, prompt)), None)
+    assert states_of_runs(cloud) == [(None, "ABORTED"), ("one", "ABORTED"), ("two", "ABORTED"), ("three", "RUNNING")]
+
+
+def test_a_late_one_whose_run_has_begun_is_let_finish(cloud: Cloud) -> None:
     start_without(cloud)
     handler(sqs_batch(put_sidecar(cloud, "one")), None)
+    begun = cloud.executions()[1]["name"]
+    plan(cloud, begun).open_attempt(begun, Attempt(id="a", worker="w", solo=False))
     handler(sqs_batch(put_sidecar(cloud, "two")), None)
-    assert [execution["input"].get("prompt") for execution in cloud.executions()] == [None, "one", "two"]
+    assert states_of_runs(cloud) == [(None, "ABORTED"), ("one", "RUNNING"), ("two", "RUNNING")]
+
+
+def test_one_that_nobody_read_in_its_time_has_no_run_to_stop(cloud: Cloud) -> None:
+    start_without(cloud)
+    early = put_sidecar(cloud, "one")
+    handler(sqs_batch(put_sidecar(cloud, "two"), early), None)
+    assert states_of_runs(cloud) == [(None, "ABORTED"), ("two", "RUNNING")]
+
+
+def test_without_versions_each_late_one_is_answered(cloud: Cloud) -> None:
+    cloud.put("clip.mp4", bucket="plain")
+    handler(sqs_batch(created("clip.mp4", None, bucket="plain")), None)
+    for prompt in ("one", "two"):
+        cloud.put(SIDECAR, json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode(), bucket="plain")
+        handler(sqs_batch(created(SIDECAR, None, bucket="plain")), None)
+    assert states_of_runs(cloud) == [(None, "ABORTED"), ("one", "RUNNING"), ("two", "RUNNING")]
 
 
 def test_the_files_event_again_after_a_late_sidecar_changes_nothing(cloud: Cloud) -> None:
