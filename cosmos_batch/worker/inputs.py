@@ -36,7 +36,7 @@ def _fetch(s3: Any, source: InputFile, path: Path) -> None:
             for chunk in body.iter_chunks(CHUNK):
                 file.write(chunk)
     except ClientError as error:
-        raise _refused(f"s3://{source.bucket}/{source.key}", error) from error
+        raise _refused(f"s3://{source.bucket}/{source.key}", error, error.response["Error"]["Code"]) from error
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -47,9 +47,8 @@ def _fetch(s3: Any, source: InputFile, path: Path) -> None:
         ) from error
 
 
-def _refused(uri: str, error: ClientError) -> Exception:
+def _refused(uri: str, error: Exception, code: str) -> Exception:
     """What S3's answer means for the job; the error itself where it means nothing, and may pass."""
-    code = error.response["Error"]["Code"]
     if code in _CHANGED:
         return Failure(
             "InvalidInput",
@@ -74,6 +73,6 @@ def _prompt(s3: Any, job: Job) -> str:
         text: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
         return text.decode()
     except ClientError as error:
-        raise _refused(job.prompt_uri, error) from error
+        raise _refused(job.prompt_uri, error, error.response["Error"]["Code"]) from error
     except UnicodeDecodeError as error:
         raise Failure("InvalidInput", f"{job.prompt_uri} is not UTF-8 text.", "Save the prompt as UTF-8.") from error

@@ -24,7 +24,7 @@ class Worker:
     """Serves one queue with one resident model."""
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+        self.runner = runner
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
@@ -68,7 +68,7 @@ class Worker:
     async def fail_backlog(self, error: Error) -> int:
         """Answer everything in the queue with an error, for no worker can do better. Returns how many."""
         failed = 0
-        while messages := await asyncio.to_thread(self._runner.queue.receive, at_most=10, wait_seconds=1):
+        while messages := await asyncio.to_thread(self.runner.queue.receive, at_most=10, wait_seconds=1):
             await asyncio.gather(*(asyncio.to_thread(self._fail, message, error) for message in messages))
             failed += len(messages)
         return failed
@@ -77,9 +77,9 @@ class Worker:
         try:
             run = Run(read(message))
         except (NewerSchema, Unreadable):
-            self._runner.queue.abandon(message["ReceiptHandle"])
+            self.runner.queue.abandon(message["ReceiptHandle"])
             return
-        self._runner.committer.fail(run.delivery, run.attempt_id, error)
+        self.runner.committer.fail(run.delivery, run.attempt_id, error)
 
     async def _ready(self) -> None:
         row = await asyncio.to_thread(self._workers.ready, self._name)
@@ -100,7 +100,7 @@ class Worker:
 
     @property
     def _room(self) -> int:
-        return self._runner.model.engine.concurrency - len(self._runs)
+        return self.runner.model.engine.concurrency - len(self._runs)
 
     def _idle_for(self, seconds: float) -> bool:
         return not self._runs and time.monotonic() - self._busy_at >= seconds
@@ -121,7 +121,7 @@ class Worker:
     async def _take(self, wait_seconds: int) -> int:
         """Receive once, and start what came. Where we were told to stop meanwhile, it goes back at once."""
         wait = min(wait_seconds, POLL_SECONDS) if self._runs else wait_seconds
-        messages = await asyncio.to_thread(self._runner.queue.receive, self._room, wait)
+        messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
         for message in messages:
             await self._begin(message)
         return len(messages)
@@ -133,13 +133,13 @@ class Worker:
         except NewerSchema as newer:
             log.info("draining: a job has %s", newer)
             self._draining = True
-            await asyncio.to_thread(self._runner.queue.give_back, handle)
+            await asyncio.to_thread(self.runner.queue.give_back, handle)
             return
         except Unreadable as unreadable:
             await asyncio.to_thread(self._refuse, handle, unreadable)
             return
         if self._stopping.is_set() or self._fatal is not None:
-            await asyncio.to_thread(self._runner.queue.give_back, handle)
+            await asyncio.to_thread(self.runner.queue.give_back, handle)
             return
         self._start(Run(delivery))
 
@@ -147,12 +147,12 @@ class Worker:
         log.error("%s", unreadable.error.message)
         if unreadable.task_token is not None:
             with contextlib.suppress(Exception):  # nobody may wait for it
-                self._runner.tasks.fail(unreadable.task_token, unreadable.error)
-        self._runner.queue.delete(handle)
+                self.runner.tasks.fail(unreadable.task_token, unreadable.error)
+        self.runner.queue.delete(handle)
 
     def _start(self, run: Run) -> None:
         self._pace.working()
-        task = asyncio.create_task(self._runner.handle(run))
+        task = asyncio.create_task(self.runner.handle(run))
         self._runs[task] = run
         task.add_done_callback(self._ended)
 

@@ -1,6 +1,7 @@
 """A worker's parts on moto, with the scripted engine; only Step Functions is a fake, for its tokens need executions."""
 
 import asyncio
+import dataclasses
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -21,17 +22,10 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.state import Jobs, Table, Workers
-from cosmos_batch.store import ModelStore
 from cosmos_batch.worker import worker
+from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.leases import LeaseHolder
-from cosmos_batch.worker.model import ResidentModel
-from cosmos_batch.worker.queue import Queue
-from cosmos_batch.worker.runner import Runner
-from cosmos_batch.worker.slots import Slots
-from cosmos_batch.worker.tasks import Tasks
-from cosmos_batch.worker.worker import Worker
 from tests.e2e.scripted_engine import ScriptedEngine
 
 ASSETS, STATE, TABLE = "assets-bucket", "state-bucket", "state-table"
@@ -151,27 +145,23 @@ class Hand:
     """A worker whose loop a test holds."""
 
     def __init__(self, bench: Bench, environment: WorkerEnvironment, engine: Any, store: Any) -> None:
-        clients = Clients()
         ours, theirs = socket.socketpair()
         self.channel = ours
-        queue = Queue(clients.sqs, bench.queue_url, LeaseHolder(theirs))
-        tasks = Tasks(bench.stepfunctions, environment.worker.heartbeat_seconds)
-        store = store or ModelStore(bench.folder, "model-bucket", clients.s3, lambda: None)
-        self.model = ResidentModel(engine, store, environment.model)
-        self.runner = Runner(
-            environment=environment,
-            clients=clients,
-            jobs=bench.jobs,
-            workers=bench.workers,
-            tasks=tasks,
-            queue=queue,
-            committer=Committer(clients.s3, bench.jobs, tasks, queue, STATE),
-            model=self.model,
-            slots=Slots(engine.concurrency),
-        )
-        self.worker = Worker(self.runner)
+        self.worker = assemble(environment, Clients(), LeaseHolder(theirs), engine)
+        self.runner = self.worker.runner
+        self._share(bench)
+        if store is not None:
+            self.model._store = store
         bench.workers.submitted(environment.aws_batch_job_id, "definition:1")
         bench.workers.started(environment.aws_batch_job_id)
+
+    def _share(self, bench: Bench) -> None:
+        """The fakes and the rows that a test holds too."""
+        self.model = self.runner.model
+        self.runner.jobs, self.runner.workers = bench.jobs, bench.workers
+        self.worker._workers = bench.workers
+        self.runner.tasks._stepfunctions = bench.stepfunctions
+        self.runner.committer = dataclasses.replace(self.runner.committer, jobs=bench.jobs)
 
     async def serve(self) -> None:
         await self.model.load()

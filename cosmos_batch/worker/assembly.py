@@ -1,0 +1,51 @@
+"""The parts of a worker, put together."""
+
+from pathlib import Path
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.engines import Engine
+from cosmos_batch.state import Jobs, Table, Workers
+from cosmos_batch.store import ModelStore
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.leases import LeaseHolder
+from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.queue import Queue
+from cosmos_batch.worker.runner import Runner
+from cosmos_batch.worker.slots import Slots
+from cosmos_batch.worker.tasks import Tasks
+from cosmos_batch.worker.worker import Worker
+
+
+def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> Worker:
+    """A worker on an engine that has not loaded yet."""
+    table = Table(clients.dynamodb, environment.state_table)
+    jobs = Jobs(table)
+    tasks = Tasks(clients.stepfunctions, environment.worker.heartbeat_seconds)
+    queue = Queue(clients.sqs, environment.queue_url, leases)
+    runner = Runner(
+        environment=environment,
+        clients=clients,
+        jobs=jobs,
+        workers=Workers(table, environment.pipeline),
+        tasks=tasks,
+        queue=queue,
+        committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),
+        model=ResidentModel(engine, _store(environment, clients), environment.model),
+        slots=Slots(engine.concurrency),
+    )
+    return Worker(runner)
+
+
+def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore:
+    def token() -> str | None:
+        if environment.hf_token_secret is None:
+            return None
+        try:
+            secret = clients.secretsmanager.get_secret_value(SecretId=environment.hf_token_secret)
+        except clients.secretsmanager.exceptions.ResourceNotFoundException:
+            return None  # the secret exists without a value until a token is configured
+        value: str = secret["SecretString"]
+        return value or None
+
+    return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token)
