@@ -179,6 +179,23 @@ def test_a_stopped_execution_calls_vams_back(app: App, picture: Path) -> None:
     wait_for(lambda: app.row(ours).state == "CANCELLED", 10, "the row does not say so")
 
 
+def test_an_execution_that_times_out_calls_vams_back(app: App, picture: Path) -> None:
+    """By the machine's own timeout, a backstop of days: shortened here, for its only word is the event of its end."""
+    stepfunctions = app.client("stepfunctions")
+    definition = stepfunctions.describe_state_machine(stateMachineArn=app.machine)["definition"]
+    app.upload("asset-1/slow.png", picture)
+    script = {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps({"seconds": 60})}}
+    stepfunctions.update_state_machine(
+        stateMachineArn=app.machine, definition=json.dumps({**json.loads(definition), "TimeoutSeconds": 5})
+    )
+    try:
+        theirs, ours = waiting_in_the_queue(app, Vams.of(app), "asset-1/slow.png", metadata=script)
+        assert app.ended(ours)["status"] == "TIMED_OUT"
+        assert error_of(app.ended(theirs))["code"] == "TimedOut"
+    finally:
+        stepfunctions.update_state_machine(stateMachineArn=app.machine, definition=definition)
+
+
 def test_a_request_past_its_deadline_calls_back(app: App, picture: Path) -> None:
     """The same way as VAMS's: a callback's token, and a deadline that passes while the job is in the engine."""
     app.upload("late/p.png", picture)
@@ -318,6 +335,7 @@ UNUSED = {
     "states:sendtaskfailure": "a job that fails: test_bad_input.py",
     "sqs:changemessagevisibility": "leases of long jobs, and what Lambda does for an event source: test_faults.py",
     "sqs:getqueueurl": "what Lambda does for an event source",
+    "FunctionsReport sqs:": "what Lambda does for an event source",
     "FunctionsUpload sqs:": "what Lambda does for an event source",
     "s3:getobjectversion": "a version that is not the latest: tests/lambdas/test_plan.py",
     "FunctionsPlan s3:putobject": "a long prompt that a person typed: tests/lambdas/test_plan.py",
