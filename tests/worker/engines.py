@@ -1,0 +1,28 @@
+"""Engines and waiting, for the tests of this folder."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.contract import Answer, Job
+from tests.e2e.scripted_engine import ScriptedEngine
+
+
+async def until(condition: Any, seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class Counting(ScriptedEngine):
+    """Counts how many jobs are in it, and how many were at most."""
+
+    inside = most = 0
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            return await super().run(job, workdir)
+        finally:
+            self.inside -= 1

@@ -1,0 +1,119 @@
+"""Attempts: what counts against a job, who runs alone, and who wins."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.state import Attempt
+from cosmos_batch.worker import inputs
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import ASSETS, STATE, Bench
+from tests.worker.engines import Counting, until
+
+
+def test_an_engine_that_fails_is_tried_again_and_then_no_more(bench: Bench) -> None:
+    bench.send(bench.job(prompt=json.dumps({"raise": "CUDA error 700"})))
+    bench.worker(max_attempts=2).run()
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "EngineFailed"
+    assert "CUDA error 700" in json.loads(told["cause"])["message"]
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.attempts, row.suspect, row.state) == (2, True, "FAILED")
+
+
+def test_media_that_kills_while_it_is_looked_at_has_an_attempt_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.send(bench.job())
+    seen: list[Any] = []
+
+    def look(path: Path) -> None:
+        seen.append(bench.jobs.get("one"))
+        raise Failure("InvalidInput", "broken", "mend it")
+
+    monkeypatch.setattr(inputs, "probe", look)
+    bench.worker().run()
+    assert seen[0].open_attempt is not None
+
+
+def lost_attempt(bench: Bench, name: str, solo: bool) -> None:
+    """As a worker leaves a job that it died on."""
+    bench.jobs.open_attempt(name, Attempt(id="lost", worker="dead", solo=solo))
+
+
+def test_an_attempt_lost_among_others_is_not_counted_but_makes_a_suspect(bench: Bench) -> None:
+    bench.send(bench.job())
+    lost_attempt(bench, "one", solo=False)
+    bench.worker().run()
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts, row.suspect) == ("SUCCEEDED", 1, True)
+
+
+def test_a_job_that_killed_the_engine_alone_as_often_as_it_may_fails(bench: Bench) -> None:
+    bench.send(bench.job())
+    for _ in range(3):
+        lost_attempt(bench, "one", solo=True)
+    engine = Counting()
+    bench.worker(engine=engine).run()
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "EngineFailed"
+    assert "3 times" in json.loads(told["cause"])["message"]
+    assert engine.most == 0
+
+
+def test_suspects_run_alone(bench: Bench) -> None:
+    for n in range(6):
+        bench.send(bench.job(f"job-{n}", prompt=json.dumps({"seconds": 0.1})))
+        lost_attempt(bench, f"job-{n}", solo=False)
+    engine = Counting()
+    bench.worker(engine=engine).run()
+    assert engine.most == 1
+    assert len(bench.stepfunctions.said("success")) == 6
+
+
+class Meeting(ScriptedEngine):
+    """Answers with its own name, when as many jobs are in engines of this kind as were expected."""
+
+    concurrency = 1
+    inside = 0
+    expected = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._own = name
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        Meeting.inside += 1
+        await until(lambda: Meeting.inside >= Meeting.expected)
+        answer = await super().run(job, workdir)
+        return answer.model_copy(update={"text": self._own})
+
+
+def test_two_workers_in_one_job_at_once_make_one_result(bench: Bench) -> None:
+    """Delivered twice, as SQS may: each of the two has an answer of its own, and both are done at the same time."""
+    Meeting.inside = 0
+    job = bench.job()
+    bench.send(job)
+    bench.send(job)
+    hands = [bench.worker(name, engine=Meeting(name)) for name in ("first", "second")]
+
+    async def both() -> None:
+        await asyncio.gather(*(hand.serve() for hand in hands))
+
+    asyncio.run(asyncio.wait_for(both(), 30))
+    assert Meeting.inside == 2, "both ran"
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert row.state == "SUCCEEDED"
+    winners = json.loads(bench.s3.get_object(Bucket=STATE, Key=f"jobs/one/{row.winner}/document.json")["Body"].read())
+    versions = bench.s3.list_object_versions(Bucket=ASSETS, Prefix="out/")["Versions"]
+    assert len({version["ETag"] for version in versions}) == 1, "only the winner's document was ever written"
+    assert json.loads(bench.document("one"))["result"] == winners["result"]
+    outputs = {told["output"] for told in bench.stepfunctions.said("success")}
+    assert len(outputs) == 1, "whoever tells, tells of the winner"

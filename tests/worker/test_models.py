@@ -1,0 +1,112 @@
+"""A model that is renewed, cannot be had, or cannot be loaded."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.store import StoredModel
+from tests.worker.conftest import Bench
+
+
+def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
+    bench.send(bench.job(invalidate_model=True))
+    store = OldModel(datetime.now(UTC) - timedelta(days=1))
+    with_hub_model(bench, store).run()
+    assert store.backed_up == ["commit-0", "commit-1"]
+
+
+class OldModel:
+    """A store whose model is as old as it is told, until a newer one is asked for."""
+
+    def __init__(self, published_at: datetime, fails: bool = False) -> None:
+        self.published_at = published_at
+        self.fails = fails
+        self.downloads = 0
+        self.backed_up: list[str] = []
+
+    def ensure(self, model: str, newer_than: datetime | None = None) -> StoredModel:
+        if newer_than is not None and self.published_at <= newer_than:
+            self.downloads += 1
+            if self.fails:
+                raise Failure("ModelUnavailable", "The licence was withdrawn.", "Accept it again.")
+            self.published_at = datetime.now(UTC)
+        return StoredModel(model, f"commit-{self.downloads}", Path("/nowhere"), self.published_at)
+
+    def back_up(self, stored: StoredModel) -> bool:
+        self.backed_up.append(stored.commit)
+        return True
+
+
+def with_hub_model(bench: Bench, store: OldModel) -> Any:
+    hand = bench.worker(store=store)
+    hand.model._model = "nvidia/Cosmos-Reason2-2B"
+    return hand
+
+
+def test_jobs_that_ask_for_a_new_model_get_one_between_them(bench: Bench) -> None:
+    for n in range(5):
+        bench.send(bench.job(f"job-{n}", invalidate_model=True))
+    bench.send(bench.job("plain"))
+    store = OldModel(datetime.now(UTC) - timedelta(days=1))
+    with_hub_model(bench, store).run()
+    assert store.downloads == 1
+    for n in range(5):
+        assert json.loads(bench.document(f"job-{n}"))["revision"] == "commit-1"
+
+
+def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
+    for n in range(4):
+        bench.send(bench.job(f"plain-{n}", prompt=json.dumps({"seconds": 0.3})))
+    bench.send(bench.job("asks", invalidate_model=True))
+    for n in range(4, 8):
+        bench.send(bench.job(f"plain-{n}"))
+    hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+
+    async def scene() -> None:
+        with pytest.raises(Failure):
+            await hand.serve()
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    assert bench.stepfunctions.said("failure") == []
+    for n in range(8):
+        row = bench.jobs.get(f"plain-{n}")
+        assert row is not None
+        assert row.open_attempt is None
+        assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
+
+
+def test_a_new_model_that_cannot_be_had_fails_whoever_asked(bench: Bench) -> None:
+    bench.send(bench.job(invalidate_model=True))
+    hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+
+    async def scene() -> None:
+        with pytest.raises(Failure) as raised:
+            await hand.serve()
+        assert await hand.worker.fail_backlog(raised.value.error) == 1
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "ModelUnavailable"
+
+
+def test_who_cannot_load_for_good_fails_the_backlog_with_the_reason(bench: Bench) -> None:
+    for n in range(15):
+        bench.send(bench.job(f"job-{n}"))
+    (bench.folder / "refuses").touch()
+    hand = bench.worker()
+
+    async def scene() -> None:
+        with pytest.raises(Failure) as raised:
+            await hand.serve()
+        assert await hand.worker.fail_backlog(raised.value.error) == 15
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    told = bench.stepfunctions.said("failure")
+    assert len(told) == 15
+    assert {one["error"] for one in told} == {"ModelUnavailable"}
+    assert bench.waiting() == (0, 0)

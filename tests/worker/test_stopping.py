@@ -1,0 +1,157 @@
+"""A worker that stops, drains or leaves: nothing is lost, and no attempt is spent."""
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from cosmos_batch.state import Attempt
+from cosmos_batch.worker import worker as worker_module
+from tests.worker.conftest import Bench
+from tests.worker.engines import Counting, until
+
+
+@pytest.mark.parametrize("experienced", [False, True])
+def test_told_to_stop_a_worker_finishes_what_fits_and_gives_back_the_rest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, experienced: bool
+) -> None:
+    monkeypatch.setattr(worker_module, "STOP_SECONDS", 5)
+    if experienced:
+        bench.send(bench.job("quick", prompt=json.dumps({"seconds": 0.1})))
+    engine = Counting()
+    hand = bench.worker(engine=engine, idle_seconds=60)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: len(bench.stepfunctions.said("success")) == int(experienced))
+        bench.send(bench.job(prompt=json.dumps({"seconds": 1})))
+        await until(lambda: engine.inside == 1)
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    row = bench.jobs.get("one")
+    assert row is not None
+    if experienced:
+        assert row.state == "SUCCEEDED"
+    else:
+        assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
+        assert bench.waiting() == (1, 0), "visible again at once"
+
+
+def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> None:
+    hand = bench.worker(idle_seconds=60)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: hand.worker._idle_for(0))
+        hand.worker.stop()
+        bench.send(bench.job())
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts) == ("PLANNED", 0)
+    assert bench.waiting() == (1, 0)
+
+
+def test_told_to_stop_while_it_drains_a_worker_gives_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "STOP_SECONDS", 1)
+    bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
+    engine = Counting()
+    hand = bench.worker(engine=engine, idle_seconds=60)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: engine.inside == 1)
+        hand.worker._draining = True
+        hand.worker._wake.set()
+        await asyncio.sleep(1.5)
+        assert not serving.done()
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 15))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts) == ("PLANNED", 0)
+
+
+def test_stopped_while_an_attempt_is_opened_none_is_spent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(bench.job())
+    hand = bench.worker(idle_seconds=60)
+    opening = threading.Event()
+    open_attempt = bench.jobs.open_attempt
+
+    def slowly(job_id: str, attempt: Attempt) -> Any:
+        opening.set()
+        time.sleep(2.5)  # longer than the receive that is awaited first
+        return open_attempt(job_id, attempt)
+
+    monkeypatch.setattr(bench.jobs, "open_attempt", slowly)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(opening.is_set)
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 15))
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
+
+
+def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench) -> None:
+    """Its task has not taken a step yet, and must give its message back all the same."""
+    hand = bench.worker(idle_seconds=60)
+    begin = hand.worker._begin
+
+    async def begin_and_stop(message: dict[str, str]) -> None:
+        await begin(message)
+        hand.worker.stop()
+
+    hand.worker._begin = begin_and_stop  # type: ignore[method-assign]
+    bench.send(bench.job())
+    hand.run()
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.state, row.attempts) == ("PLANNED", 0)
+    assert bench.waiting() == (1, 0)
+
+
+def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
+    bench.sqs.send_message(
+        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 2, "taskToken": "t", "job": {}})
+    )
+    bench.worker(idle_seconds=60).run(seconds=15)
+    assert bench.waiting() == (1, 0)
+
+
+def test_asked_to_drain_a_worker_finishes_what_it_has_and_leaves(bench: Bench) -> None:
+    bench.send(bench.job(prompt=json.dumps({"seconds": 2})))
+    hand = bench.worker(idle_seconds=600)
+    bench.workers.must_drain("worker-1")
+    hand.run()
+    assert len(bench.stepfunctions.said("success")) == 1
+    row = bench.workers.get("worker-1")
+    assert row is not None
+    assert row.state == "DRAINING"
+
+
+def test_before_it_leaves_a_worker_says_so_and_looks_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand = bench.worker()
+    draining = bench.workers.draining
+
+    def say_and_send(name: str) -> None:
+        draining(name)
+        if not bench.stepfunctions.told:
+            bench.send(bench.job())
+
+    monkeypatch.setattr(bench.workers, "draining", say_and_send)
+    hand.run()
+    assert len(bench.stepfunctions.said("success")) == 1
