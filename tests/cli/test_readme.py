@@ -48,7 +48,9 @@ def test_rooms_and_formats_are_those_of_the_code() -> None:
 
 
 def test_every_target_is_explained() -> None:
-    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert {line.split()[0] for line in listed.splitlines()} == targets()
 
 
