@@ -103,7 +103,9 @@ def test_an_invalidation_is_one_download_of_that_model_and_no_other(setting: Set
     wait_for(lambda: f"models/nvidia--Cosmos-Reason2-8B/{old}/manifest.json" in backups(app), 30, "no backup")
     new = setting.publish(EIGHT_B_MODEL, '{"version": 2}')
     of_2b = hub_downloads(setting, TWO_B_MODEL)
-    setting.hub.chunk_delay = 12.0  # a real model takes longer to come than six files to be asked for
+    setting.hub.chunk_delay = (
+        8.0  # a real model takes longer to come than six files to be asked for; the Hub client waits 10
+    )
     asked = [vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": "true"}) for _ in range(6)]
     for arn in asked:
         assert app.ended(arn, 60)["status"] == "SUCCEEDED"

@@ -163,7 +163,7 @@ def test_put_events_does_not_wait_for_the_target(cloud: LocalCloud, stack: Stack
     )
     started = time.monotonic()
     put_event(cloud, f"own.{stack.name}", {})
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 4, "it waited for the function"
 
 
 def test_an_input_transformer_fills_its_template(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
