@@ -1,4 +1,4 @@
-"""What exists: pipelines, their models, the GPUs that carry them, the files they take."""
+"""What exists: pipelines, their models, what GPUs they need, the files they take."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -25,12 +25,15 @@ VIDEO_PIXEL_LIMIT = 7680 * 4320
 # files still fit. It is hours of video, of which a model sees a few hundred frames.
 INPUT_SIZE_LIMIT = 20 * 1024**3
 
-Surface = Literal["reasoner"]
+Surface = Literal["reasoner", "generator"]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One way to use one model. `min_gpu_memory_gb` is for one GPU of `gpus_per_worker`."""
+    """One way to use one model.
+
+    `min_gpu_memory_gb` is for one GPU of `gpus_per_worker`; `min_memory_gib` is the host's, for the whole worker.
+    """
 
     id: str
     config_key: str
@@ -38,8 +41,26 @@ class Pipeline:
     model: str
     model_size: str
     min_gpu_memory_gb: int
+    min_memory_gib: int
     gpus_per_worker: int
     instance_types: tuple[str, ...]
+    fallback_instance_types: tuple[str, ...] = ()
+
+
+def _super(pipeline_id: str, config_key: str, model: str) -> Pipeline:
+    """One of the 64B generators: 119 GiB of weights, so four GPUs of 48 GB or more share them."""
+    return Pipeline(
+        id=pipeline_id,
+        config_key=config_key,
+        surface="generator",
+        model=model,
+        model_size="Super",
+        min_gpu_memory_gb=48,
+        min_memory_gib=160,
+        gpus_per_worker=4,
+        instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        fallback_instance_types=("p5.48xlarge",),
+    )
 
 
 # In the order of their size: where a prompt alone asks for a reasoner, it is given the first one that is enabled.
@@ -51,6 +72,7 @@ PIPELINES = (
         model="nvidia/Cosmos-Reason2-2B",
         model_size="2B",
         min_gpu_memory_gb=24,
+        min_memory_gib=16,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g5.12xlarge"),
     ),
@@ -61,59 +83,26 @@ PIPELINES = (
         model="nvidia/Cosmos-Reason2-8B",
         model_size="8B",
         min_gpu_memory_gb=32,
+        min_memory_gib=24,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
     ),
+    Pipeline(
+        id="cosmos3-nano",
+        config_key="nano16B",
+        surface="generator",
+        model="nvidia/Cosmos3-Nano",
+        model_size="Nano",
+        min_gpu_memory_gb=48,
+        min_memory_gib=48,
+        gpus_per_worker=1,
+        instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        fallback_instance_types=("p5.4xlarge",),
+    ),
+    _super("cosmos3-super", "super64B", "nvidia/Cosmos3-Super"),
+    _super("cosmos3-super-text2image", "superText2Image64B", "nvidia/Cosmos3-Super-Text2Image"),
+    _super("cosmos3-super-image2video", "superImage2Video64B", "nvidia/Cosmos3-Super-Image2Video"),
 )
-
-
-@dataclass(frozen=True)
-class InstanceType:
-    """An EC2 instance type. Source: the AWS instance type pages, read November 2026."""
-
-    gpu: str
-    gpus: int
-    gpu_memory_gb: int
-    vcpus: int
-    memory_gib: int
-
-
-INSTANCE_TYPES = {
-    "g5.12xlarge": InstanceType("A10G", 4, 24, 48, 192),
-    "g6.12xlarge": InstanceType("L4", 4, 24, 48, 192),
-    "g6e.xlarge": InstanceType("L40S", 1, 48, 4, 32),
-    "g6e.2xlarge": InstanceType("L40S", 1, 48, 8, 64),
-    "g6e.4xlarge": InstanceType("L40S", 1, 48, 16, 128),
-    "g6e.12xlarge": InstanceType("L40S", 4, 48, 48, 384),
-    "g6e.24xlarge": InstanceType("L40S", 4, 48, 96, 768),
-    "g6e.48xlarge": InstanceType("L40S", 8, 48, 192, 1536),
-    "p5.4xlarge": InstanceType("H100", 1, 80, 16, 256),
-    "p5.48xlarge": InstanceType("H100", 8, 80, 192, 2048),
-    "p5en.48xlarge": InstanceType("H200", 8, 141, 192, 2048),
-}
-
-# Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
-_USABLE_MEMORY = 0.92
-
-
-@dataclass(frozen=True)
-class WorkerResources:
-    """What one worker (Batch job) asks for: it must fit every listed type, so it is the least of them per GPU."""
-
-    gpus: int
-    vcpus: int
-    memory_mib: int
-
-
-def worker_resources(pipeline: Pipeline, instance_types: list[str]) -> WorkerResources:
-    """The share of one worker when an instance is filled with workers of `pipeline.gpus_per_worker` GPUs each."""
-    types = [INSTANCE_TYPES[name] for name in instance_types]
-    gpus = pipeline.gpus_per_worker
-    return WorkerResources(
-        gpus=gpus,
-        vcpus=min(one.vcpus * gpus // one.gpus for one in types),
-        memory_mib=min(int(one.memory_gib * 1024 * _USABLE_MEMORY) * gpus // one.gpus for one in types),
-    )
 
 
 def pipeline_named(name: str) -> Pipeline | None:

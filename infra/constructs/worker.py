@@ -10,7 +10,6 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from cosmos_batch.contract.catalogue import worker_resources
 from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
@@ -35,7 +34,7 @@ class Worker(Construct):
         image: ecr_assets.DockerImageAsset,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.resources = worker_resources(pipeline.pipeline, pipeline.instance_types)
+        self.resources = pipeline.resources
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         _allow_files(self.role, storage, pipeline.model)
         storage.cache.grant_mount(self.role)

@@ -74,6 +74,63 @@ def test_the_defaults_are_those_of_the_seeds_table() -> None:
     assert eight.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
+def with_nano(**changes: Any) -> str:
+    entry = {"enabled": True, **changes}
+    return json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": entry}}}}})
+
+
+def with_own(**blocks: Any) -> str:
+    return json.dumps({"app": {"cosmosBatch": blocks}})
+
+
+def test_a_generator_falls_back_to_p5() -> None:
+    (nano,) = Config.parse(with_nano()).enabled_pipelines()
+    assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge", "p5.4xlarge"]
+    (nano,) = Config.parse(with_nano(instanceTypes=["g6e.4xlarge"])).enabled_pipelines()
+    assert nano.instance_types == ["g6e.4xlarge", "p5.4xlarge"]
+    (nano,) = Config.parse(with_nano(fallbackInstanceTypes=[])).enabled_pipelines()
+    assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
+
+
+def test_a_default_fallback_gives_way_to_spot() -> None:
+    (nano,) = Config.parse(with_nano(useSpot=True)).enabled_pipelines()
+    assert nano.use_spot
+    assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
+
+
+def test_warm_instances_fill_every_gpu() -> None:
+    (two,) = Config.parse(
+        with_cosmos(useWarmInstances=True, warmInstanceCount=2, modelsReason={"reason2B": {"enabled": True}})
+    ).enabled_pipelines()
+    assert (two.warm_instances, two.warm_workers) == (2, 8)
+    assert round(two.warm_dollars_per_month) == 15320
+
+
+def test_cold_pools_keep_nothing() -> None:
+    (two,) = Config.parse(with_2b()).enabled_pipelines()
+    assert (two.warm_workers, two.warm_dollars_per_month) == (0, 0)
+
+
+EXISTING = {
+    "vpcId": "vpc-0123456789abcdef0",
+    "cidr": "10.4.0.0/16",
+    "subnets": [
+        {"subnetId": "subnet-0a", "availabilityZone": "us-east-1a", "routeTableId": "rtb-0a"},
+        {"subnetId": "subnet-0b", "availabilityZone": "us-gov-west-1b", "routeTableId": "rtb-0b"},
+    ],
+}
+
+
+def test_interface_endpoints_are_for_vpc_only_mode() -> None:
+    def endpoints(**network: Any) -> list[str]:
+        return Config.parse(with_own(network=network)).own.network.interface_endpoints
+
+    assert endpoints() == endpoints(mode="public") == endpoints(existing=EXISTING) == []
+    assert "ecr.dkr" in endpoints(mode="vpcOnly")
+    assert endpoints(mode="vpcOnly", existing=EXISTING) == []
+    assert endpoints(mode="vpcOnly", existing={**EXISTING, "interfaceEndpoints": ["sqs"]}) == ["sqs"]
+
+
 def test_nothing_is_enabled_unless_the_whole_is() -> None:
     assert Config.parse(with_cosmos(enabled=False)).enabled_pipelines() == []
 
@@ -104,6 +161,57 @@ def test_the_token_is_not_shown() -> None:
         (with_cosmos(modelsReason={"reason8B": {"instanceTypes": ["g5.12xlarge"]}}), ["reason8B", "24 GB", "32"]),
         (with_cosmos(warmInstanceCount=0), ["warmInstanceCount", "0", "greater than or equal to 1"]),
         ('{"app": {"cosmosBatch": {"worker": {"attemptLimitHours": 12}}}}', ["attemptLimitHours", "12", "11"]),
+        (
+            with_cosmos(
+                huggingFaceTokenSecretArn="arn:aws-us-gov:secretsmanager:us-gov-west-1:123456789012:secret:a-1"
+            ),
+            ["huggingFaceToken", "huggingFaceTokenSecretArn", "remove one"],
+        ),
+        (
+            with_cosmos(useWarmInstances=True, warmInstanceCount=5),
+            ["warmInstanceCount", "5 x g6e.12xlarge", "240 vCPUs", "reason2B.maxVCpus is 192"],
+        ),
+        (
+            with_nano(instanceTypes=["g6e.12xlarge", "g6e.xlarge"]),
+            ["nano16B.instanceTypes", "29 GiB", "g6e.xlarge", "48"],
+        ),
+        (with_nano(instanceTypes=["p5.48xlarge"]), ["nano16B.instanceTypes", "8 H100", "p5.4xlarge"]),
+        (
+            with_2b(fallbackInstanceTypes=["g6e.24xlarge", "p5.4xlarge"]),
+            ["reason2B.fallbackInstanceTypes", "4 types", "3 compute environments"],
+        ),
+        (
+            with_2b(fallbackInstanceTypes=["p5.4xlarge"], useSpot=True),
+            ["reason2B.fallbackInstanceTypes", "3 types", "Spot takes one"],
+        ),
+        (with_2b(fallbackInstanceTypes=["p4d"]), ["fallbackInstanceTypes[0]", "p4d", "g6e.12xlarge"]),
+        (with_nano(engine="transformers"), ["nano16B.engine", "transformers", "diffusers"]),
+        (with_own(network={"cidr": "172.17.4.0/22"}), ["network", "cidr", "172.17.0.0/16", "Docker"]),
+        (
+            with_own(network={"cidr": "10.1.0.0/16", "reservedCidrs": ["10.0.0.0/8"]}),
+            ["network", "cidr", "10.1.0.0/16", "10.0.0.0/8", "reservedCidrs"],
+        ),
+        (with_own(network={"cidr": "10.0.0.0/8"}), ["network", "cidr", "/16 to /24"]),
+        (with_own(network={"cidr": "10.0.0.1/16"}), ["network.cidr", "10.0.0.1/16", "host bits"]),
+        (with_own(network={"existing": EXISTING, "cidr": "10.1.0.0/16"}), ["network", "cidr", "existing"]),
+        (
+            with_own(network={"existing": {**EXISTING, "cidr": "172.17.0.0/20"}}),
+            ["network", "existing.cidr", "172.17.0.0/20", "Docker"],
+        ),
+        (
+            with_own(network={"existing": {**EXISTING, "interfaceEndpoints": ["sqs"]}}),
+            ["network", "existing.interfaceEndpoints", "vpcOnly"],
+        ),
+        (with_own(storage={"createAssetBucket": False}), ["storage", "assetBuckets", "createAssetBucket"]),
+        (
+            with_own(storage={"assetBuckets": [{"name": "theirs"}, {"name": "theirs"}]}),
+            ["storage", "assetBuckets", "twice"],
+        ),
+        (
+            with_own(storage={"assetBuckets": [{"name": "theirs", "prefix": "no-slash"}]}),
+            ["storage.assetBuckets[0].prefix", "no-slash"],
+        ),
+        (with_own(storage={"kmsKey": "alias/mine"}), ["storage.kmsKey", "alias/mine", "create"]),
         ("{", ["Invalid JSON"]),
         ("[]", ["the whole", "should be an object"]),
     ],

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.contract import catalogue
+
 Resource = dict[str, Any]
 
 TOKEN = "hf_tokenThatMustNotBeFound"
@@ -35,6 +37,8 @@ SEED = {
         }
     }
 }
+# What SEED enables.
+REASONERS = [one for one in catalogue.PIPELINES if one.surface == "reasoner"]
 STACKS = ["Network", "Storage", "Images", "Pipelines"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract import Config, catalogue
 from cosmos_batch.contract.environment import WorkerEnvironment
-from tests.infra.assembly import SEED, Assembly, Resource, resolve
+from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
 
 TYPES = {"cosmosreason22b": ["g6e.12xlarge", "g5.12xlarge"], "cosmosreason28b": ["g6e.12xlarge", "g6e.24xlarge"]}
 
@@ -73,13 +73,13 @@ def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly:
 
 @pytest.mark.parametrize("enabled", Config.parse(json.dumps(SEED)).enabled_pipelines(), ids=lambda one: one.pipeline.id)
 def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
-    wanted = catalogue.worker_resources(enabled.pipeline, enabled.instance_types)
+    wanted = enabled.resources
     definition = worker(assembly, enabled.pipeline.id)
     asked = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
     assert asked == {"VCPU": str(wanted.vcpus), "MEMORY": str(wanted.memory_mib), "GPU": str(wanted.gpus)}
 
 
-@pytest.mark.parametrize("pipeline", [one.id for one in catalogue.PIPELINES])
+@pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
 def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     definition = worker(assembly, pipeline)
     container = definition["ContainerProperties"]
@@ -90,7 +90,7 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     assert container["LogConfiguration"]["LogDriver"] == "awslogs"
 
 
-@pytest.mark.parametrize("pipeline", [one.id for one in catalogue.PIPELINES])
+@pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
 def test_a_worker_mounts_the_model_cache_with_tls_and_its_role(assembly: Assembly, pipeline: str) -> None:
     container = worker(assembly, pipeline)["ContainerProperties"]
     (volume,), (mount,) = container["Volumes"], container["MountPoints"]
@@ -100,7 +100,7 @@ def test_a_worker_mounts_the_model_cache_with_tls_and_its_role(assembly: Assembl
     assert (mount["ContainerPath"], mount["SourceVolume"]) == ("/mnt/models", volume["Name"])
 
 
-@pytest.mark.parametrize("pipeline", catalogue.PIPELINES, ids=lambda one: one.id)
+@pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
 def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: catalogue.Pipeline) -> None:
     variables = worker(assembly, pipeline.id)["ContainerProperties"]["Environment"]
     environ = {variable["Name"]: resolve(variable["Value"]) for variable in variables}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import catalogue, environment
+from cosmos_batch.contract import environment
 from infra.layer import LOCK
-from tests.infra.assembly import Assembly, Resource, resolve
+from tests.infra.assembly import REASONERS, Assembly, Resource, resolve
 
 MODELS = {
     "upload": environment.UploadEnvironment,
@@ -18,7 +18,7 @@ MODELS = {
     "dead_letter": environment.DeadLetterEnvironment,
     "vams": environment.VamsEnvironment,
 }
-PIPELINES = [one.id for one in catalogue.PIPELINES]
+PIPELINES = [one.id for one in REASONERS]
 
 
 def functions(assembly: Assembly, module: str) -> list[Resource]:

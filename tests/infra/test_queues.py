@@ -2,12 +2,11 @@
 
 import pytest
 
-from cosmos_batch.contract import catalogue
 from cosmos_batch.contract.environment import NUDGE_SECONDS
-from tests.infra.assembly import Assembly, Resource
+from tests.infra.assembly import REASONERS, Assembly, Resource
 
 DAY = 86_400
-PIPELINES = [one.id for one in catalogue.PIPELINES]
+PIPELINES = [one.id for one in REASONERS]
 
 
 def queues(assembly: Assembly) -> dict[str, Resource]:

@@ -1,0 +1,178 @@
+"""The configuration of each pipeline: the blocks `modelsReason` and `modelsOmni`, as VAMS writes them."""
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from cosmos_batch.contract import capacity, catalogue
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+
+MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
+
+
+def _known_instance_type(name: str) -> str:
+    if name not in INSTANCE_TYPES:
+        raise ValueError(f"not a known instance type; allowed: {', '.join(INSTANCE_TYPES)}")
+    return name
+
+
+def _extensions(text: str) -> str:
+    for extension in parse_extensions(text):
+        if extension not in catalogue.EXTENSIONS:
+            raise ValueError(
+                f"{extension!r} is not an input format; allowed, separated by commas: {', '.join(catalogue.EXTENSIONS)}"
+            )
+    return text
+
+
+def parse_extensions(text: str) -> list[str]:
+    """`".mp4, .MOV"` as `[".mp4", ".mov"]`."""
+    return [part.strip().lower() for part in text.split(",") if part.strip()]
+
+
+InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
+CUSTOM_ENGINE = r"[\w.]+:\w+"
+
+
+class PipelineEntry(Model):
+    """What every pipeline is configured with."""
+
+    enabled: bool = Field(default=False, description="Deploy this pipeline")
+    auto_register_with_vams: bool = Field(
+        default=True, alias="autoRegisterWithVAMS", description="Register the pipeline and a workflow with VAMS"
+    )
+    auto_trigger_on_file_extensions_upload: Annotated[str, AfterValidator(_extensions)] = Field(
+        default="", description="Extensions, separated by commas, whose upload alone runs the pipeline"
+    )
+    model: str | None = Field(
+        default=None,
+        pattern=r"^([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}|/.+)$",
+        description="Hugging Face id, or the absolute path of a checkpoint in the image; the catalogue's by default",
+    )
+    instance_types: list[InstanceTypeName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_COMPUTE_ENVIRONMENTS,
+        description="EC2 types in the order of preference; the catalogue's by default",
+    )
+    fallback_instance_types: list[InstanceTypeName] | None = Field(
+        default=None,
+        max_length=MAX_COMPUTE_ENVIRONMENTS - 1,
+        description="EC2 types for when none of `instanceTypes` is to be had; by default the catalogue's that fit",
+    )
+    use_spot: bool = Field(
+        default=False, description="Try Spot instances of all the types first, On-Demand ones after them"
+    )
+    max_vcpus: int = Field(default=192, alias="maxVCpus", ge=1, le=10_000, description="vCPUs of all workers together")
+    priority: int = Field(
+        default=0, ge=0, le=100, description="Under `maxTotalVCpus`, pipelines of a higher number have GPUs first"
+    )
+
+    @field_validator("instance_types", "fallback_instance_types")
+    @classmethod
+    def _no_twins(cls, types: list[str] | None) -> list[str] | None:
+        if types and len(set(types)) != len(types):
+            raise ValueError("lists a type twice; name each once, the preferred one first")
+        return types
+
+    def types_of(self, pipeline: catalogue.Pipeline) -> list[str]:
+        """The instance types of a pipeline in the order in which they are tried."""
+        preferred = self.instance_types or list(pipeline.instance_types)
+        if self.fallback_instance_types is not None:
+            return [*preferred, *(name for name in self.fallback_instance_types if name not in preferred)]
+        default = [name for name in pipeline.fallback_instance_types if name not in preferred]
+        return [*preferred, *default[: max(0, self._most_types - len(preferred))]]
+
+    @property
+    def _most_types(self) -> int:
+        return MAX_COMPUTE_ENVIRONMENTS - self.use_spot
+
+    def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
+        """Raise ValueError where a worker of the pipeline cannot run as configured."""
+        key = pipeline.config_key
+        for field in ("instance_types", "fallback_instance_types"):
+            for name in getattr(self, field) or []:
+                if reason := capacity.why_not(pipeline, name):
+                    alias = type(self).model_fields[field].alias
+                    raise ValueError(f"{key}.{alias}: {reason}; allowed: {', '.join(capacity.types_for(pipeline))}")
+        types = self.types_of(pipeline)
+        if len(types) > self._most_types:
+            spot = ", of which Spot takes one" if self.use_spot else ""
+            raise ValueError(
+                f"{key}.fallbackInstanceTypes: {', '.join(types)} are {len(types)} types together; "
+                f"a Batch job queue holds {MAX_COMPUTE_ENVIRONMENTS} compute environments{spot}"
+            )
+        if reason := capacity.why_not_together(pipeline, types):
+            raise ValueError(f"{key}.instanceTypes: {', '.join(types)}: {reason}")
+        vcpus = capacity.worker_resources(pipeline, types).vcpus
+        if self.max_vcpus < vcpus:
+            raise ValueError(f"{key}.maxVCpus: {self.max_vcpus} holds no worker; allowed: {vcpus} or more")
+
+
+class ReasonerEntry(PipelineEntry):
+    """One reasoner pipeline."""
+
+    engine: str = Field(
+        default="transformers",
+        pattern=rf"^(transformers|{CUSTOM_ENGINE})$",
+        description="'transformers', or 'package.module:Class' for an engine of your own",
+    )
+
+
+class GeneratorEntry(PipelineEntry):
+    """One generator pipeline."""
+
+    engine: str = Field(
+        default="diffusers",
+        pattern=rf"^(diffusers|vllm-omni|cosmos-framework|phyai|{CUSTOM_ENGINE})$",
+        description="'diffusers', 'vllm-omni', 'cosmos-framework', 'phyai', or 'package.module:Class' of your own",
+    )
+
+
+class PipelineEntries(Model):
+    """The pipelines of one surface. A field's alias is the `config_key` of a pipeline of the catalogue."""
+
+    surface: ClassVar[catalogue.Surface]
+
+    def entry(self, pipeline: catalogue.Pipeline) -> ReasonerEntry | GeneratorEntry:
+        """The entry that configures a pipeline of this surface."""
+        entries: dict[str, ReasonerEntry | GeneratorEntry] = {
+            str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()
+        }
+        return entries[pipeline.config_key]
+
+    @classmethod
+    def pipelines(cls) -> list[catalogue.Pipeline]:
+        """Those of the catalogue, smallest model first."""
+        return [pipeline for pipeline in catalogue.PIPELINES if pipeline.surface == cls.surface]
+
+    @model_validator(mode="after")
+    def _workers_fit(self) -> Self:
+        for pipeline in self.pipelines():
+            self.entry(pipeline).refuse_misfits(pipeline)
+        return self
+
+
+class ModelsReason(PipelineEntries):
+    """The reasoners."""
+
+    surface = "reasoner"
+
+    reason_2b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason2B", description="Cosmos-Reason2 2B")
+    reason_8b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason8B", description="Cosmos-Reason2 8B")
+
+
+class ModelsOmni(PipelineEntries):
+    """The generators."""
+
+    surface = "generator"
+
+    nano: GeneratorEntry = Field(default_factory=GeneratorEntry, alias="nano16B", description="Cosmos 3 Nano")
+    super: GeneratorEntry = Field(default_factory=GeneratorEntry, alias="super64B", description="Cosmos 3 Super")
+    super_text2image: GeneratorEntry = Field(
+        default_factory=GeneratorEntry, alias="superText2Image64B", description="Cosmos 3 Super, text to image"
+    )
+    super_image2video: GeneratorEntry = Field(
+        default_factory=GeneratorEntry, alias="superImage2Video64B", description="Cosmos 3 Super, image to video"
+    )

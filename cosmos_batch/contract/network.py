@@ -1,0 +1,116 @@
+"""`app.cosmosBatch.network`: where workers run."""
+
+from ipaddress import IPv4Network
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from cosmos_batch.contract.base import Model
+
+# Docker's bridge on every ECS host: a VPC that overlaps it cannot be reached from a container.
+DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
+PREFIX_LENGTHS = range(16, 25)  # of the VPC: VPCs hold at most a /16; a /24 gives each subnet some tens of hosts
+
+NetworkMode = Literal["private", "public", "vpcOnly"]
+InterfaceEndpoint = Literal[
+    "ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states", "secretsmanager"
+]
+
+
+def _network(text: str) -> str:
+    try:
+        IPv4Network(text)
+    except ValueError as error:
+        raise ValueError(f"not an IPv4 network such as 10.0.0.0/16: {error}") from error
+    return text
+
+
+Cidr = Annotated[str, AfterValidator(_network)]
+
+
+class Subnet(Model):
+    """A subnet of an existing VPC. All three are needed: synthesis looks nothing up."""
+
+    subnet_id: str = Field(pattern=r"^subnet-[0-9a-f]+$", description="Such as subnet-0a1b2c3d4e5f67890")
+    availability_zone: str = Field(
+        pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$", description="The subnet's zone, such as us-east-1a"
+    )
+    route_table_id: str = Field(
+        pattern=r"^rtb-[0-9a-f]+$", description="Of the subnet; the S3 gateway endpoint is put into it"
+    )
+
+
+class ExistingVpc(Model):
+    """A VPC that is there already."""
+
+    vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]+$", description="Such as vpc-0a1b2c3d4e5f67890")
+    cidr: Cidr = Field(description="Its IPv4 network")
+    subnets: list[Subnet] = Field(min_length=1, description="Where workers run, one or more in each zone")
+    s3_gateway_endpoint: bool = Field(
+        default=True, description="Make the S3 gateway endpoint; false where these route tables have one"
+    )
+    interface_endpoints: list[InterfaceEndpoint] = Field(
+        default_factory=list, description="With mode vpcOnly: the interface endpoints that the VPC lacks"
+    )
+    dynamodb_gateway_endpoint: bool = Field(
+        default=False, description="With mode vpcOnly: make the DynamoDB gateway endpoint"
+    )
+
+
+class NetworkSettings(Model):
+    """A VPC of our own, or an existing one."""
+
+    mode: NetworkMode = Field(
+        default="private",
+        description="'private': workers in private subnets, out by NAT. 'public': workers in public subnets, no NAT. "
+        "'vpcOnly': no way out at all, AWS by endpoints; models and images must be in place",
+    )
+    cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 network of the VPC that is made")
+    availability_zones: list[str] = Field(
+        default_factory=list,
+        description="Zones of the VPC that is made, such as us-east-1a; by default the first two of the region. Few "
+        "zones have g6e or p5",
+    )
+    reserved_cidrs: list[Cidr] = Field(
+        default_factory=list, description="Networks that the VPC must not overlap, such as those it will be peered with"
+    )
+    existing: ExistingVpc | None = Field(default=None, description="Use this VPC and make none")
+
+    @property
+    def interface_endpoints(self) -> list[InterfaceEndpoint]:
+        """Those to make."""
+        if self.mode != "vpcOnly":
+            return []
+        if self.existing is not None:
+            return self.existing.interface_endpoints
+        # A worker without a way out downloads nothing, so it needs no token: no endpoint of secretsmanager.
+        return ["ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states"]
+
+    @property
+    def dynamodb_gateway_endpoint(self) -> bool:
+        """Whether to make it."""
+        return self.mode == "vpcOnly" and (self.existing is None or self.existing.dynamodb_gateway_endpoint)
+
+    @model_validator(mode="after")
+    def _no_clash(self) -> Self:
+        field, cidr = ("existing.cidr", self.existing.cidr) if self.existing else ("cidr", self.cidr)
+        network = IPv4Network(cidr)
+        if self.existing is None and network.prefixlen not in PREFIX_LENGTHS:
+            raise ValueError(f"{field}: {cidr} is no network of a VPC; allowed: /16 to /24")
+        for reserved in [DOCKER_BRIDGE, *map(IPv4Network, self.reserved_cidrs)]:
+            if network.overlaps(reserved):
+                what = "Docker's bridge on every host" if reserved == DOCKER_BRIDGE else "one of reservedCidrs"
+                raise ValueError(f"{field}: {cidr} overlaps {reserved}, {what}; choose another network")
+        return self
+
+    @model_validator(mode="after")
+    def _own_or_existing(self) -> Self:
+        if self.existing is None:
+            return self
+        own = [name for name in ("cidr", "availability_zones") if name in self.model_fields_set]
+        if own:
+            alias = type(self).model_fields[own[0]].alias
+            raise ValueError(f"{alias}: is for a VPC that is made, and `existing` names one; remove one of the two")
+        if self.mode != "vpcOnly" and (self.existing.interface_endpoints or self.existing.dynamodb_gateway_endpoint):
+            raise ValueError(f"existing.interfaceEndpoints: are for mode 'vpcOnly', and mode is {self.mode!r}")
+        return self
