@@ -25,8 +25,14 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
     from infra.stacks.storage import StorageStack
 
     app = App(outdir=str(outdir), analytics_reporting=False)
-    network = NetworkStack(app, f"{PREFIX}-Network")
-    storage = StorageStack(app, f"{PREFIX}-Storage", network=network)
+    network = NetworkStack(app, f"{PREFIX}-Network", settings=config.own.network)
+    storage = StorageStack(
+        app,
+        f"{PREFIX}-Storage",
+        settings=config.own.storage,
+        network=network,
+        token_secret=config.cosmos.hugging_face_token_secret_arn,
+    )
     images = ImagesStack(app, f"{PREFIX}-Images", config=config)
     pipelines = PipelinesStack(
         app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images

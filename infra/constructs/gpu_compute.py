@@ -50,7 +50,7 @@ class GpuCompute(Construct):
             self,
             instance_type.replace(".", "-"),
             vpc=network.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            vpc_subnets=network.worker_subnets,
             security_groups=[network.worker_group],
             instance_types=[ec2.InstanceType(instance_type)],
             use_optimal_instance_classes=False,

@@ -9,7 +9,7 @@ from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
 from infra.constructs import upload_intake
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_input, allow_objects, allow_vams_callback
+from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
 from infra.constructs.upload_intake import UploadIntake
 from infra.stacks.storage import StorageStack
 
@@ -22,7 +22,7 @@ def create_upload(
     scope: Construct, functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine
 ) -> lambda_.Function:
     """`upload`, fed from the asset bucket."""
-    intake = UploadIntake(scope, "UploadIntake", storage.assets)
+    intake = UploadIntake(scope, "UploadIntake", storage.assets.triggering)
     environment = UploadEnvironment(
         state_machine_arn=machine.state_machine_arn,
         state_table=storage.table.table_name,
@@ -31,16 +31,17 @@ def create_upload(
         pipelines=[
             PipelineRef(id=enabled.pipeline.id, auto_trigger=enabled.auto_trigger)
             for enabled in config.enabled_pipelines()
+            if enabled.pipeline.surface == "reasoner"
         ],
         grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
     )
     upload = functions.create("upload", environment, upload_intake.TIMEOUT)
-    allow_input(upload, storage.assets, "GetObjectTagging", "GetObjectVersionTagging")
+    storage.assets.allow_input(upload, "GetObjectTagging", "GetObjectVersionTagging")
     allow_objects(upload, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(upload, "GetItem")
     machine.grant_start_execution(upload)
     # A late sidecar stops the runs that did not know it: the file's own, and those of its earlier versions.
-    allow(upload, ["s3:ListBucketVersions"], [storage.assets.bucket_arn])
+    storage.assets.allow_versions(upload)
     machine.grant_execution(upload, "states:DescribeExecution", "states:StopExecution")
     allow(upload, ["sqs:SendMessage"], [intake.queue.queue_arn])  # a file waits there for its sidecar
     intake.feed(upload)

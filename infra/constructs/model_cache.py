@@ -1,7 +1,6 @@
 """The model store's file system."""
 
 from aws_cdk import RemovalPolicy
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_efs as efs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -25,7 +24,7 @@ class ModelCache(Construct):
             self,
             "FileSystem",
             vpc=network.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            vpc_subnets=network.worker_subnets,
             security_group=network.file_system_group,
             encrypted=True,
             throughput_mode=efs.ThroughputMode.ELASTIC,

@@ -27,12 +27,6 @@ def allow_list(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str | None =
     )
 
 
-def allow_input(grantee: iam.IGrantable, bucket: s3.IBucket, *actions: str) -> None:
-    """Let `grantee` read files of people in any version, and do some more `actions` on them."""
-    allow_list(grantee, bucket)
-    allow_objects(grantee, bucket, "*", "GetObject", "GetObjectVersion", *actions)
-
-
 def allow_vams_callback(grantee: iam.IGrantable, *calls: str) -> None:
     """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
 

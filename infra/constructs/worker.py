@@ -13,7 +13,7 @@ from constructs import Construct
 from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
-from infra.constructs.permissions import allow, allow_input, allow_list, allow_objects
+from infra.constructs.permissions import allow, allow_list, allow_objects
 from infra.stacks.storage import StorageStack
 
 MODEL_STORE = "/mnt/models"
@@ -37,10 +37,11 @@ class Worker(Construct):
         self.resources = pipeline.resources
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         _allow_files(self.role, storage, pipeline.model)
-        storage.cache.grant_mount(self.role)
+        if storage.cache is not None:
+            storage.cache.grant_mount(self.role)
         storage.table.grant_calls(self.role, "GetItem", "UpdateItem")
         _allow_queue(self.role, queue)
-        allow(self.role, ["secretsmanager:GetSecretValue"], [storage.token.ref])
+        allow(self.role, ["secretsmanager:GetSecretValue"], [storage.token_arn])
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -75,16 +76,7 @@ class Worker(Construct):
             linux_parameters=batch.LinuxParameters(
                 self, "Linux", init_process_enabled=True, shared_memory_size=SHARED_MEMORY
             ),
-            volumes=[
-                batch.EcsVolume.efs(
-                    name="models",
-                    container_path=MODEL_STORE,
-                    file_system=storage.cache.file_system,
-                    access_point_id=storage.cache.access_point.access_point_id,
-                    enable_transit_encryption=True,
-                    use_job_role=True,
-                )
-            ],
+            volumes=_volumes(storage),
         )
 
 
@@ -102,11 +94,26 @@ def _environment(
         state_bucket=storage.state.bucket_name,
         model_bucket=storage.models.bucket_name,
         model_store=MODEL_STORE,
-        hf_token_secret=storage.token.ref,
+        hf_token_secret=storage.token_arn,
         worker=settings,
     ).variables()
     del variables["AWS_BATCH_JOB_ID"]
     return variables
+
+
+def _volumes(storage: StorageStack) -> list[batch.EcsVolume]:
+    if storage.cache is None:
+        return []
+    return [
+        batch.EcsVolume.efs(
+            name="models",
+            container_path=MODEL_STORE,
+            file_system=storage.cache.file_system,
+            access_point_id=storage.cache.access_point.access_point_id,
+            enable_transit_encryption=True,
+            use_job_role=True,
+        )
+    ]
 
 
 def _allow_queue(role: iam.IRole, queue: sqs.Queue) -> None:
@@ -114,7 +121,7 @@ def _allow_queue(role: iam.IRole, queue: sqs.Queue) -> None:
 
 
 def _allow_files(role: iam.IRole, storage: StorageStack, model: str) -> None:
-    allow_input(role, storage.assets, "PutObject")
+    storage.assets.allow_input(role, "PutObject")
     allow_objects(role, storage.state, "jobs/*", "GetObject", "PutObject")
     allow_objects(role, storage.state, "requests/*", "GetObject")
     if not model.startswith("/"):  # a folder of the image is used in place and not backed up

@@ -14,7 +14,7 @@ from cosmos_batch.contract.environment import (
     ReportEnvironment,
 )
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_input, allow_objects, allow_vams_callback
+from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
 from infra.constructs.pipeline import Pipeline
 from infra.stacks.storage import StorageStack
 
@@ -32,13 +32,13 @@ def create_plan(
     environment = PlanEnvironment(
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,
-        asset_buckets=[storage.assets.bucket_name],
+        asset_buckets=storage.assets.roots,
         pipelines=[pipeline.known_to_plan for pipeline in pipelines],
         nudge_queue_url=nudges.queue_url,
         deadline_seconds=int(deadline.to_seconds()),
     )
     plan = functions.create("plan", environment, TIMEOUT)
-    allow_input(plan, storage.assets)
+    storage.assets.allow_input(plan)
     allow_objects(plan, storage.state, "requests/*", "GetObject", "PutObject")
     storage.table.grant_calls(plan, "GetItem", "PutItem")
     allow(plan, ["sqs:SendMessage"], [nudges.queue_arn])

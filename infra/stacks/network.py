@@ -6,23 +6,28 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cosmos_batch.contract.network import ExistingVpc, NetworkMode, NetworkSettings
+from infra.constructs.endpoints import GatewayEndpoint, InterfaceEndpoints, dynamodb_statements, s3_statements
+
 NFS = 2049
+ZONES = 2  # where none are named
+SUBNET_TYPES: dict[NetworkMode, ec2.SubnetType] = {
+    "private": ec2.SubnetType.PRIVATE_WITH_EGRESS,
+    "public": ec2.SubnetType.PUBLIC,
+    "vpcOnly": ec2.SubnetType.PRIVATE_ISOLATED,
+}
 
 
 class NetworkStack(Stack):
-    """A VPC in two availability zones: workers in private subnets, one NAT gateway, S3 without it.
+    """A VPC of our own or an existing one, and S3 without a detour: by a NAT gateway weights cost $0.045 per GB."""
 
-    Weights come through the S3 gateway endpoint; by the NAT gateway they would cost $0.045 per GB.
-    """
-
-    def __init__(self, scope: Construct, construct_id: str, **kwargs: Any) -> None:
+    def __init__(self, scope: Construct, construct_id: str, settings: NetworkSettings, **kwargs: Any) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        self.vpc = ec2.Vpc(
-            self,
-            "Vpc",
-            max_azs=2,
-            nat_gateways=1,
-            gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+        self.settings = settings
+        existing = settings.existing
+        self.vpc: ec2.IVpc = self._make_vpc() if existing is None else self._use_vpc(existing)
+        self.worker_subnets = ec2.SubnetSelection(
+            subnets=_named_subnets(self, existing) if existing else self._own_subnets()
         )
         self.worker_group = ec2.SecurityGroup(
             self, "WorkerGroup", vpc=self.vpc, description="Workers: they call out, nothing calls them"
@@ -35,3 +40,66 @@ class NetworkStack(Stack):
             allow_all_outbound=False,
         )
         self.file_system_group.add_ingress_rule(self.worker_group, ec2.Port.tcp(NFS), "NFS from workers alone")
+        self._add_endpoints()
+
+    def _make_vpc(self) -> ec2.Vpc:
+        mode, zones = self.settings.mode, self.settings.availability_zones
+        subnets = [ec2.SubnetConfiguration(name=_subnet_name(mode), subnet_type=SUBNET_TYPES[mode])]
+        if mode == "private":
+            subnets.insert(0, ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=26))
+        return ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(self.settings.cidr),
+            availability_zones=zones or None,
+            max_azs=None if zones else ZONES,
+            nat_gateways=1 if mode == "private" else 0,
+            subnet_configuration=subnets,
+            restrict_default_security_group=False,  # it would need a function; nothing of ours is in that group
+        )
+
+    def _use_vpc(self, existing: ExistingVpc) -> ec2.IVpc:
+        return ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=existing.vpc_id,
+            vpc_cidr_block=existing.cidr,
+            availability_zones=sorted({subnet.availability_zone for subnet in existing.subnets}),
+        )
+
+    def _own_subnets(self) -> list[ec2.ISubnet]:
+        return self.vpc.select_subnets(subnet_type=SUBNET_TYPES[self.settings.mode]).subnets
+
+    def _add_endpoints(self) -> None:
+        existing = self.settings.existing
+        tables = list(dict.fromkeys(subnet.route_table.route_table_id for subnet in self.worker_subnets.subnets or []))
+        if existing is None or existing.s3_gateway_endpoint:
+            GatewayEndpoint(self, "S3", "s3", self.vpc, tables, s3_statements())
+        if self.settings.dynamodb_gateway_endpoint:
+            GatewayEndpoint(self, "DynamoDB", "dynamodb", self.vpc, tables, dynamodb_statements())
+        if self.settings.interface_endpoints:
+            InterfaceEndpoints(
+                self,
+                "Endpoints",
+                self.settings.interface_endpoints,
+                self.vpc,
+                self.worker_subnets,
+                self.worker_group,
+            )
+
+
+def _subnet_name(mode: NetworkMode) -> str:
+    return {"private": "Private", "public": "Public", "vpcOnly": "Isolated"}[mode]
+
+
+def _named_subnets(scope: Construct, existing: ExistingVpc) -> list[ec2.ISubnet]:
+    return [
+        ec2.Subnet.from_subnet_attributes(
+            scope,
+            subnet.subnet_id,
+            subnet_id=subnet.subnet_id,
+            availability_zone=subnet.availability_zone,
+            route_table_id=subnet.route_table_id,
+        )
+        for subnet in existing.subnets
+    ]

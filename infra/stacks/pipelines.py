@@ -49,7 +49,8 @@ class PipelinesStack(Stack):
         ExecutionEnds(self, "ExecutionEnds", workflow.machine, report, workflow_functions.TIMEOUT)
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
-        create_upload(self, functions, config, storage, workflow.machine)
+        if storage.assets.triggering and any(one.enabled.pipeline.surface == "reasoner" for one in pipelines):
+            create_upload(self, functions, config, storage, workflow.machine)
         for pipeline in pipelines:
             pipeline.connect(workflow)
             vams = create_vams(functions, pipeline.id, storage, workflow.machine)
@@ -57,11 +58,11 @@ class PipelinesStack(Stack):
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}VamsFunctionName", value=vams.function_name)
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
-        if config.cosmos.use_warm_instances:
+        if any(pipeline.enabled.pipeline.surface == "generator" for pipeline in pipelines):
             Annotations.of(self).add_warning_v2(
-                "cosmos-batch:no-warm-instances",
-                "useWarmInstances: true is not served yet: workers leave when their queue has been empty for "
-                f"{settings.worker.idle_seconds} s (app.cosmosBatch.worker.idleSeconds).",
+                "cosmos-batch:no-generator-engines",
+                "The generators' compute, queues and images are deployed, but no worker has their engines yet: "
+                "a job for one ends with EngineFailed.",
             )
 
 

@@ -7,6 +7,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from cosmos_batch.contract.storage import StorageSettings
+from infra.constructs.asset_buckets import AssetBuckets, make_own_bucket
 from infra.constructs.model_cache import ModelCache
 from infra.constructs.private_bucket import PrivateBucket
 from infra.constructs.state_table import StateTable
@@ -20,12 +22,18 @@ TOKEN_OUTPUT = "HuggingFaceTokenSecretArn"  # noqa: S105 - the name of an output
 class StorageStack(Stack):
     """Files of people (assets), of ours (state), models, and the state table."""
 
-    def __init__(self, scope: Construct, construct_id: str, network: NetworkStack, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        settings: StorageSettings,
+        network: NetworkStack,
+        token_secret: str | None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        self.assets = PrivateBucket(
-            self, "Assets", versioned=True, lifecycle=[s3.LifecycleRule(noncurrent_version_expiration=KEEP)]
-        )
-        self.assets.send_events()
+        own = make_own_bucket(self, KEEP) if settings.create_asset_bucket else None
+        self.assets = AssetBuckets(self, "AssetBuckets", own, settings.asset_buckets)
         self.state = PrivateBucket(
             self,
             "State",
@@ -33,13 +41,17 @@ class StorageStack(Stack):
         )
         self.models = PrivateBucket(self, "Models")
         self.table = StateTable(self, "StateTable")
-        self.cache = ModelCache(self, "ModelCache", network)
-        self.token = secretsmanager.CfnSecret(
-            self, "HuggingFaceToken", description="Read token of the Hugging Face Hub; without a value until one is set"
-        )
-        self.token.apply_removal_policy(RemovalPolicy.DESTROY)
-        CfnOutput(self, "AssetBucketName", value=self.assets.bucket_name)
+        self.cache = ModelCache(self, "ModelCache", network) if settings.use_efs else None
+        self.token_arn = token_secret or self._make_token_secret()
+        CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
         CfnOutput(self, "StateTableName", value=self.table.table_name)
-        CfnOutput(self, TOKEN_OUTPUT, value=self.token.ref)
+
+    def _make_token_secret(self) -> str:
+        token = secretsmanager.CfnSecret(
+            self, "HuggingFaceToken", description="Read token of the Hugging Face Hub; without a value until one is set"
+        )
+        token.apply_removal_policy(RemovalPolicy.DESTROY)
+        CfnOutput(self, TOKEN_OUTPUT, value=token.ref)
+        return token.ref

@@ -43,6 +43,14 @@ def test_app_py_writes_the_templates_of_config_json(tmp_path: Path) -> None:
     }
 
 
+def test_synthesis_says_what_warm_instances_cost(tmp_path: Path) -> None:
+    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(ROOT / "examples" / "everything.json"))
+    assert answer.returncode == 0, answer.stderr
+    (line,) = [one for one in answer.stderr.splitlines() if one.startswith("cosmos-reason2-2b: ")]
+    assert "1 warm x g6e.12xlarge, 4 workers, cost $7,660 a month (us-east-1" in line
+    assert "cosmos3-super: 1 warm x g6e.12xlarge, 1 workers" in answer.stderr
+
+
 @pytest.mark.parametrize("way", ["context", "environment"])
 def test_a_wrong_configuration_is_explained_without_a_traceback(tmp_path: Path, way: str) -> None:
     file = tmp_path / "mine.json"

@@ -1,0 +1,101 @@
+"""The ways from the VPC to AWS that do not leave it."""
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from cosmos_batch.contract.network import InterfaceEndpoint
+
+# Of AWS, read through the S3 gateway: the layers of ECR's images, and Amazon Linux's packages.
+IMAGE_LAYERS = "prod-{region}-starport-layer-bucket"
+PACKAGES = "al2023-repos-{region}-de612dc2"
+# ECS documents no policies for the agent's own two endpoints.
+WITHOUT_POLICY = ("ecs-agent", "ecs-telemetry")
+
+
+class GatewayEndpoint(Construct):
+    """A free way to S3 or DynamoDB, in the route tables of the workers. It lets through what is ours alone."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        service: str,
+        vpc: ec2.IVpc,
+        route_tables: Sequence[str],
+        statements: Sequence[iam.PolicyStatement],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        ec2.CfnVPCEndpoint(
+            self,
+            "Endpoint",
+            vpc_endpoint_type="Gateway",
+            service_name=f"com.amazonaws.{Aws.REGION}.{service}",
+            vpc_id=vpc.vpc_id,
+            route_table_ids=list(route_tables),
+            policy_document=iam.PolicyDocument(statements=list(statements)),
+        )
+
+
+def s3_statements() -> list[iam.PolicyStatement]:
+    """Buckets by the calls of our own principals, and the layers and packages of AWS for whoever asks.
+
+    Who calls is checked, not whose bucket it is: files may lie in the buckets of another account.
+    """
+    aws_buckets = [bucket.format(region=Aws.REGION) for bucket in (IMAGE_LAYERS, PACKAGES)]
+    return [
+        _of_our_account(["s3:*"]),
+        iam.PolicyStatement(
+            principals=[iam.AnyPrincipal()],
+            actions=["s3:GetObject"],
+            resources=[f"arn:{Aws.PARTITION}:s3:::{bucket}/*" for bucket in aws_buckets],
+        ),
+    ]
+
+
+def dynamodb_statements() -> list[iam.PolicyStatement]:
+    """Tables by the calls of our own principals."""
+    return [_of_our_account(["dynamodb:*"])]
+
+
+class InterfaceEndpoints(Construct):
+    """Network interfaces of AWS services in the workers' subnets, at about $7.30 a month each in each zone."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        services: Sequence[InterfaceEndpoint],
+        vpc: ec2.IVpc,
+        subnets: ec2.SubnetSelection,
+        callers: ec2.ISecurityGroup,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        group = ec2.SecurityGroup(
+            self, "Group", vpc=vpc, description="Interface endpoints: workers call them", allow_all_outbound=False
+        )
+        group.add_ingress_rule(callers, ec2.Port.tcp(443), "HTTPS from workers alone")
+        for service in services:
+            endpoint = ec2.InterfaceVpcEndpoint(
+                self,
+                service.replace(".", "-"),
+                vpc=vpc,
+                subnets=subnets,
+                service=ec2.InterfaceVpcEndpointAwsService(service),
+                security_groups=[group],
+                open=False,  # not to the whole VPC
+            )
+            if service not in WITHOUT_POLICY:
+                endpoint.add_to_policy(_of_our_account([f"{service.partition('.')[0]}:*"]))
+
+
+def _of_our_account(actions: list[str]) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        principals=[iam.AnyPrincipal()],
+        actions=actions,
+        resources=["*"],
+        conditions={"StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID}},
+    )

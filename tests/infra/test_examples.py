@@ -1,0 +1,157 @@
+"""Every example configuration synthesizes, and its templates say what the example is for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.environment import PlanEnvironment
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly, Resource
+from tests.infra.examples import FOLDER, NAMES, example
+
+
+def environment_variables(assembly: Assembly, function: str) -> dict[str, object]:
+    return assembly.one("Pipelines", "Lambda::Function", function)["Environment"]["Variables"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_deploys_the_pipelines_that_it_enables(name: str) -> None:
+    enabled = {one.pipeline.id for one in Config.load(FOLDER / f"{name}.json").enabled_pipelines()}
+    assert enabled
+    queues = example(name).resources("Pipelines", "Batch::JobQueue")
+    assert len(queues) == len(enabled)
+
+
+def test_private_workers_go_out_by_one_nat_gateway() -> None:
+    network = example("reason-only")
+    assert len(network.resources("Network", "EC2::NatGateway")) == 1
+    assert [one["VpcEndpointType"] for one in network.properties("Network", "EC2::VPCEndpoint")] == ["Gateway"]
+
+
+class TestExistingVpc:
+    """`examples/existing-vpc.json`"""
+
+    def test_makes_no_network(self) -> None:
+        made = {one["Type"] for one in example("existing-vpc").templates["Network"]["Resources"].values()}
+        assert made <= {
+            "AWS::EC2::SecurityGroup",
+            "AWS::EC2::SecurityGroupIngress",
+            "AWS::EC2::VPCEndpoint",
+            "AWS::CDK::Metadata",
+        }
+
+    def test_uses_the_named_subnets_and_route_tables(self) -> None:
+        assembly = example("existing-vpc")
+        endpoint = assembly.one("Network", "EC2::VPCEndpoint")
+        assert endpoint["RouteTableIds"] == ["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"]
+        for environment in assembly.properties("Pipelines", "Batch::ComputeEnvironment"):
+            subnets = environment["ComputeResources"]["Subnets"]
+            assert subnets == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+        targets = assembly.properties("Storage", "EFS::MountTarget")
+        assert [one["SubnetId"] for one in targets] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+
+
+class TestAdoptedBuckets:
+    """`examples/existing-vpc.json`: one bucket whose uploads start runs, one that is left alone."""
+
+    def test_no_bucket_of_ours_is_made_for_files(self) -> None:
+        buckets = example("existing-vpc").resources("Storage", "S3::Bucket")
+        assert len(buckets) == 2 and not [name for name in buckets if name.startswith("Assets")]
+
+    def test_inputs_and_outputs_lie_below_their_roots(self) -> None:
+        variables = environment_variables(example("existing-vpc"), "FunctionsPlan")
+        assert json.loads(json.dumps(variables["ASSET_BUCKETS"])) == '["my-videos/inbox/","my-archive"]'
+        assert "asset_buckets" in PlanEnvironment.model_fields
+
+    def test_only_where_it_is_asked_for_are_notifications_changed(self) -> None:
+        resources = example("existing-vpc").templates["Storage"]["Resources"].values()
+        (notified,) = [one["Properties"] for one in resources if one["Type"] == "Custom::S3BucketNotifications"]
+        assert notified["BucketName"] == "my-videos" and notified["Managed"] is False
+
+    def test_uploads_below_the_prefix_start_runs(self) -> None:
+        rules = example("existing-vpc").properties("Pipelines", "Events::Rule", "UploadIntake")
+        assert [rule["EventPattern"]["detail"] for rule in rules] == [
+            {"bucket": {"name": ["my-videos"]}, "object": {"key": [{"prefix": "inbox/"}]}}
+        ]
+
+    def test_the_worker_may_read_and_write_there_and_nowhere_else(self) -> None:
+        statements = example("existing-vpc").statements("WorkerRole")
+        puts = [json.dumps(one["Resource"]) for one in statements if "s3:PutObject" in one["Action"]]
+        assert sum(":s3:::my-videos/inbox/*" in one for one in puts) == 1
+        assert sum(":s3:::my-archive/*" in one for one in puts) == 1
+
+
+def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
+    config = Config.parse(
+        '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
+        ' "cosmosBatch": {"network": {"mode": "public"}, "storage": {"useEfs": false}}}}'
+    )
+    assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
+    assert not assembly.resources("Network", "EC2::NatGateway")
+    assert [one["MapPublicIpOnLaunch"] for one in assembly.properties("Network", "EC2::Subnet")] == [True, True]
+    assert not assembly.resources("Storage", "EFS::FileSystem")
+
+
+class TestVpcOnly:
+    """`examples/vpc-only.json`"""
+
+    def test_there_is_no_way_out(self) -> None:
+        made = {one["Type"] for one in example("vpc-only").templates["Network"]["Resources"].values()}
+        assert not made & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"}
+        assert len(example("vpc-only").resources("Network", "EC2::Subnet")) == 2
+
+    def test_aws_is_reached_by_endpoints(self) -> None:
+        endpoints = example("vpc-only").properties("Network", "EC2::VPCEndpoint")
+        names = {endpoint_service(one) for one in endpoints}
+        assert names == {
+            "s3", "dynamodb", "ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states",
+        }  # fmt: skip
+
+    def test_interface_endpoints_admit_workers_and_have_private_names(self) -> None:
+        assembly = example("vpc-only")
+        rules = assembly.properties("Network", "EC2::SecurityGroupIngress", "EndpointsGroup")
+        assert [(one["FromPort"], "WorkerGroup" in json.dumps(one["SourceSecurityGroupId"])) for one in rules] == [
+            (443, True)
+        ]
+        for endpoint in assembly.properties("Network", "EC2::VPCEndpoint"):
+            if endpoint["VpcEndpointType"] == "Interface":
+                assert endpoint["PrivateDnsEnabled"] and len(endpoint["SubnetIds"]) == 2
+                assert len(endpoint["SecurityGroupIds"]) == 1
+
+    def test_the_zones_are_those_of_the_configuration(self) -> None:
+        subnets = example("vpc-only").properties("Network", "EC2::Subnet")
+        assert {subnet["AvailabilityZone"] for subnet in subnets} == {"us-east-1a", "us-east-1b"}
+
+
+@pytest.mark.parametrize("name", ["reason-only", "existing-vpc", "vpc-only"])
+def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -> None:
+    endpoints = example(name).properties("Network", "EC2::VPCEndpoint")
+    (s3,) = [one for one in endpoints if endpoint_service(one) == "s3"]
+    ours, theirs = s3["PolicyDocument"]["Statement"]
+    assert ours["Condition"] == {"StringEquals": {"aws:PrincipalAccount": {"Ref": "AWS::AccountId"}}}
+    text = json.dumps(theirs["Resource"])
+    assert "starport-layer-bucket" in text and "al2023-repos" in text
+    assert theirs["Action"] == "s3:GetObject"
+
+
+def endpoint_service(endpoint: Resource) -> str:
+    """`ecr.api` of `com.amazonaws.<region>.ecr.api`."""
+    parts = endpoint["ServiceName"]
+    text = parts if isinstance(parts, str) else parts["Fn::Join"][1][-1]
+    return text.removeprefix("com.amazonaws.").lstrip(".")
+
+
+class TestGenerators:
+    """`examples/generator-only.json` and `everything.json`"""
+
+    def test_a_prompt_on_an_upload_starts_no_generator(self) -> None:
+        assert not example("generator-only").properties("Pipelines", "Lambda::Function", "FunctionsUpload")
+        pipelines = json.dumps(environment_variables(example("everything"), "FunctionsUpload")["PIPELINES"])
+        assert "cosmos-reason2-8b" in pipelines and "cosmos3" not in pipelines
+
+    def test_a_super_worker_takes_four_gpus(self) -> None:
+        definition = example("everything").one("Pipelines", "Batch::JobDefinition", "cosmos3superWorker")
+        asked = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+        assert asked["GPU"] == "4"
