@@ -7,6 +7,7 @@ from typing import Protocol
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.contract.s3 import extension
+from cosmos_batch.engines.missing import MissingEngine
 
 
 class Engine(Protocol):
@@ -41,6 +42,8 @@ ENGINES = {"transformers": "cosmos_batch.engines.transformers:TransformersEngine
 def create(name: str) -> Engine:
     """An engine by its name in `ENGINES`, or as `package.module:Class`. Its library is imported here and no earlier."""
     module, _, attribute = ENGINES.get(name, name).partition(":")
+    if not attribute:
+        return MissingEngine(name)
     engine: Engine = getattr(import_module(module), attribute)()
     return engine
 

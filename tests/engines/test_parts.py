@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.engines import create
 from cosmos_batch.engines.generation import _checking, _presence_penalty, end_tokens
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.reasoning import split_reasoning
@@ -118,3 +120,10 @@ def test_other_errors_of_torchvision_are_not_hidden(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     with pytest.raises(RuntimeError, match="libcuda"):
         import_torchvision()
+
+
+def test_an_engine_that_is_not_there_says_so_when_it_shall_load(tmp_path: Path) -> None:
+    with pytest.raises(Failure) as raised:
+        create("diffusers").load(tmp_path / "Cosmos3-Nano")
+    assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
+    assert "'diffusers'" in raised.value.error.message and "engine" in raised.value.error.remedy

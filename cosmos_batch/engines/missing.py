@@ -1,0 +1,32 @@
+"""What stands in for an engine that is configured, and that this release does not have."""
+
+from pathlib import Path
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
+
+
+class MissingEngine:
+    """It refuses to load, so that the worker answers its queue with the reason and nobody waits."""
+
+    concurrency = 1
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.startup_logs: list[str] = []
+
+    def load(self, model_dir: Path) -> None:
+        """Raises Failure."""
+        raise Failure(
+            "EngineFailed",
+            f"This release has no engine {self.name!r}, so it cannot load {model_dir.name}.",
+            "Set the pipeline's 'engine' to 'package.module:Class' of an engine in the image, or disable the pipeline.",
+        )
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Never called: nothing is loaded."""
+        raise AssertionError(f"{self.name} was asked for {job.job_id} in {workdir} without a model")
+
+    def close(self) -> None:
+        """Nothing to free."""
