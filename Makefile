@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint synth bench constraints clean
+.PHONY: help demo test lint synth bench docs constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -31,6 +31,9 @@ synth: $(INSTALLED) ## Write cdk.out from config.json
 
 bench: $(INSTALLED) ## Measure, and write the table of docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
+
+docs: $(INSTALLED) ## Write docs/configuration.md from the models
+	@$(BIN)/python scripts/configuration_reference.py
 
 constraints: $(INSTALLED) ## Write constraints.txt from .venv
 	@{ sed -n 1p constraints.txt; $(BIN)/pip freeze --all --exclude-editable | sed -e '/^pip==/d' -e 's/+[a-z0-9]*$$//'; } > constraints.new

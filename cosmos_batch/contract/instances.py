@@ -5,7 +5,7 @@ from dataclasses import dataclass
 HOURS_PER_MONTH = 730
 
 # Of the prices below: where and when. Every number that we make of them says so.
-PRICES_AS_OF = "us-east-1, On-Demand, November 2026"
+PRICES_AS_OF = "us-east-1, On-Demand, as known in November 2026"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,130 @@
+"""Write `docs/configuration.md` from the descriptions of the configuration's fields. `make docs` runs this."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from cosmos_batch.contract import catalogue
+from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
+_SIGNS = {Gt: (">", "gt"), Ge: ("≥", "ge"), Lt: ("<", "lt"), Le: ("≤", "le")}
+_HEAD = """\
+# Configuration
+
+`config.json` is read before anything is deployed; what it says wrong is refused in one sentence that names the field.
+Every field has a default, unknown ones are refused. Whole files stand in [`examples/`](../examples). This page is
+written by `make docs` from the models in `cosmos_batch/contract`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *_blocks(Config, "", {}), *_pipelines(), *_instances()])
+
+
+def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str], intro: str = "") -> Iterator[str]:
+    """A table for a model, then one for each of its blocks; a model that was shown already is pointed to."""
+    seen[model] = path
+    fields = model.model_fields.values()
+    rows = [_row(field) for field in fields if _model_of(field) is None]
+    if rows:
+        head = "| field | type | default | what it is |"
+        yield "\n".join([f"## `{path}`\n\n{intro}.\n", head, "| --- | --- | --- | --- |", *rows, ""])
+    for field in fields:
+        block = _model_of(field)
+        if block is None:
+            continue
+        name = f"{path}.{field.alias}".lstrip(".") + ("[]" if _is_list(field) else "")
+        if block in seen:
+            yield f"## `{name}`\n\n{field.description}. Its fields are those of `{seen[block]}`.\n"
+        else:
+            yield from _blocks(block, name, seen, field.description or "")
+
+
+def _row(field: FieldInfo) -> str:
+    cells = [f"`{field.alias}`", _type(field), _default(field), field.description or ""]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model that a field is, optionally, or a list of."""
+    found = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+    return found[0] if found else None
+
+
+def _is_list(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is list
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def _type(field: FieldInfo) -> str:
+    parts = list(_parts(field.annotation))
+    literals = [value for part in parts if get_origin(part) is Literal for value in get_args(part)]
+    if literals:
+        kind = " or ".join(f"`{value}`" for value in literals)
+    else:
+        names = {bool: "true or false", int: "integer", float: "number", str: "text", SecretStr: "text", dict: "object"}
+        kind = next(
+            name for part in parts for known, name in names.items() if part is known or get_origin(part) is known
+        )
+    return (
+        f"list of {kind}" if any(get_origin(part) is list or part is list for part in parts) else kind + _limits(field)
+    )
+
+
+def _limits(field: FieldInfo) -> str:
+    signs = [
+        f"{sign} {getattr(limit, attribute)}"
+        for kind, (sign, attribute) in _SIGNS.items()
+        for limit in field.metadata
+        if isinstance(limit, kind)
+    ]
+    return f", {', '.join(signs)}" if signs else ""
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None or (isinstance(value, SecretStr) and not value.get_secret_value()):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if value not in ("", [], {}) else ""
+
+
+def _pipelines() -> list[str]:
+    """What the catalogue says where the configuration says nothing."""
+    rows = [
+        f"| `{one.config_key}` | `{one.id}` | {one.model} | {one.gpus_per_worker} x {one.min_gpu_memory_gb} GB | "
+        f"{', '.join(one.instance_types)} | {', '.join(one.fallback_instance_types)} |"
+        for one in catalogue.PIPELINES
+    ]
+    head = "| key | pipeline | model | GPUs of a worker | `instanceTypes` | `fallbackInstanceTypes` |"
+    return ["## Defaults of the pipelines\n", head, "| --- | --- | --- | --- | --- | --- |", *rows, ""]
+
+
+def _instances() -> list[str]:
+    rows = [
+        f"| {name} | {one.gpus} x {one.gpu} {one.gpu_memory_gb} GB | {one.vcpus} | {one.memory_gib} | "
+        f"{one.dollars_per_hour:.2f} | {one.dollars_per_month:,.0f} |"
+        for name, one in INSTANCE_TYPES.items()
+    ]
+    head = "| type | GPUs | vCPUs | GiB | $ an hour | $ a month |"
+    return [f"## Instance types\n\nPrices: {PRICES_AS_OF}.\n", head, "| --- | --- | --- | --- | --- | --- |", *rows, ""]
+
+
+if __name__ == "__main__":
+    sys.exit(TARGET.write_text(page(), encoding="utf-8") and 0)
