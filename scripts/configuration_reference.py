@@ -15,6 +15,7 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 _SIGNS = {Gt: (">", "gt"), Ge: ("≥", "ge"), Lt: ("<", "lt"), Le: ("≤", "le")}
+_KINDS = {bool: "true or false", int: "integer", float: "number", str: "text", SecretStr: "text", dict: "object"}
 _HEAD = """\
 # Configuration
 
@@ -72,16 +73,12 @@ def _parts(annotation: Any) -> Iterator[Any]:
 def _type(field: FieldInfo) -> str:
     parts = list(_parts(field.annotation))
     literals = [value for part in parts if get_origin(part) is Literal for value in get_args(part)]
-    if literals:
-        kind = " or ".join(f"`{value}`" for value in literals)
-    else:
-        names = {bool: "true or false", int: "integer", float: "number", str: "text", SecretStr: "text", dict: "object"}
-        kind = next(
-            name for part in parts for known, name in names.items() if part is known or get_origin(part) is known
-        )
-    return (
-        f"list of {kind}" if any(get_origin(part) is list or part is list for part in parts) else kind + _limits(field)
-    )
+    kind = " or ".join(f"`{value}`" for value in literals) or _kind(parts)
+    return f"list of {kind}" if any(list in (part, get_origin(part)) for part in parts) else kind + _limits(field)
+
+
+def _kind(parts: list[Any]) -> str:
+    return next(name for part in parts for known, name in _KINDS.items() if known in (part, get_origin(part)))
 
 
 def _limits(field: FieldInfo) -> str:
