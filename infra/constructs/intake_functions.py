@@ -7,12 +7,13 @@ from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
-from infra.constructs import upload_intake
+from infra.constructs.event_patterns import object_created
+from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
-from infra.constructs.upload_intake import UploadIntake
 from infra.stacks.storage import StorageStack
 
+UPLOAD_TIMEOUT = Duration.minutes(1)  # of the function
 VAMS_TASK_TIMEOUT = Duration.hours(8)  # what VAMS registers a Cosmos pipeline with
 # Of the function. What it cannot start it must still refuse, after boto3's own retries, which may take half a minute.
 VAMS_TIMEOUT = Duration.minutes(1)
@@ -22,7 +23,14 @@ def create_upload(
     scope: Construct, functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine
 ) -> lambda_.Function:
     """`upload`, fed from the asset bucket."""
-    intake = UploadIntake(scope, "UploadIntake", storage.assets.triggering)
+    intake = EventQueue(
+        scope,
+        "UploadIntake",
+        "Objects that came into an asset bucket",
+        [object_created(bucket) for bucket in storage.assets.triggering],
+        function_timeout=UPLOAD_TIMEOUT,
+        max_receives=10,
+    )
     environment = UploadEnvironment(
         state_machine_arn=machine.state_machine_arn,
         state_table=storage.table.table_name,
@@ -35,7 +43,7 @@ def create_upload(
         ],
         grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
     )
-    upload = functions.create("upload", environment, upload_intake.TIMEOUT)
+    upload = functions.create("upload", environment, UPLOAD_TIMEOUT)
     storage.assets.allow_input(upload, "GetObjectTagging", "GetObjectVersionTagging")
     allow_objects(upload, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(upload, "GetItem")

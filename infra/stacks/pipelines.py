@@ -3,11 +3,13 @@
 from typing import Any
 
 from aws_cdk import Annotations, CfnOutput, Duration, Stack
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from infra.constructs import workflow_functions
-from infra.constructs.execution_ends import ExecutionEnds
+from infra.constructs.event_patterns import execution_ended_badly
+from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.constructs.intake_functions import VAMS_TASK_TIMEOUT, create_upload, create_vams
@@ -46,7 +48,7 @@ class PipelinesStack(Stack):
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage)
         workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT))
-        ExecutionEnds(self, "ExecutionEnds", workflow.machine, report, workflow_functions.TIMEOUT)
+        self.execution_ends = self._report_bad_ends(workflow, report)
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         if storage.assets.triggering and any(one.enabled.pipeline.surface == "reasoner" for one in pipelines):
@@ -64,6 +66,19 @@ class PipelinesStack(Stack):
                 "The generators' compute, queues and images are deployed, but no worker has their engines yet: "
                 "a job for one ends with EngineFailed.",
             )
+
+    def _report_bad_ends(self, workflow: Workflow, report: lambda_.Function) -> EventQueue:
+        """Executions that could not call `report` themselves: their event is the only word of them."""
+        ends = EventQueue(
+            self,
+            "ExecutionEnds",
+            "Executions of Cosmos Batch that ended badly",
+            [execution_ended_badly(workflow.machine)],
+            function_timeout=workflow_functions.TIMEOUT,
+            max_receives=100,  # ten hours: somebody waits for it
+        )
+        ends.feed(report)
+        return ends
 
 
 def _longest(*durations: Duration) -> Duration:

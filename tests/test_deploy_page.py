@@ -1,0 +1,42 @@
+"""`docs/deploy.md` says what the app does and what it costs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+
+
+def test_the_smallest_configuration_loads() -> None:
+    (block,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert [one.pipeline.id for one in Config.parse(block).enabled_pipelines()] == ["cosmos-reason2-2b"]
+
+
+def test_hourly_prices_are_those_of_the_price_table() -> None:
+    assert PRICES_AS_OF in PAGE
+    rows = re.findall(r"^\| (\w+\.\w+), .* \| ([\d.]+) an hour \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 3
+    assert {name: float(price) for name, price in rows} == {
+        name: round(INSTANCE_TYPES[name].dollars_per_hour, 2) for name, _ in rows
+    }
+    assert f"{INSTANCE_TYPES['g6e.12xlarge'].dollars_per_month:,.0f} a month" in PAGE
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)", PAGE) + re.findall(r"`(docs/[\w.]+)`", PAGE))
+def test_what_it_points_to_exists(target: str) -> None:
+    if not target.startswith("https://"):
+        assert (ROOT / target).exists() or (ROOT / "docs" / target).exists()
+
+
+@pytest.mark.parametrize(
+    "field", re.findall(r"`(?:app\.cosmosBatch\.)?((?:network|storage|worker|operations)\.\w+)`", PAGE)
+)
+def test_each_field_that_it_names_is_one(field: str) -> None:
+    block, name = field.split(".")
+    settings = type(getattr(Config().own, block))
+    assert name in {one.alias for one in settings.model_fields.values()}
