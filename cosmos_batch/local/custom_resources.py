@@ -1,7 +1,7 @@
 """Custom resources: a Lambda that CloudFormation invokes and waits for.
 
-Two of CDK's own are done here instead, because their functions are written for Node.js: the notifications of a bucket
-and its emptying before deletion. CDK's provider framework is Node.js too; what it calls is called here in its place.
+One of CDK's own is done here instead, because its function is written for Node.js: the emptying of a bucket before its
+deletion. CDK's provider framework is Node.js too; what it calls is called here in its place.
 """
 # ruff: noqa: ARG003 -- the signatures are those that moto calls.
 
@@ -17,7 +17,6 @@ from typing import Any
 from moto.core.common_models import CloudFormationModel
 
 from cosmos_batch.local import backends, runtime
-from cosmos_batch.local.runtime import ACCOUNT
 
 TIMEOUT_SECONDS = 3600
 POLL_SECONDS = 0.5
@@ -151,22 +150,11 @@ def _invoke(function: Any, event: dict[str, Any]) -> Any:
     return answer
 
 
-def _put_notifications(request_type: str, properties: dict[str, Any]) -> None:
-    configuration = {} if request_type == "Delete" else properties["NotificationConfiguration"]
-    runtime.operator_client("s3").put_bucket_notification_configuration(
-        Bucket=properties["BucketName"],
-        NotificationConfiguration=configuration,
-        ExpectedBucketOwner=ACCOUNT,
-        SkipDestinationValidation=True,
-    )
-
-
 def _empty_bucket(request_type: str, properties: dict[str, Any]) -> None:
     if request_type == "Delete" and properties["BucketName"] in backends.s3().buckets:
         backends.s3().buckets[properties["BucketName"]].keys.clear()
 
 
 _DONE_HERE: dict[str, Callable[[str, dict[str, Any]], None]] = {
-    "Custom::S3BucketNotifications": _put_notifications,
     "Custom::S3AutoDeleteObjects": _empty_bucket,
 }

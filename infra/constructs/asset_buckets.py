@@ -39,7 +39,7 @@ class AssetBuckets(Construct):
         for number, settings in enumerate(adopted):
             bucket = s3.Bucket.from_bucket_name(self, f"{number}-{settings.name}", settings.name)
             if settings.trigger_on_upload:
-                # CDK's function adds this to the notifications that the bucket has, and takes it out again.
+                # CDK's function adds this to the notifications that the bucket has; it stays when the stack goes.
                 bucket.enable_event_bridge_notification()
             self.all.append(AssetBucket(bucket, settings.prefix, settings.trigger_on_upload))
 

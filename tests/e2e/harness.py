@@ -290,9 +290,12 @@ def wait_for(look: Callable[[], Any], seconds: float, otherwise: str) -> Any:
 
 
 @contextmanager
-def running_app(folder: Path, config: Config) -> Iterator[App]:
-    """A cloud with the app in it; both are gone afterwards."""
+def running_app(
+    folder: Path, config: Config, prepare: Callable[[LocalCloud], None] = lambda cloud: None
+) -> Iterator[App]:
+    """A cloud with the app in it; both are gone afterwards. `prepare` makes what was in the account before."""
     with LocalCloud.start(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+        prepare(cloud)
         assembly = synthesize(config, folder / "cdk.out")
         stacks = deploy(assembly, cloud)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}

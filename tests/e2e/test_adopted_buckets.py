@@ -1,0 +1,84 @@
+"""Buckets that were there before us: one whose uploads start runs, one that is left alone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract.metadata import PROMPT
+from cosmos_batch.local.cloud import LocalCloud
+from tests.e2e.harness import TWO_B, App, configuration, error_of, running_app
+
+VIDEOS, ARCHIVE = "their-videos", "their-archive"
+
+
+def make_buckets(cloud: LocalCloud) -> None:
+    """Theirs, each with a notification of its own to somebody else's queue."""
+    sqs, s3 = cloud.client("sqs"), cloud.client("s3")
+    queue = sqs.create_queue(QueueName="theirs")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    for name in (VIDEOS, ARCHIVE):
+        s3.create_bucket(Bucket=name)
+        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        s3.put_bucket_notification_configuration(
+            Bucket=name,
+            NotificationConfiguration={
+                "QueueConfigurations": [{"Id": "theirs", "QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    folder = tmp_path_factory.mktemp("adopted")
+    storage = {
+        "createAssetBucket": False,
+        "assetBuckets": [{"name": VIDEOS, "prefix": "inbox/", "triggerOnUpload": True}, {"name": ARCHIVE}],
+    }
+    with running_app(folder, configuration(folder, storage=storage), make_buckets) as running:
+        yield running
+
+
+def put(app: App, bucket: str, key: str, clip: Path) -> str:
+    app.client("s3").put_object(Bucket=bucket, Key=key, Body=clip.read_bytes(), Metadata={PROMPT: "What happens?"})
+    return f"s3://{bucket}/{key}"
+
+
+def test_an_upload_below_the_prefix_returns_its_document_beside_it(app: App, clip: Path) -> None:
+    put(app, VIDEOS, "inbox/robots/clip.mp4", clip)
+    execution = app.execution_of("inbox/robots/clip.mp4")
+    assert execution["status"] == "SUCCEEDED"
+    place = app.row(execution["executionArn"]).document
+    assert place.startswith(f"s3://{VIDEOS}/inbox/robots/clip_CosmosReason_")
+
+
+def test_an_upload_elsewhere_starts_nothing(app: App, clip: Path) -> None:
+    put(app, VIDEOS, "outbox/clip.mp4", clip)
+    put(app, ARCHIVE, "inbox/clip.mp4", clip)
+    put(app, VIDEOS, "inbox/last.mp4", clip)
+    app.execution_of("inbox/last.mp4")  # events are delivered in order: the others have been looked at by now
+    inputs = [json.loads(app.ended(one["executionArn"])["input"])["input"] for one in app.executions()]
+    assert not [one for one in inputs if "outbox" in one or ARCHIVE in one]
+
+
+def test_a_request_may_name_a_file_of_any_adopted_bucket(app: App, clip: Path) -> None:
+    given = put(app, ARCHIVE, "2026/clip.mp4", clip)
+    execution = app.ended(app.start({"pipeline": TWO_B, "input": given, "output": f"s3://{VIDEOS}/inbox/answers/"}))
+    assert execution["status"] == "SUCCEEDED"
+    assert app.row(execution["executionArn"]).document.startswith(f"s3://{VIDEOS}/inbox/answers/clip_CosmosReason_")
+
+
+@pytest.mark.parametrize("field", ["input", "output"])
+def test_nothing_outside_of_a_prefix_is_read_or_written(app: App, clip: Path, field: str) -> None:
+    request = {"pipeline": TWO_B, "input": put(app, ARCHIVE, "clip.mp4", clip)}
+    request[field] = f"s3://{VIDEOS}/private/clip.mp4"
+    error = error_of(app.ended(app.start(request)))
+    assert error["code"] == "InvalidInput"
+    assert f"{VIDEOS}/inbox/" in error["remedy"]
+
+
+def test_their_notifications_stay(app: App) -> None:
+    for bucket in (VIDEOS, ARCHIVE):
+        found = app.client("s3").get_bucket_notification_configuration(Bucket=bucket)
+        assert [one["Id"] for one in found["QueueConfigurations"]] == ["theirs"]
