@@ -14,6 +14,13 @@ def batch() -> Any:
     return batch_backends[ACCOUNT][REGION]
 
 
+def builds() -> Any:
+    """Return the CodeBuild backend."""
+    from moto.codebuild.models import codebuild_backends
+
+    return codebuild_backends[ACCOUNT][REGION]
+
+
 def efs() -> Any:
     """Return the EFS backend."""
     from moto.efs.models import efs_backends

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 from cosmos_batch.local import processes, runtime
 
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
+PATIENCE_SECONDS = 3700
 
 
 class LocalCloudError(RuntimeError):
@@ -150,8 +152,10 @@ class LocalCloud:
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of the operator for ``service``, whatever this process's own AWS settings are."""
+        # A stack that waits for a custom resource is answered when it is complete.
+        patient = Config(read_timeout=PATIENCE_SECONDS)
         return boto3.session.Session("local", "local", region_name=runtime.REGION).client(
-            service, endpoint_url=self.endpoint
+            service, endpoint_url=self.endpoint, config=patient
         )
 
     @property
@@ -172,6 +176,10 @@ class LocalCloud:
     def calls(self) -> list[dict[str, Any]]:
         """Return the calls recorded by role: role name, service, operation, resource and count."""
         return self._request("calls")
+
+    def images(self) -> dict[str, dict[str, Any]]:
+        """Return the known images by URI, with ``entrypoint``, ``command``, ``environment`` and ``workdir`` of each."""
+        return self._request("images")
 
     def register_images(self, images: dict[str, dict[str, Any]]) -> None:
         """Make images known by URI, each with ``entrypoint``, ``command``, ``environment`` and ``workdir``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import threading
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from moto.batch import models
 
-from cosmos_batch.local import backends, delivery, identity, mounts, runtime
+from cosmos_batch.local import backends, delivery, identity, log_streams, mounts, runtime
 from cosmos_batch.local.containers import IMAGES, Container, ImageNotFoundError
 
 EXITED = "Essential container in task exited"
@@ -186,19 +185,7 @@ class Job(models.Job):
         options = self.job_definition.container_properties.get("logConfiguration", {}).get("options", {})
         group = options.get("awslogs-group", self._log_group)
         self.log_stream_name = f"{options.get('awslogs-stream-prefix', self.job_definition.name)}/default/{self.job_id}"
-        logs = backends.logs()
-        logs.ensure_log_group(group)
-        logs.ensure_log_stream(group, self.log_stream_name)
-        stream = logs.groups[group].streams[self.log_stream_name]
-        path = log_path(self.job_name, self.job_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a", buffering=1)
-
-        def write(line: str) -> None:
-            file.write(line + "\n")
-            stream.put_log_events([{"timestamp": int(time.time() * 1000), "message": line}])
-
-        return write
+        return log_streams.writer(group, self.log_stream_name, log_path(self.job_name, self.job_id))
 
     def _finish_attempt(self, reason: str, container_reason: str | None) -> None:
         assert self.latest_attempt is not None

@@ -79,19 +79,26 @@ def _generated_secret(options: Properties) -> str:
 
 
 def _put_project(name: str, properties: Properties) -> tuple[str, dict[str, str]]:
-    client = operator_client("codebuild")
-    # moto wants a location for every source, also for none.
-    source = {"location": "none", **api_casing(properties["Source"])}
-    if name in client.list_projects()["projects"]:
-        client.delete_project(name=name)
-    project = client.create_project(
-        name=name,
-        source={("buildspec" if key == "buildSpec" else key): value for key, value in source.items()},
-        artifacts=api_casing(properties["Artifacts"]),
-        environment=api_casing(properties["Environment"]),
-        serviceRole=properties["ServiceRole"],
+    described = api_casing(properties)
+    source = described["source"]
+    if "buildSpec" in source:
+        source["buildspec"] = source.pop("buildSpec")
+    project = backends.builds().create_project(
+        project_name=name,
+        description=described.get("description"),
+        project_source=source,
+        artifacts=described["artifacts"],
+        environment=described["environment"],
+        service_role=described["serviceRole"],
+        tags=described.get("tags", []),
+        cache=described.get("cache"),
+        timeout=described.get("timeoutInMinutes"),
+        queued_timeout=described.get("queuedTimeoutInMinutes"),
+        source_version=None,
+        logs_config=described.get("logsConfig"),
+        vpc_config=described.get("vpcConfig"),
     )
-    return name, {"Arn": project["project"]["arn"]}
+    return name, {"Arn": project["arn"]}
 
 
 def _put_alarm(name: str, properties: Properties) -> tuple[str, dict[str, str]]:

@@ -77,8 +77,10 @@ def _apply_mends() -> None:
         awslambda,
         batch,
         cloudformation,
+        codebuild,
         core,
         dynamodb,
+        ecr,
         events,
         s3,
         sqs,
@@ -86,7 +88,8 @@ def _apply_mends() -> None:
         stepfunctions_tasks,
     )
 
-    for mend in (core, dynamodb, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, cloudformation):
+    mended = (core, dynamodb, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, codebuild, ecr)
+    for mend in (*mended, cloudformation):
         mend.apply()
 
 

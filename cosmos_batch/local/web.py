@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +17,7 @@ from cosmos_batch.local import backends, custom_resources, identity, runtime
 from cosmos_batch.local.containers import IMAGES, Image
 
 PREFIX = "/local-cloud/"
+_PUBLIC_TOKEN = "SpencerFrontendService.GetAuthorizationToken"  # noqa: S105 -- the name of an operation
 _LOG = logging.getLogger(__name__)
 
 
@@ -63,6 +66,8 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve one request."""
+        if environ.get("HTTP_X_AMZ_TARGET") == _PUBLIC_TOKEN:
+            return _public_registry_token(environ)(environ, start_response)
         if not environ["PATH_INFO"].startswith(PREFIX):
             return self._moto(environ, start_response)
         request = Request(environ)
@@ -75,6 +80,8 @@ def _own_page(request: Request, page: str) -> Response:
         return _json(status())
     if page == "calls":
         return _json(identity.recorded())
+    if page == "images" and request.method == "GET":
+        return _json({uri: vars(IMAGES.pull(uri)) for uri in IMAGES.uris()})
     if page == "images" and request.method == "PUT":
         for uri, image in request.get_json(force=True).items():
             IMAGES.register(uri, Image(**image))
@@ -84,6 +91,16 @@ def _own_page(request: Request, page: str) -> Response:
         custom_resources.receive(page.split("/")[1], json.loads(request.get_data()))
         return _json({})
     return Response(f"no page {request.method} {page}\n", 404)
+
+
+def _public_registry_token(environ: dict[str, Any]) -> Response:
+    """Answer ECR Public's GetAuthorizationToken: the one call of a service that moto lacks."""
+    access_key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+    role = identity.role_of(access_key)
+    if role:
+        identity.record(identity.Call(role, "ecr-public", "GetAuthorizationToken", ""))
+    token = base64.b64encode(b"AWS:public").decode()
+    return _json({"authorizationData": {"authorizationToken": token, "expiresAt": time.time() + 12 * 3600}})
 
 
 def _json(content: Any) -> Response:
