@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cosmos_batch.contract.catalogue import PIPELINE_TAG
 from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import WorkerRow, Workers
@@ -14,8 +15,6 @@ from lambdas.scaling import Death
 DESCRIBED_AT_ONCE = 100  # of DescribeJobs
 # Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
 FORGOTTEN_AFTER = timedelta(minutes=15)
-
-PIPELINE_TAG = "cosmos-batch:pipeline"
 
 
 @dataclass(frozen=True)

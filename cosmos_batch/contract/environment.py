@@ -142,7 +142,12 @@ class WorkerEnvironment(Environment):
     state_table: str
     state_bucket: str
     model_bucket: str
-    model_store: str = Field(description="Path of the mounted model cache")
+    model_store: str = Field(description="Path of the model cache")
+    model_store_on: str | None = Field(
+        default=None, pattern="^(efs|nvme)$", description="What must be mounted there; None: any folder will do"
+    )
+    scratch: str | None = Field(default=None, description="Folder on the host's NVMe; the system's own by default")
+    mount_table: str = Field(default="/proc/self/mountinfo", description="Where the kernel says what is mounted")
     hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
     job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")
     worker: WorkerSettings

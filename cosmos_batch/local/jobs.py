@@ -156,6 +156,7 @@ class Job(models.Job):
             "AWS_BATCH_JQ_NAME": self.job_queue.name,
             "AWS_BATCH_CE_NAME": self._environment.name,
             "AWS_BATCH_JOB_ATTEMPT": str(number),
+            "MOUNT_TABLE": str(self._write_mount_table(properties)),
         }
         argv = [mounts.rewrite(argument, places) for argument in (*image.entrypoint, *command)]
         if not argv:
@@ -171,6 +172,12 @@ class Job(models.Job):
                 image.workdir,
                 self._log_writer(),
             )
+
+    def _write_mount_table(self, properties: dict[str, Any]) -> Path:
+        path = runtime.current().scratch / "mounts" / self.job_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(mounts.table_of(properties))
+        return path
 
     def _environment_pairs(self) -> list[dict[str, str]]:
         """Return the job definition's variables, then those of the job, which win."""

@@ -32,6 +32,35 @@ def rewrite(value: str, places: Mapping[str, Path]) -> str:
     return value
 
 
+def table_of(properties: Mapping[str, Any]) -> str:
+    """Return what the kernel's mount table of the container would say of its mounts, with the rewritten paths.
+
+    A host's folder lies on a disk of its own, mounted at the folder's parent. Where the file ``no-instance-store`` lies
+    below ``hosts``, these hosts have no such disk, and the folder is one of the root volume.
+    """
+    volumes = {volume["name"]: volume for volume in properties.get("volumes", [])}
+    lines = []
+    for number, mount in enumerate(properties.get("mountPoints", []), start=100):
+        volume = volumes[mount["sourceVolume"]]
+        place = _escaped(str(_directory(volume)))
+        lines.append(f"{number} 1 0:{number} {_seen_as(volume)[0]} {place} rw,relatime - {_seen_as(volume)[1]} rw")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _seen_as(volume: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the root within the file system, then the file system's type and source."""
+    if "efsVolumeConfiguration" in volume:
+        return "/", "nfs4 127.0.0.1:/"
+    path = volume.get("host", {}).get("sourcePath", "/")
+    if (runtime.current().home / "hosts" / "no-instance-store").exists():
+        return _escaped(path), "xfs /dev/nvme0n1p1"
+    return _escaped("/" + path.rsplit("/", 1)[-1]), "xfs /dev/nvme1n1"
+
+
+def _escaped(path: str) -> str:
+    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
+
+
 def _directory(volume: Mapping[str, Any]) -> Path:
     home = runtime.current().home
     if "efsVolumeConfiguration" in volume:

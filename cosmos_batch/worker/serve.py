@@ -15,6 +15,8 @@ from cosmos_batch.state import Workers
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
+from cosmos_batch.worker.mounts import prove_mounts
+from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.supervisor import CHANNEL
 from cosmos_batch.worker.worker import Worker
 
@@ -44,11 +46,13 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     try:
-        if not await worker.unless_stopped(runner.model.load()):
-            workers.ended(environment.aws_batch_job_id)
-            os._exit(0)  # the thread that loads cannot be interrupted, and nothing is in hand
-        await worker.serve()
-        await worker.unless_stopped(runner.model.backed_up())
+        prove_mounts(environment)
+        with worker_folder(environment):
+            if not await worker.unless_stopped(runner.model.load()):
+                workers.ended(environment.aws_batch_job_id)
+                os._exit(0)  # the thread that loads cannot be interrupted, and nothing is in hand
+            await worker.serve()
+            await worker.unless_stopped(runner.model.backed_up())
     except Failure as failure:
         return await _give_up(worker, workers, environment, failure.error)
     runner.model.engine.close()

@@ -1,10 +1,13 @@
 """The GPUs of one pipeline: which instance types, in which order, and when to give up on them."""
 
+from collections.abc import Iterator, Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cosmos_batch.contract.catalogue import PIPELINE_TAG
 from cosmos_batch.contract.config import EnabledPipeline
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.stacks.network import NetworkStack
@@ -20,7 +23,8 @@ STUCK_AFTER = {
 
 
 class GpuCompute(Construct):
-    """A Batch job queue over one compute environment for each instance type, in the order of the configuration.
+    """A Batch job queue over one compute environment for each instance type, in the order of the configuration; with
+    `useSpot`, one of Spot instances of all the types stands before them.
 
     One environment of several types would take the one that costs least per vCPU, whatever its GPUs cost. `maxVCpus`
     holds for each environment; `scale` keeps the total.
@@ -31,8 +35,7 @@ class GpuCompute(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.queue = batch.JobQueue(self, "Queue", priority=1)
-        for order, instance_type in enumerate(pipeline.instance_types, start=1):
-            environment = self._environment(instance_type, pipeline.max_vcpus, network, hosts)
+        for order, environment in enumerate(self._environments(pipeline, network, hosts), start=1):
             self.queue.add_compute_environment(environment, order)
         queue = self.queue.node.default_child
         assert isinstance(queue, batch.CfnJobQueue)
@@ -43,29 +46,49 @@ class GpuCompute(Construct):
             for reason, seconds in STUCK_AFTER.items()
         ]
 
+    def _environments(
+        self, pipeline: EnabledPipeline, network: NetworkStack, hosts: GpuHosts
+    ) -> Iterator[batch.ManagedEc2EcsComputeEnvironment]:
+        """In the order in which Batch tries them."""
+        if pipeline.use_spot:
+            yield self._environment("spot", pipeline, pipeline.instance_types, network, hosts, spot=True)
+        for instance_type in pipeline.instance_types:
+            yield self._environment(instance_type.replace(".", "-"), pipeline, [instance_type], network, hosts)
+
     def _environment(
-        self, instance_type: str, max_vcpus: int, network: NetworkStack, hosts: GpuHosts
+        self,
+        construct_id: str,
+        pipeline: EnabledPipeline,
+        instance_types: Sequence[str],
+        network: NetworkStack,
+        hosts: GpuHosts,
+        spot: bool = False,
     ) -> batch.ManagedEc2EcsComputeEnvironment:
         environment = batch.ManagedEc2EcsComputeEnvironment(
             self,
-            instance_type.replace(".", "-"),
+            construct_id,
             vpc=network.vpc,
             vpc_subnets=network.worker_subnets,
             security_groups=[network.worker_group],
-            instance_types=[ec2.InstanceType(instance_type)],
+            instance_types=[ec2.InstanceType(name) for name in instance_types],
             use_optimal_instance_classes=False,
             images=[batch.EcsMachineImage(image_type=batch.EcsMachineImageType.ECS_AL2023_NVIDIA)],
-            allocation_strategy=batch.AllocationStrategy.BEST_FIT_PROGRESSIVE,
+            spot=spot,
+            allocation_strategy=batch.AllocationStrategy.SPOT_PRICE_CAPACITY_OPTIMIZED
+            if spot
+            else batch.AllocationStrategy.BEST_FIT_PROGRESSIVE,
             minv_cpus=0,
-            maxv_cpus=max_vcpus,
+            maxv_cpus=pipeline.max_vcpus,
             instance_role=hosts.role,
             launch_template=hosts.template,
             # An update lets running workers finish an attempt, for as long as Batch allows.
             terminate_on_update=False,
             update_timeout=Duration.hours(6),
         )
+        resource = environment.node.default_child
+        assert isinstance(resource, batch.CfnComputeEnvironment)
         # CDK would write `$Default` or `$Latest`, whose content Batch reads once and never again.
-        environment.node.default_child.add_property_override(  # type: ignore[union-attr]
-            "ComputeResources.LaunchTemplate.Version", hosts.template.latest_version_number
-        )
+        resource.add_property_override("ComputeResources.LaunchTemplate.Version", hosts.template.latest_version_number)
+        # Of the instances: what a pipeline costs is found by it.
+        resource.add_property_override("ComputeResources.Tags", {PIPELINE_TAG: pipeline.pipeline.id})
         return environment

@@ -1,12 +1,14 @@
 """How the hosts of workers are set up, whatever their type."""
 
+from pathlib import Path
+
 from aws_cdk import Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-# A stopped container has so long between SIGTERM and SIGKILL; Batch has no setting of its own for it.
-STOP_TIMEOUT = "120s"
+# What a new host does before ECS starts on it.
+SETUP = Path(__file__).resolve().parent / "host_setup.sh"
 ROOT_VOLUME = Size.gibibytes(200)
 ROOT_THROUGHPUT = 500  # MiB/s; with the default of 125 a 35 GB image takes four and a half minutes to unpack
 
@@ -46,8 +48,6 @@ class GpuHosts(Construct):
 
 def _user_data() -> ec2.UserData:
     """Batch takes a MIME archive only. CDK encodes it with `Fn::Base64` when it is deployed, tokens and all."""
-    script = ec2.UserData.for_linux()
-    script.add_commands(f"echo ECS_CONTAINER_STOP_TIMEOUT={STOP_TIMEOUT} >> /etc/ecs/ecs.config")
     archive = ec2.MultipartUserData()
-    archive.add_user_data_part(script)
+    archive.add_user_data_part(ec2.UserData.custom(SETUP.read_text(encoding="utf-8")))
     return archive

@@ -17,7 +17,13 @@ from infra.constructs.permissions import allow, allow_list, allow_objects
 from infra.stacks.storage import StorageStack
 
 MODEL_STORE = "/mnt/models"
-SHARED_MEMORY = Size.gibibytes(8)  # /dev/shm, through which torch's processes pass tensors; the default is 64 MiB
+SCRATCH = "/mnt/scratch"
+# On the host's NVMe, as `host_setup.sh` makes them.
+HOST_WORKERS, HOST_MODELS = "/mnt/scratch/workers", "/mnt/scratch/models"
+# Through /dev/shm torch's processes pass tensors; the default is 64 MiB. Of the worker's memory, it takes what is used.
+SHARED_MEMORY_SHARE = 4
+OPEN_FILES = 1_048_576
+UNLIMITED = -1
 
 
 class Worker(Construct):
@@ -74,9 +80,18 @@ class Worker(Construct):
             logging=ecs.LogDriver.aws_logs(stream_prefix="worker", log_group=log),
             # tini hands SIGTERM on, and reaps what an engine's processes leave.
             linux_parameters=batch.LinuxParameters(
-                self, "Linux", init_process_enabled=True, shared_memory_size=SHARED_MEMORY
+                self,
+                "Linux",
+                init_process_enabled=True,
+                shared_memory_size=Size.mebibytes(self.resources.memory_mib // SHARED_MEMORY_SHARE),
             ),
-            volumes=_volumes(storage),
+            ulimits=[
+                batch.Ulimit(name=batch.UlimitName.NOFILE, soft_limit=OPEN_FILES, hard_limit=OPEN_FILES),
+                batch.Ulimit(
+                    name=batch.UlimitName.MEMLOCK, soft_limit=UNLIMITED, hard_limit=UNLIMITED
+                ),  # pinned memory
+            ],
+            volumes=[_model_store(storage), _host_volume("scratch", HOST_WORKERS, SCRATCH)],
         )
 
 
@@ -94,26 +109,31 @@ def _environment(
         state_bucket=storage.state.bucket_name,
         model_bucket=storage.models.bucket_name,
         model_store=MODEL_STORE,
+        model_store_on="efs" if storage.cache is not None else "nvme",
+        scratch=SCRATCH,
         hf_token_secret=storage.token_arn,
         worker=settings,
     ).variables()
-    del variables["AWS_BATCH_JOB_ID"]
+    del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # the host's own
     return variables
 
 
-def _volumes(storage: StorageStack) -> list[batch.EcsVolume]:
+def _model_store(storage: StorageStack) -> batch.EcsVolume:
+    """EFS, or a folder that the workers of a host share and fill from S3 under the store's lock."""
     if storage.cache is None:
-        return []
-    return [
-        batch.EcsVolume.efs(
-            name="models",
-            container_path=MODEL_STORE,
-            file_system=storage.cache.file_system,
-            access_point_id=storage.cache.access_point.access_point_id,
-            enable_transit_encryption=True,
-            use_job_role=True,
-        )
-    ]
+        return _host_volume("models", HOST_MODELS, MODEL_STORE)
+    return batch.EcsVolume.efs(
+        name="models",
+        container_path=MODEL_STORE,
+        file_system=storage.cache.file_system,
+        access_point_id=storage.cache.access_point.access_point_id,
+        enable_transit_encryption=True,
+        use_job_role=True,
+    )
+
+
+def _host_volume(name: str, host_path: str, container_path: str) -> batch.EcsVolume:
+    return batch.EcsVolume.host(name=name, host_path=host_path, container_path=container_path)
 
 
 def _allow_queue(role: iam.IRole, queue: sqs.Queue) -> None:

@@ -42,7 +42,7 @@ def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, s
     vams = Vams.of(app)
     script = {"killAt": stage, "once": str(tmp_path / "killed"), "group": group}
     theirs = vams.start("p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps(script)}})
-    assert ended_under_sweeps(app, theirs)["status"] == "SUCCEEDED"
+    assert app.ended_under_sweeps(theirs)["status"] == "SUCCEEDED"
     assert (tmp_path / "killed").exists(), "the fault was injected"
     [ours] = [one for one in app.executions("p.png") if str(tmp_path) in json.loads(one["input"]).get("prompt", "")]
     one_result(app, ours["executionArn"])
@@ -123,7 +123,7 @@ def test_workers_that_cannot_load_open_the_breaker(app: App) -> None:
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
         for arn in arns:
-            error = error_of(ended_under_sweeps(app, arn))
+            error = error_of(app.ended_under_sweeps(arn))
             assert error["code"] in ("EngineFailed", "ModelUnavailable", "NoCapacity")
             assert "status 3" in error["message"]
         submitted = len(app.worker_jobs(EIGHT_B))
@@ -134,20 +134,6 @@ def test_workers_that_cannot_load_open_the_breaker(app: App) -> None:
         assert len(app.worker_jobs(EIGHT_B)) == submitted
     finally:
         (app.folder / EIGHT_B / "cannot-load").unlink()
-
-
-def ended_under_sweeps(app: App, arn: str) -> dict[str, Any]:
-    """The minute between two sweeps, shortened to a second."""
-    described = app.client("stepfunctions").describe_execution
-
-    def look() -> dict[str, Any] | None:
-        app.sweep()
-        time.sleep(1)
-        found: dict[str, Any] = described(executionArn=arn)
-        return found if found["status"] != "RUNNING" else None
-
-    found: dict[str, Any] = wait_for(look, 120, "it did not end")
-    return found
 
 
 def test_no_process_of_a_dead_worker_lives_on(app: App) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from cosmos_batch.contract import Config, catalogue
 from cosmos_batch.contract.environment import WorkerEnvironment
+from infra.constructs.gpu_hosts import SETUP
 from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
+from tests.infra.examples import example
 
 TYPES = {"cosmosreason22b": ["g6e.12xlarge", "g5.12xlarge"], "cosmosreason28b": ["g6e.12xlarge", "g6e.24xlarge"]}
 
@@ -55,7 +57,32 @@ def test_user_data_is_a_mime_archive_that_cloudformation_encodes(assembly: Assem
     template = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
     archive = json.dumps(template["UserData"]["Fn::Base64"])
     assert "Content-Type: multipart/mixed" in archive
-    assert "ECS_CONTAINER_STOP_TIMEOUT=120s >> /etc/ecs/ecs.config" in archive
+    assert json.dumps(SETUP.read_text())[1:-1] in archive
+
+
+def test_spot_instances_of_all_types_come_first_and_on_demand_ones_after_them() -> None:
+    spot, *on_demand = environments_in_order(example("spot"), "cosmosreason22b")
+    resources = spot["ComputeResources"]
+    assert (resources["Type"], resources["AllocationStrategy"]) == ("SPOT", "SPOT_PRICE_CAPACITY_OPTIMIZED")
+    assert resources["InstanceTypes"] == ["g6e.12xlarge", "g6.12xlarge"]
+    assert resources["LaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
+    assert [one["ComputeResources"]["InstanceTypes"] for one in on_demand] == [["g6e.12xlarge"], ["g6.12xlarge"]]
+    assert {one["ComputeResources"]["Type"] for one in on_demand} == {"EC2"}
+
+
+def test_a_generator_falls_back_to_p5() -> None:
+    found = environments_in_order(example("generator-only"), "cosmos3nano")
+    assert [one["ComputeResources"]["InstanceTypes"][0] for one in found] == [
+        "g6e.12xlarge",
+        "g6e.24xlarge",
+        "p5.4xlarge",
+    ]
+
+
+@pytest.mark.parametrize("pipeline", TYPES)
+def test_what_a_pipeline_costs_is_found_by_its_tag(assembly: Assembly, pipeline: str) -> None:
+    tags = [one["ComputeResources"]["Tags"] for one in environments_in_order(assembly, pipeline)]
+    assert [one["cosmos-batch:pipeline"].replace("-", "") for one in tags] == [pipeline] * len(tags)
 
 
 @pytest.mark.parametrize("pipeline", TYPES)
@@ -84,7 +111,13 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     definition = worker(assembly, pipeline)
     container = definition["ContainerProperties"]
     assert container.get("Privileged", False) is False
-    assert container["LinuxParameters"] == {"InitProcessEnabled": True, "SharedMemorySize": 8192}
+    asked = {one["Type"]: one["Value"] for one in container["ResourceRequirements"]}
+    assert container["LinuxParameters"] == {
+        "InitProcessEnabled": True,
+        "SharedMemorySize": int(asked["MEMORY"]) // 4,
+    }
+    limits = {one["Name"]: (one["SoftLimit"], one["HardLimit"]) for one in container["Ulimits"]}
+    assert limits == {"nofile": (1_048_576, 1_048_576), "memlock": (-1, -1)}
     assert definition["RetryStrategy"] == {"Attempts": 1}  # at most one start; `scale` decides about the next
     assert definition["Timeout"] == {"AttemptDurationSeconds": (8 + 24) * 3600}
     assert container["LogConfiguration"]["LogDriver"] == "awslogs"
@@ -92,12 +125,17 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
 
 @pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
 def test_a_worker_mounts_the_model_cache_with_tls_and_its_role(assembly: Assembly, pipeline: str) -> None:
-    container = worker(assembly, pipeline)["ContainerProperties"]
-    (volume,), (mount,) = container["Volumes"], container["MountPoints"]
+    volume = mounted(worker(assembly, pipeline), "/mnt/models")
     efs = volume["EfsVolumeConfiguration"]
     assert efs["TransitEncryption"] == "ENABLED"
     assert efs["AuthorizationConfig"]["Iam"] == "ENABLED" and "AccessPointId" in efs["AuthorizationConfig"]
-    assert (mount["ContainerPath"], mount["SourceVolume"]) == ("/mnt/models", volume["Name"])
+
+
+@pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
+def test_the_workers_of_a_host_share_its_nvme(assembly: Assembly, pipeline: str) -> None:
+    volume = mounted(worker(assembly, pipeline), "/mnt/scratch")
+    assert volume["Host"] == {"SourcePath": "/mnt/scratch/workers"}
+    assert "/mnt/scratch/workers" in SETUP.read_text()
 
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
@@ -107,9 +145,22 @@ def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: catalog
     assert "AWS_BATCH_JOB_ID" not in environ  # Batch's own
     environment = WorkerEnvironment.read({**environ, "AWS_BATCH_JOB_ID": "a-job"})
     assert environment.pipeline == pipeline.id and environment.model == pipeline.model
-    assert environment.model_store == "/mnt/models"
-    assert environment.variables() == {**environ, "AWS_BATCH_JOB_ID": "a-job"}
+    assert (environment.model_store, environment.model_store_on) == ("/mnt/models", "efs")
+    assert environment.scratch == "/mnt/scratch"
+    assert environment.variables() == {
+        **environ,
+        "AWS_BATCH_JOB_ID": "a-job",
+        "MOUNT_TABLE": "/proc/self/mountinfo",
+    }
 
 
 def worker(assembly: Assembly, pipeline: str) -> Resource:
     return assembly.one("Pipelines", "Batch::JobDefinition", pipeline.replace("-", ""))
+
+
+def mounted(definition: Resource, container_path: str) -> Resource:
+    """The volume behind a path of the container."""
+    container = definition["ContainerProperties"]
+    (name,) = [one["SourceVolume"] for one in container["MountPoints"] if one["ContainerPath"] == container_path]
+    (volume,) = [one for one in container["Volumes"] if one["Name"] == name]
+    return volume

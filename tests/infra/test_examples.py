@@ -92,6 +92,11 @@ def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
     assert not assembly.resources("Network", "EC2::NatGateway")
     assert [one["MapPublicIpOnLaunch"] for one in assembly.properties("Network", "EC2::Subnet")] == [True, True]
     assert not assembly.resources("Storage", "EFS::FileSystem")
+    volumes = assembly.one("Pipelines", "Batch::JobDefinition")["ContainerProperties"]["Volumes"]
+    assert {one["Name"]: one["Host"]["SourcePath"] for one in volumes} == {
+        "models": "/mnt/scratch/models",
+        "scratch": "/mnt/scratch/workers",
+    }
 
 
 class TestVpcOnly:

@@ -1,0 +1,86 @@
+"""Proof that a worker's folders are the disks that they should be.
+
+A mount that failed leaves a folder that looks like it: Docker makes a missing host path on the host's root volume. Only
+the kernel's mount table tells them apart. Its format: proc_pid_mountinfo(5).
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of the table: `root` of the file system `source` is seen at `point`."""
+
+    root: str
+    point: str
+    file_system: str
+    source: str
+
+
+def read_table(text: str) -> list[Mount]:
+    """The mounts in the order in which they were made. A line that is none is left out."""
+    return [mount for line in text.split("\n") if (mount := _read_line(line)) is not None]
+
+
+def _read_line(line: str) -> Mount | None:
+    # 36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/sda1 rw: any number of fields may stand before the dash.
+    before, dash, after = line.partition(" - ")
+    fields, ending = before.split(" "), after.split(" ")
+    if not dash or len(fields) < 6 or len(ending) < 2:
+        return None
+    return Mount(_plain(fields[3]), _plain(fields[4]), ending[0], _plain(ending[1]))
+
+
+def _plain(text: str) -> str:
+    """The kernel writes blanks, tabs, line ends and backslashes as three octal digits of a byte each."""
+    raw = text.encode("utf-8", "surrogateescape")
+    plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found.group(1), 8) & 0xFF]), raw)
+    return plain.decode("utf-8", "surrogateescape")
+
+
+def prove_mounts(environment: WorkerEnvironment) -> None:
+    """Raises Failure, which names the folder that is not on its disk, and what to look at."""
+    if environment.model_store_on is None:
+        return  # somebody's own machine: any folder will do
+    text = Path(environment.mount_table).read_bytes().decode("utf-8", "surrogateescape")
+    at = {mount.point: mount for mount in read_table(text)}  # of several at one point, the last one is seen
+    if environment.model_store_on == "efs":
+        _prove_efs(environment.model_store, at.get(environment.model_store))
+    else:
+        _prove_disk(environment.model_store, at.get(environment.model_store))
+    if environment.scratch is not None:
+        _prove_disk(environment.scratch, at.get(environment.scratch))
+
+
+def _prove_efs(path: str, mount: Mount | None) -> None:
+    if mount is None or mount.file_system != "nfs4":
+        raise Failure(
+            "ModelUnavailable",
+            f"The model store {path} is not on EFS: {_seen(mount)}.",
+            "Check that the file system has a mount target in each zone of the workers, that its security group lets "
+            "them in on port 2049, and that their role may mount its access point.",
+            retryable=True,
+        )
+
+
+def _prove_disk(path: str, mount: Mount | None) -> None:
+    # A folder of a disk that is mounted at /mnt/scratch has the root /workers; one of the root volume the host's path.
+    if mount is None or mount.root.count("/") > 1 or mount.file_system in ("overlay", "tmpfs"):
+        raise Failure(
+            "ModelUnavailable",
+            f"{path} is not on the host's NVMe instance store: {_seen(mount)}.",
+            "Choose instance types that have one, as all of the catalogue do; if this one has, see the host's "
+            "/var/log/cloud-init-output.log for why it was not formatted or mounted.",
+            retryable=True,
+        )
+
+
+def _seen(mount: Mount | None) -> str:
+    if mount is None:
+        return "nothing is mounted there"
+    return f"{mount.root} of {mount.source} ({mount.file_system}) is mounted there"

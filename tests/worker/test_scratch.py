@@ -1,0 +1,65 @@
+"""The workers of a host share a disk and leave nothing on it."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.worker.scratch import worker_folder
+from tests.worker.test_mounts import environment
+
+
+def of(root: Path, worker: str):
+    return environment(root, None).model_copy(update={"scratch": str(root), "aws_batch_job_id": worker})
+
+
+def test_temporary_files_of_a_worker_and_its_children_lie_in_its_folder(tmp_path: Path) -> None:
+    with worker_folder(of(tmp_path, "me")):
+        assert Path(tempfile.mkdtemp()).parent == tmp_path / "me"
+        child = subprocess.check_output([sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"], text=True)
+        assert Path(child.strip()).parent == tmp_path / "me"
+    assert list(tmp_path.iterdir()) == []
+    assert tmp_path not in Path(tempfile.gettempdir()).parents
+
+
+def test_it_is_gone_after_an_error_too(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="broken"), worker_folder(of(tmp_path, "me")):
+        raise ValueError("broken")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_worker_left_is_removed_and_a_living_one_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "clip.mp4").write_bytes(b"x")
+    (tmp_path / "living").mkdir()
+    lock = os.open(tmp_path / "living", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with worker_folder(of(tmp_path, "me")):
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["living", "me"]
+    os.close(lock)
+
+
+def test_a_folder_that_a_neighbour_takes_away_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = fcntl.flock, []
+
+    def flock(descriptor: int, operation: int) -> None:
+        if not calls:
+            (tmp_path / "me").rmdir()
+        calls.append(operation)
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with worker_folder(of(tmp_path, "me")):
+        assert (tmp_path / "me").is_dir()
+
+
+def test_without_a_disk_the_systems_own_folder_serves(tmp_path: Path) -> None:
+    before = tempfile.gettempdir()
+    with worker_folder(environment(tmp_path, None)):
+        assert tempfile.gettempdir() == before
