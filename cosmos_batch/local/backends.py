@@ -21,6 +21,13 @@ def builds() -> Any:
     return codebuild_backends[ACCOUNT][REGION]
 
 
+def ec2() -> Any:
+    """Return the EC2 backend."""
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][REGION]
+
+
 def efs() -> Any:
     """Return the EFS backend."""
     from moto.efs.models import efs_backends
@@ -40,6 +47,13 @@ def functions() -> Any:
     from moto.awslambda.models import lambda_backends
 
     return lambda_backends[ACCOUNT][REGION]
+
+
+def iam() -> Any:
+    """Return the IAM backend."""
+    from moto.iam.models import iam_backends
+
+    return iam_backends[ACCOUNT]["aws"]
 
 
 def logs() -> Any:

@@ -121,7 +121,7 @@ def _existing_template(client: Any, name: str) -> dict[str, Any] | None:
 
 def _accepted_types(template: str) -> Iterator[str]:
     types = {resource["Type"] for resource in json.loads(template)["Resources"].values()}
-    for name in sorted(types & ACCEPTED_WITHOUT_BEING_MADE.keys() - {"AWS::CDK::Metadata"}):
+    for name in sorted(types & ACCEPTED_WITHOUT_BEING_MADE.keys()):
         yield f"{name} is accepted without being made: {ACCEPTED_WITHOUT_BEING_MADE[name]}"
 
 

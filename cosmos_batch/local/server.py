@@ -80,6 +80,7 @@ def _apply_mends() -> None:
         codebuild,
         core,
         dynamodb,
+        ec2,
         ecr,
         events,
         s3,
@@ -88,7 +89,20 @@ def _apply_mends() -> None:
         stepfunctions_tasks,
     )
 
-    mended = (core, dynamodb, sqs, awslambda, events, s3, stepfunctions, stepfunctions_tasks, batch, codebuild, ecr)
+    mended = (
+        core,
+        dynamodb,
+        sqs,
+        awslambda,
+        events,
+        s3,
+        stepfunctions,
+        stepfunctions_tasks,
+        batch,
+        codebuild,
+        ec2,
+        ecr,
+    )
     for mend in (*mended, cloudformation):
         mend.apply()
 

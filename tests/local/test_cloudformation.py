@@ -211,6 +211,27 @@ def test_a_custom_resource_that_fails_says_why(stack: Stack) -> None:
     assert "no capacity on Tuesdays" in message_of(failure)
 
 
+def test_an_update_that_fails_leaves_the_stack_as_it_was(cloud: LocalCloud, stack: Stack) -> None:
+    function = stack.function(CUSTOM)
+
+    def parameter(name: str, value: str) -> dict[str, Any]:
+        return resource("AWS::SSM::Parameter", Type="String", Name=f"/{stack.name}/{name}", Value=value)
+
+    def put(value: str, fail: str = "", **new: Any) -> None:
+        custom = resource("Custom::Thing", ServiceToken=get("F"), Size=1, Fail=fail) | {"DependsOn": ["P", *new]}
+        stack.put({"F": function, "P": parameter("p", value), "Thing": custom, **new})
+
+    put("before")
+    with pytest.raises(ClientError) as failure:
+        put("after", fail="not today", New=parameter("new", "new"))
+    assert message_of(failure) == "Thing (Custom::Thing) could not be updated: not today"
+    ssm = cloud.client("ssm")
+    parameters = ssm.get_parameters_by_path(Path=f"/{stack.name}")["Parameters"]
+    assert [(one["Name"], one["Value"]) for one in parameters] == [(f"/{stack.name}/p", "before")]
+    put("again")
+    assert ssm.get_parameter(Name=f"/{stack.name}/p")["Parameter"]["Value"] == "again"
+
+
 def test_a_provider_is_asked_until_it_is_complete(stack: Stack) -> None:
     on_event = "def handler(event, context):\n    return {'PhysicalResourceId': 'build-1', 'Data': {'A': '1'}}\n"
     complete = (

@@ -25,11 +25,11 @@ from moto.cloudformation.parsing import ResourceMap
 
 from cosmos_batch.local import resource_types
 from cosmos_batch.local.custom_resources import CustomResource
-from cosmos_batch.local.mends import cloudformation_types
+from cosmos_batch.local.mends import cloudformation_types, ec2
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
-_types: list[type] = []
+_types: dict[str, Any] = {}
 
 
 class ResourceError(ValidationError):
@@ -43,7 +43,7 @@ class ResourceError(ValidationError):
 
 def apply() -> None:
     """Install the mend."""
-    _types.extend(resource_types.classes())  # moto finds them as long as they live.
+    _types.update(resource_types.classes())
     cloudformation_types.apply()
     parsing.resource_class_from_type = _known_class
     parsing.parse_and_create_resource = _create
@@ -51,7 +51,7 @@ def apply() -> None:
     ResourceMap.delete = _delete_all
     Stack.parse_template = staticmethod(_parse_template)
     _roll_back_failed_creation()
-    _refresh_exports_after_update()
+    _update_as_a_whole()
 
 
 def _parse_template(template: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ _moto_class_from_type = parsing.resource_class_from_type
 def _known_class(resource_type: str) -> Any:
     if resource_type.startswith(_CUSTOM):
         return CustomResource
-    found = _moto_class_from_type(resource_type)
+    found = _types.get(resource_type) or _moto_class_from_type(resource_type)
     if not found and resource_type not in parsing.NULL_MODELS:
         raise ValidationError(
             message=f"the local cloud has no {resource_type}. Make it in cosmos_batch/local/resource_types.py, "
@@ -123,7 +123,10 @@ def _update(resources: ResourceMap, logical_id: str) -> None:
         return
     resource_class, resolved, new_name = parsed
     as_resolved = copy.deepcopy(resolved)
-    if _updatable(resource_class):
+    before = resources.resolved[logical_id].get("Properties", {})
+    if ec2.retag(original, before, resolved.get("Properties", {})):
+        _remember(resources, logical_id, original, as_resolved)
+    elif _updatable(resource_class):
         try:
             changed = resource_class.update_from_cloudformation_json(
                 original_resource=original,
@@ -143,6 +146,8 @@ def _update(resources: ResourceMap, logical_id: str) -> None:
 
 def _updatable(resource_class: Any) -> bool:
     update = resource_class.update_from_cloudformation_json
+    if issubclass(resource_class, resource_types.Resource):
+        return not resource_class.made.replaced
     return not hasattr(update, "__isabstractmethod__") and resource_class not in cloudformation_types.REPLACED
 
 
@@ -263,11 +268,20 @@ def _roll_back(stack: Stack) -> None:
             continue  # The failure of the creation is the one to report.
 
 
-def _refresh_exports_after_update() -> None:
+def _update_as_a_whole() -> None:
+    """An update that fails leaves the stack as it was; one that succeeds changes the exports too."""
     original = Stack.update
 
-    def update(self: Stack, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def update(
+        self: Stack, template: str, role_arn: str | None = None, parameters: Any = None, tags: Any = None
+    ) -> None:
+        before = self.template
+        try:
+            original(self, template, role_arn, parameters, tags)
+        except Exception:
+            original(self, before, role_arn, self.parameters, tags)
+            self.status = "UPDATE_ROLLBACK_COMPLETE"
+            raise
         exports = models.cloudformation_backends[ACCOUNT][REGION].exports
         for name in [name for name, export in exports.items() if export.exporting_stack_id == self.stack_id]:
             del exports[name]

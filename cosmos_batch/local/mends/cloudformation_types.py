@@ -7,14 +7,17 @@ AWS: reads every property of its own schema. moto: see each mend.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
 from moto.awslambda.models import EventSourceMapping, LambdaFunction
 from moto.dynamodb.models.table import Table
-from moto.ec2.models.route_tables import RouteTable
+from moto.ec2.models.vpcs import VPCEndPoint
 from moto.ecr.models import Repository
 from moto.efs.models import AccessPoint, FileSystem, MountTarget
+from moto.iam.models import ManagedPolicy, Role
+from moto.kms.models import Key
 from moto.s3.models import FakeBucket
 from moto.sqs.models import Queue
 from moto.ssm.models import Parameter
@@ -36,15 +39,19 @@ def apply() -> None:
     before(Queue, _fifo_name)
     before(StateMachine, _inline_definition)
     before(EventSourceMapping, _typed_mapping)
+    before(Key, _policy_text("KeyPolicy"))
+    before(VPCEndPoint, _policy_text("PolicyDocument"))
+    _configure_after(Role, _configure_role)
+    ManagedPolicy.delete = lambda self, *_: backends.iam().delete_policy(self.arn)
+    Table.update_from_cloudformation_json = classmethod(_keep_table)
+    _configure_after(Table, _configure_table)
     _attributes(FileSystem, {"Arn": "file_system_arn", "FileSystemId": "file_system_id"})
     _attributes(AccessPoint, {"Arn": "access_point_arn", "AccessPointId": "access_point_id"})
     AccessPoint.physical_resource_id = property(lambda self: self.access_point_id)
     FileSystem.delete = lambda self, *_: backends.efs().delete_file_system(self.file_system_id)
-    RouteTable.delete = _delete_route_table  # moto leaves it, and then refuses to delete its VPC.
     _configure_after(FakeBucket, _configure_bucket)
     _configure_after(LambdaFunction, _configure_function)
     Queue.update_from_cloudformation_json = classmethod(_update_queue)
-    Table.update_from_cloudformation_json = classmethod(_keep_table)
     _state_machine_arn()
 
 
@@ -123,6 +130,20 @@ def _inline_definition(name: str, properties: Properties) -> None:
     )
 
 
+def _policy_text(member: str) -> Callable[[str, Properties], None]:
+    """moto wants the text of a policy here, and keeps anything else as Python prints it."""
+
+    def fix(name: str, properties: Properties) -> None:
+        if member in properties:
+            properties[member] = _text(properties[member])
+
+    return fix
+
+
+def _text(policy: Any) -> str:
+    return policy if isinstance(policy, str) else json.dumps(policy)
+
+
 def _typed_mapping(name: str, properties: Properties) -> None:
     if "BatchSize" in properties:
         properties["BatchSize"] = int(properties["BatchSize"])
@@ -150,19 +171,20 @@ def _keep_table(
     cls: Any, /, original_resource: Table, new_resource_name: str, cloudformation_json: Any, **_: Any
 ) -> Table:
     """moto makes a table anew, without its rows. Its indices and time to live are changed in place instead."""
-    properties = cloudformation_json["Properties"]
-    if "GlobalSecondaryIndexes" in properties:
-        original_resource.attr = properties["AttributeDefinitions"]
-    if "TimeToLiveSpecification" in properties:
-        ttl = properties["TimeToLiveSpecification"]
-        original_resource.ttl["TimeToLiveStatus"] = "ENABLED" if ttl["Enabled"] else "DISABLED"
-        original_resource.ttl["AttributeName"] = ttl["AttributeName"]
     return original_resource
 
 
-def _delete_route_table(self: RouteTable, *_: Any) -> None:
-    self.associations.clear()
-    self.ec2_backend.delete_route_table(self.id)
+def _configure_role(role: Role, properties: Properties) -> None:
+    role.policies = {policy["PolicyName"]: _text(policy["PolicyDocument"]) for policy in properties.get("Policies", [])}
+
+
+def _configure_table(table: Table, properties: Properties) -> None:
+    if "GlobalSecondaryIndexes" in properties:
+        table.attr = properties["AttributeDefinitions"]
+    if "TimeToLiveSpecification" in properties:
+        ttl = properties["TimeToLiveSpecification"]
+        table.ttl["TimeToLiveStatus"] = "ENABLED" if ttl["Enabled"] else "DISABLED"
+        table.ttl["AttributeName"] = ttl["AttributeName"]
 
 
 def _state_machine_arn() -> None:

@@ -5,9 +5,9 @@ the object is complete.
 
 moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, sends the event before the
 metadata and tags of the object are set, tells of new tags and a new ACL whenever an object is put, and of a put when a
-multipart upload is completed.
+multipart upload is completed; ignores the Condition of a bucket policy, so that one that enforces TLS denies all.
 
-Mend: the event in AWS's shape, sent when the request that caused it has been answered.
+Mend: the event in AWS's shape, sent when the request that caused it has been answered; policies decide nothing.
 """
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
@@ -18,7 +18,9 @@ import time
 import uuid
 from typing import Any
 
+from moto.iam.access_control import PermissionResult
 from moto.s3 import notifications
+from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
 from cosmos_batch.local import delivery
@@ -39,6 +41,7 @@ _request = threading.local()
 def apply() -> None:
     """Install the mend."""
     notifications._send_event_bridge_message = _hold_event
+    FakeBucket.get_permission = lambda *_: PermissionResult.NEUTRAL
     for name in ("key_response", "bucket_response"):
         _publish_after(name)
 

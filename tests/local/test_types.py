@@ -1,0 +1,71 @@
+"""Every CloudFormation type of our templates is created, changed and deleted, or said to be accepted only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cosmos_batch.contract.config import Config
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.resource_types import ACCEPTED_WITHOUT_BEING_MADE
+from infra.synth import synthesize
+from tests.local.conftest import CODE_BUCKET, Stack, zipped
+from tests.local.types import AROUND, TYPES, Type
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "local-cloud.md"
+EVERYTHING = ROOT / "examples" / "everything.json"
+# Their tests are in test_cloudformation.py: a function answers for them.
+CUSTOM = "Custom::"
+
+
+@pytest.fixture(scope="module")
+def around(cloud: LocalCloud) -> Iterator[Stack]:
+    cloud.client("s3").put_object(Bucket=CODE_BUCKET, Key="layer.zip", Body=zipped({"a.py": ""}))
+    stack = Stack(cloud)
+    yield stack
+    stack.delete()
+
+
+@pytest.mark.parametrize("tested", TYPES, ids=lambda tested: tested.name)
+def test_a_type_is_created_changed_and_deleted(cloud: LocalCloud, around: Stack, tested: Type) -> None:
+    name = f"Tested{tested.name.replace('::', '')}"
+
+    def put(change: dict[str, Any]) -> Any:
+        properties = {**tested.properties, **change}
+        around.put({**AROUND, name: {"Type": tested.name, "Properties": properties}})
+        described = cloud.client("cloudformation").describe_stack_resource(
+            StackName=around.name, LogicalResourceId=name
+        )
+        identifier = described["StackResourceDetail"]["PhysicalResourceId"]
+        return identifier, tested.look(cloud.client, identifier)
+
+    assert put({})[1] == tested.made
+    identifier, seen = put(tested.change)
+    assert seen == tested.changed
+    around.put(AROUND)
+    try:
+        left = tested.look(cloud.client, identifier)
+    except (ClientError, LookupError, ValueError, StopIteration, TypeError):
+        left = None
+    assert left is None
+
+
+def test_what_is_accepted_only_is_this_and_in_the_document() -> None:
+    assert set(ACCEPTED_WITHOUT_BEING_MADE) == {"AWS::CDK::Metadata"}
+    listed = re.findall(r"^\| `(AWS::\w+::\w+)` \| (.*) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(listed) == ACCEPTED_WITHOUT_BEING_MADE
+
+
+def test_every_type_of_our_templates_is_tested_or_accepted(tmp_path: Path) -> None:
+    known = {tested.name for tested in TYPES} | set(ACCEPTED_WITHOUT_BEING_MADE)
+    synthesize(Config.load(EVERYTHING), tmp_path / "cdk.out", EVERYTHING)
+    templates = [json.loads(path.read_text()) for path in (tmp_path / "cdk.out").glob("*.template.json")]
+    types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
+    assert {name for name in types - known if not name.startswith(CUSTOM)} == set()
