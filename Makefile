@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint synth bench docs constraints clean
+.PHONY: help demo test lint synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -34,6 +34,9 @@ bench: $(INSTALLED) ## Measure, and write the table of docs/benchmarks.md
 
 docs: $(INSTALLED) ## Write docs/configuration.md from the models
 	@$(BIN)/python scripts/configuration_reference.py
+
+locks: $(INSTALLED) ## Write the locks of the container images from their requirements*.in
+	@for file in containers/*/requirements*.in; do $(BIN)/python -m containers.locks "$$file"; done
 
 constraints: $(INSTALLED) ## Write constraints.txt from .venv
 	@{ sed -n 1p constraints.txt; $(BIN)/pip freeze --all --exclude-editable | sed -e '/^pip==/d' -e 's/+[a-z0-9]*$$//'; } > constraints.new

@@ -33,7 +33,7 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
         network=network,
         token_secret=config.cosmos.hugging_face_token_secret_arn,
     )
-    images = ImagesStack(app, f"{PREFIX}-Images", config=config)
+    images = ImagesStack(app, f"{PREFIX}-Images", config=config, network=network)
     pipelines = PipelinesStack(
         app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images
     )

@@ -10,6 +10,7 @@ from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.entries import ModelsOmni, ModelsReason, PipelineEntries, parse_extensions
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
@@ -85,6 +86,7 @@ class OwnSettings(Model):
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Where workers run")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="What is kept where")
+    images: ImageSettings = Field(default_factory=ImageSettings, description="How images are built")
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="Clocks of a worker")
     scaling: ScalingSettings = Field(default_factory=ScalingSettings, description="How many workers")
 
@@ -110,6 +112,11 @@ class EnabledPipeline:
     use_spot: bool = False
     priority: int = 0
     warm_instances: int = 0
+
+    @property
+    def image(self) -> Image:
+        """The container image that has the engine."""
+        return IMAGE_OF_ENGINE.get(self.engine) or IMAGE_OF_SURFACE[self.pipeline.surface]
 
     @property
     def resources(self) -> capacity.WorkerResources:

@@ -147,6 +147,9 @@ class WorkerEnvironment(Environment):
         default=None, pattern="^(efs|nvme)$", description="What must be mounted there; None: any folder will do"
     )
     scratch: str | None = Field(default=None, description="Folder on the host's NVMe; the system's own by default")
+    image_cuda: str | None = Field(
+        default=None, pattern="^(cu130|cu128)$", description="Set by the image: what the host's driver must run"
+    )
     mount_table: str = Field(default="/proc/self/mountinfo", description="Where the kernel says what is mounted")
     hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
     job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")

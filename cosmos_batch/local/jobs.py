@@ -17,8 +17,8 @@ from cosmos_batch.local.containers import IMAGES, Container, ImageNotFoundError
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
 
-# These describe the file system of the image, which is not here.
-_OF_THE_IMAGE_ONLY = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
+# These describe the file system of the image and the CUDA in it, which are not here.
+_OF_THE_IMAGE_ONLY = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "IMAGE_CUDA"}
 
 
 class Capacity:

@@ -14,6 +14,7 @@ from cosmos_batch.engines import create
 from cosmos_batch.state import Workers
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.mounts import prove_mounts
 from cosmos_batch.worker.scratch import worker_folder
@@ -46,6 +47,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     try:
+        check_driver(environment.image_cuda)
         prove_mounts(environment)
         with worker_folder(environment):
             if not await worker.unless_stopped(runner.model.load()):

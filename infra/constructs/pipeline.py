@@ -1,7 +1,7 @@
 """One enabled pipeline: its queue, its GPUs, its workers."""
 
 from aws_cdk import Duration
-from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from cosmos_batch.contract.config import EnabledPipeline
@@ -29,7 +29,7 @@ class Pipeline(Construct):
         network: NetworkStack,
         hosts: GpuHosts,
         storage: StorageStack,
-        image: ecr_assets.DockerImageAsset,
+        image: ecs.ContainerImage,
     ) -> None:
         super().__init__(scope, construct_id)
         self.enabled = enabled

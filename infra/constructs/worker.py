@@ -2,7 +2,6 @@
 
 from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_batch as batch
-from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -37,7 +36,7 @@ class Worker(Construct):
         settings: WorkerSettings,
         queue: sqs.Queue,
         storage: StorageStack,
-        image: ecr_assets.DockerImageAsset,
+        image: ecs.ContainerImage,
     ) -> None:
         super().__init__(scope, construct_id)
         self.resources = pipeline.resources
@@ -63,7 +62,7 @@ class Worker(Construct):
         machine.grant_task_response(self.role)
 
     def _container(
-        self, environment: dict[str, str], storage: StorageStack, image: ecr_assets.DockerImageAsset
+        self, environment: dict[str, str], storage: StorageStack, image: ecs.ContainerImage
     ) -> batch.EcsEc2ContainerDefinition:
         log = logs.LogGroup(
             self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
@@ -71,7 +70,7 @@ class Worker(Construct):
         return batch.EcsEc2ContainerDefinition(
             self,
             "Container",
-            image=ecs.ContainerImage.from_docker_image_asset(image),
+            image=image,
             cpu=self.resources.vcpus,
             memory=Size.mebibytes(self.resources.memory_mib),
             gpu=self.resources.gpus,

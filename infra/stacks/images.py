@@ -1,43 +1,60 @@
 """The container images of the workers."""
 
-from pathlib import Path
 from typing import Any
 
-from aws_cdk import Annotations, IgnoreMode, Stack
+from aws_cdk import CfnOutput, IgnoreMode, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
-
-ROOT = Path(__file__).resolve().parents[2]
-REASONER = "containers/reasoner"
+from cosmos_batch.contract.images import Image, ImageSettings
+from infra.constructs.image_build import ROOT, ImageBuild, ImageBuilds, build_context
+from infra.stacks.network import NetworkStack
 
 
 class ImagesStack(Stack):
-    """One image for each engine environment. Its tag is the hash of what its `Dockerfile.dockerignore` lets through,
-    so an edit elsewhere builds nothing."""
+    """One image for each engine environment that an enabled pipeline needs, by its name in `containers/`."""
 
-    def __init__(self, scope: Construct, construct_id: str, config: Config, **kwargs: Any) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, config: Config, network: NetworkStack, **kwargs: Any
+    ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        self.reasoner = ecr_assets.DockerImageAsset(
-            self,
-            "Reasoner",
-            directory=str(ROOT),
-            file=f"{REASONER}/Dockerfile",
-            exclude=(ROOT / REASONER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines(),
-            ignore_mode=IgnoreMode.DOCKER,
-            platform=ecr_assets.Platform.LINUX_AMD64,
-        )
+        self.images: dict[Image, ecs.ContainerImage] = {}
+        names = list(dict.fromkeys(enabled.image for enabled in config.enabled_pipelines()))
+        if config.cosmos.use_code_build:
+            self._build_in_the_cloud(names, config.own.images, network)
+        else:
+            self._build_here(names, config.own.images)
+
+    def _build_in_the_cloud(self, names: list[Image], settings: ImageSettings, network: NetworkStack) -> None:
+        builds = ImageBuilds(self, "Builds", settings, network)
+        for name in names:
+            build = ImageBuild(self, name, builds)
+            self._add(name, build.container_image, build.uri)
+            CfnOutput(self, f"{name.title()}CodeBuildProject", value=build.project.project_name)
+
+    def _build_here(self, names: list[Image], settings: ImageSettings) -> None:
+        """By the Docker of the machine that deploys. The tag is CDK's hash of the same files."""
+        for name in names:
+            asset = ecr_assets.DockerImageAsset(
+                self,
+                name.title(),
+                directory=str(ROOT),
+                file=f"containers/{name}/Dockerfile",
+                exclude=build_context(name),
+                ignore_mode=IgnoreMode.DOCKER,
+                platform=ecr_assets.Platform.LINUX_AMD64,
+                build_args={"MIRROR": settings.base_image_mirror, "CUDA": settings.cuda},
+            )
+            self._add(name, ecs.ContainerImage.from_docker_image_asset(asset), asset.image_uri)
+
+    def _add(self, name: Image, image: ecs.ContainerImage, uri: str) -> None:
+        self.images[name] = image
         ssm.StringParameter(
             self,
-            "ReasonerImage",
-            description="Image that the reasoner workers of this deployment run",
-            string_value=self.reasoner.image_uri,
+            f"{name.title()}Image",
+            description=f"Image that the {name} workers of this deployment run",
+            string_value=uri,
         )
-        if config.cosmos.use_code_build:
-            Annotations.of(self).add_warning_v2(
-                "cosmos-batch:local-docker",
-                "useCodeBuild: true is not served yet. `cdk deploy` builds the images with the Docker of this machine; "
-                "set app.pipelines.useNvidiaCosmos.useCodeBuild to false to say that this is meant.",
-            )

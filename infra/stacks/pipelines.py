@@ -42,7 +42,16 @@ class PipelinesStack(Stack):
         deadline = Duration.seconds(round(settings.deadline_hours * 3600))
         hosts, functions, nudges = GpuHosts(self, "Hosts"), Functions(self, "Functions"), Nudges(self, "Nudges")
         pipelines = [
-            Pipeline(self, enabled.pipeline.id, enabled, settings.worker, network, hosts, storage, images.reasoner)
+            Pipeline(
+                self,
+                enabled.pipeline.id,
+                enabled,
+                settings.worker,
+                network,
+                hosts,
+                storage,
+                images.images[enabled.image],
+            )
             for enabled in config.enabled_pipelines()
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)

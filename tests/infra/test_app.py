@@ -85,29 +85,6 @@ def test_a_stack_is_within_cloudformations_limits(assembly: Assembly, stack: str
     assert (assembly.folder / f"CosmosBatch-{stack}.template.json").stat().st_size < 1_000_000
 
 
-def test_it_says_that_images_are_built_by_the_local_docker(assembly: Assembly) -> None:
-    messages = (assembly.folder / "CosmosBatch-Images.metadata.json").read_text(encoding="utf-8")
-    assert "builds the images with the Docker of this machine" in messages
-
-
-def test_the_image_is_built_from_its_dockerfile_and_named_by_its_content(assembly: Assembly) -> None:
-    ((tag, image),) = assembly.assets("Images")["dockerImages"].items()
-    assert image["source"]["dockerFile"] == "containers/reasoner/Dockerfile"
-    assert image["source"]["platform"] == "linux/amd64"
-    folder = assembly.folder / image["source"]["directory"]
-    assert (folder / image["source"]["dockerFile"]).exists()
-    assert {path.name for path in (folder / "cosmos_batch").iterdir() if path.is_dir()} == {
-        "contract",
-        "engines",
-        "media",
-        "state",
-        "store",
-        "worker",
-    }
-    definition = assembly.one("Pipelines", "Batch::JobDefinition", "22b")
-    assert tag in json.dumps(definition["ContainerProperties"]["Image"])
-
-
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Node has been chosen yet."""

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Config
-from infra.constructs import functions
+from cosmos_batch.contract.network import NetworkSettings
+from infra.constructs import functions, image_build
 from infra.layer import ROOT
 from infra.node import use_node
-from infra.stacks import images
 
 USED = ["cosmos_batch", "lambdas", "containers", "pyproject.toml", "README.md"]
 
@@ -26,23 +26,28 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             root.mkdir(exist_ok=True)
             shutil.copy(source, target)
     monkeypatch.setattr(functions, "ROOT", root)
-    monkeypatch.setattr(images, "ROOT", root)
+    monkeypatch.setattr(image_build, "ROOT", root)
     return root
 
 
 def hashes() -> tuple[str, str]:
-    """Of the image and of the functions' code."""
+    """The image's tag, and the key of the functions' code."""
     use_node()
     from aws_cdk import App, Stack
     from aws_cdk import aws_lambda as lambda_
+    from aws_cdk.assertions import Template
 
     from infra.constructs.functions import code
+    from infra.stacks.images import ImagesStack
+    from infra.stacks.network import NetworkStack
 
     app = App()
-    stack = images.ImagesStack(app, "Images", config=Config())
+    network = NetworkStack(app, "Network", settings=NetworkSettings())
+    images = ImagesStack(app, "Images", config=Config.load(ROOT / "config.json"), network=network)
+    (build,) = Template.from_stack(images).find_resources("Custom::ImageBuild").values()
     bound = code().bind(Stack(app, "Functions"))
     assert isinstance(bound, lambda_.CodeConfig) and bound.s3_location is not None
-    return stack.reasoner.asset_hash, bound.s3_location.object_key
+    return build["Properties"]["Tag"], bound.s3_location.object_key
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,10 @@ def hashes() -> tuple[str, str]:
         ("lambdas/plan.py", False, True),
         ("cosmos_batch/worker/worker.py", True, False),
         ("containers/reasoner/Dockerfile", True, False),
+        ("containers/reasoner/requirements.cu130.lock", True, False),
+        ("containers/build.sh", True, False),
+        ("containers/diffusers/Dockerfile", False, False),
+        ("containers/locks.py", False, False),
         ("pyproject.toml", True, False),
         ("cosmos_batch/contract/job.py", True, True),
     ],

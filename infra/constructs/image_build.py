@@ -1,0 +1,199 @@
+"""Images that CodeBuild builds while CloudFormation waits."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from aws_cdk import CustomResource, Duration, IgnoreMode, RemovalPolicy
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct, IDependable
+
+from cosmos_batch.contract.environment import Environment
+from cosmos_batch.contract.images import Image, ImageSettings
+from infra.constructs.functions import Functions
+from infra.constructs.permissions import allow
+from infra.stacks.network import NetworkStack
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDS = ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"]
+# CloudFormation waits an hour for a custom resource, its place in CodeBuild's queue included.
+BUILD_TIMEOUT, QUEUED_TIMEOUT = Duration.minutes(50), Duration.minutes(8)
+HANDLER_TIMEOUT = Duration.minutes(1)
+
+
+def build_context(image: Image) -> list[str]:
+    """What of the repository stays out of an image's build, for CDK's ignore mode `DOCKER`."""
+    ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    return [*ignored, "!containers/build.sh"]
+
+
+class ImageBuilds(Construct):
+    """What all builds share: the function that starts them and answers CloudFormation when they have ended.
+
+    New accounts run one build at a time, and one that waits in the queue uses up CloudFormation's hour: each build
+    begins when the one before has ended.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, settings: ImageSettings, network: NetworkStack) -> None:
+        super().__init__(scope, construct_id)
+        self.settings = settings
+        self.network = network
+        self.function = Functions(self, "Functions").create("image_build", Environment(), HANDLER_TIMEOUT)
+        self._last: IDependable | None = None
+
+    def wait_for(self, build: "ImageBuild") -> None:
+        """Have the deployment build the image, after those before it, and fail if that fails."""
+        allow(self.function, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], [build.project.project_arn])
+        allow(self.function, ["ecr:DescribeImages"], [build.repository.repository_arn])
+        ended = events.Rule(
+            build,
+            "Ended",
+            description="The end of a build, for which CloudFormation waits",
+            event_pattern=events.EventPattern(
+                source=["aws.codebuild"],
+                detail_type=["CodeBuild Build State Change"],
+                detail={"project-name": [build.project.project_name], "build-status": ENDS},
+            ),
+            targets=[targets.LambdaFunction(self.function)],
+        )
+        built = CustomResource(
+            build,
+            "Built",
+            resource_type="Custom::ImageBuild",
+            service_token=self.function.function_arn,
+            properties={
+                "Project": build.project.project_name,
+                "Repository": build.repository.repository_name,
+                "Tag": build.tag,
+            },
+        )
+        built.node.add_dependency(ended, self.function, build.project)
+        if self._last is not None:
+            built.node.add_dependency(self._last)
+        self._last = built
+
+
+class ImageBuild(Construct):
+    """One image: where it is kept, how it is built, and the tag that its content has.
+
+    The tag is the hash of all that the build sees, so an edit elsewhere builds nothing, and tags never move.
+    """
+
+    def __init__(self, scope: Construct, image: Image, builds: ImageBuilds) -> None:
+        super().__init__(scope, f"{image.title()}Build")
+        self._image = image
+        self._settings = builds.settings
+        source = s3_assets.Asset(
+            self, "Source", path=str(ROOT), exclude=build_context(image), ignore_mode=IgnoreMode.DOCKER
+        )
+        self.tag = _tag(source.asset_hash, builds.settings)
+        self.repository = ecr.Repository(
+            self,
+            "Repository",
+            image_scan_on_push=True,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+            # Never by age or number: a job definition may still name what seems old.
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description="What no tag names", tag_status=ecr.TagStatus.UNTAGGED, max_image_age=Duration.days(7)
+                )
+            ],
+            removal_policy=RemovalPolicy.DESTROY,
+            empty_on_delete=True,
+        )
+        self._cache = ecr.Repository(
+            self,
+            "Cache",
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description="Layers of builds before the last",
+                    tag_status=ecr.TagStatus.UNTAGGED,
+                    max_image_age=Duration.days(1),
+                )
+            ],
+            removal_policy=RemovalPolicy.DESTROY,
+            empty_on_delete=True,
+        )
+        self.project = self._make_project(source, builds.network)
+        builds.wait_for(self)
+
+    @property
+    def container_image(self) -> ecs.ContainerImage:
+        """As a job definition takes it."""
+        return ecs.ContainerImage.from_ecr_repository(self.repository, self.tag)
+
+    @property
+    def uri(self) -> str:
+        """With the tag."""
+        return self.repository.repository_uri_for_tag(self.tag)
+
+    def _make_project(self, source: s3_assets.Asset, network: NetworkStack) -> codebuild.Project:
+        # Base images and packages come from the internet: where the workers have none, CodeBuild's own network serves.
+        private = network.settings.mode == "private"
+        project = codebuild.Project(
+            self,
+            "Project",
+            description=f"Image {self._image} of Cosmos Batch",
+            source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
+            build_spec=codebuild.BuildSpec.from_object(
+                {"version": "0.2", "phases": {"build": {"commands": ["bash containers/build.sh"]}}}
+            ),
+            environment=codebuild.BuildEnvironment(
+                build_image=codebuild.LinuxBuildImage.STANDARD_7_0,
+                compute_type=codebuild.ComputeType.X2_LARGE,  # its disk: images of ten and more GB, and their layers
+                privileged=True,  # the Docker engine runs in the build's container
+            ),
+            environment_variables=self._variables(),
+            vpc=network.vpc if private else None,
+            subnet_selection=network.worker_subnets if private else None,
+            security_groups=[self._security_group(network)] if private else None,
+            timeout=BUILD_TIMEOUT,
+            queued_timeout=QUEUED_TIMEOUT,
+            logging=codebuild.LoggingOptions(
+                cloud_watch=codebuild.CloudWatchLoggingOptions(
+                    log_group=logs.LogGroup(
+                        self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
+                    )
+                )
+            ),
+        )
+        source.grant_read(project)
+        for repository in (self.repository, self._cache):
+            repository.grant_pull_push(project)
+        allow(project, ["ecr:DescribeImages"], [self.repository.repository_arn])
+        return project
+
+    def _security_group(self, network: NetworkStack) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(
+            self, "Group", vpc=network.vpc, description="Builds: they call out, nothing calls them"
+        )
+
+    def _variables(self) -> dict[str, codebuild.BuildEnvironmentVariable]:
+        plain = {
+            "IMAGE": self._image,
+            "REPOSITORY": self.repository.repository_uri,
+            "CACHE": self._cache.repository_uri,
+            "TAG": self.tag,
+            "MIRROR": self._settings.base_image_mirror,
+            "CUDA": self._settings.cuda,
+        }
+        variables = {name: codebuild.BuildEnvironmentVariable(value=value) for name, value in plain.items()}
+        if self._settings.docker_hub_secret_arn is not None:
+            for part in ("username", "password"):
+                variables[f"DOCKER_HUB_{part.upper()}"] = codebuild.BuildEnvironmentVariable(
+                    value=f"{self._settings.docker_hub_secret_arn}:{part}",
+                    type=codebuild.BuildEnvironmentVariableType.SECRETS_MANAGER,
+                )
+        return variables
+
+
+def _tag(asset_hash: str, settings: ImageSettings) -> str:
+    arguments = json.dumps([asset_hash, settings.base_image_mirror, settings.cuda])
+    return hashlib.sha256(arguments.encode()).hexdigest()[:32]

@@ -1,0 +1,96 @@
+"""`image_build`: CloudFormation waits until CodeBuild has built an image, and fails with the build's own reason.
+
+A custom resource is answered by a PUT to its ResponseURL, whenever that comes: the request starts the build and carries
+the URL into it, and the event of the build's end brings it back here. Nobody polls.
+"""
+
+import json
+import urllib.request
+from typing import Any
+
+from lambdas.clients import client
+from lambdas.log import log
+
+# Of the build: what CloudFormation must be answered with.
+REQUEST = "CLOUDFORMATION_REQUEST"
+SAME = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
+REASON_LIMIT = 1000  # characters; CloudFormation takes an answer of 4 KB
+
+
+def handler(event: dict[str, Any], _context: object) -> None:
+    """A request of CloudFormation, or the event of a build's end."""
+    if "RequestType" in event:
+        take(event)
+    else:
+        finish(event["detail"]["build-id"])
+
+
+def take(event: dict[str, Any]) -> None:
+    """Answer at once where there is nothing to build, else start the build."""
+    properties = event["ResourceProperties"]
+    request = {name: event[name] for name in SAME if name in event}
+    # Another tag is another resource: CloudFormation then deletes the one before, which leaves its image alone.
+    request["PhysicalResourceId"] = f"{properties['Repository']}:{properties['Tag']}"
+    try:
+        if event["RequestType"] == "Delete":
+            answer({**request, "PhysicalResourceId": event["PhysicalResourceId"]})
+        elif is_there(properties["Repository"], properties["Tag"]):
+            log("image is there", image=request["PhysicalResourceId"])
+            answer(request)
+        else:
+            start(properties["Project"], request)
+    except Exception as error:
+        answer(request, f"The build of {request['PhysicalResourceId']} could not be started: {error}")
+
+
+def is_there(repository: str, tag: str) -> bool:
+    """Whether the image was built before."""
+    ecr = client("ecr")
+    try:
+        ecr.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
+    except ecr.exceptions.ImageNotFoundException:
+        return False
+    return True
+
+
+def start(project: str, request: dict[str, str]) -> None:
+    """Start the build; a request that CloudFormation repeats starts no other."""
+    build = client("codebuild").start_build(
+        projectName=project,
+        environmentVariablesOverride=[{"name": REQUEST, "value": json.dumps(request), "type": "PLAINTEXT"}],
+        idempotencyToken=request["RequestId"],
+    )["build"]
+    log("build started", build=build["id"], image=request["PhysicalResourceId"])
+
+
+def finish(build_id: str) -> None:
+    """Tell CloudFormation how a build ended. One that a person started has nobody who waits."""
+    build = client("codebuild").batch_get_builds(ids=[build_id])["builds"][0]
+    variables = {one["name"]: one["value"] for one in build["environment"]["environmentVariables"]}
+    if REQUEST not in variables:
+        return
+    log("build ended", build=build_id, status=build["buildStatus"])
+    answer(json.loads(variables[REQUEST]), None if build["buildStatus"] == "SUCCEEDED" else reason(build))
+
+
+def reason(build: dict[str, Any]) -> str:
+    """Why a build failed: the phase, what CodeBuild says of it, and where its log is."""
+    failed = [phase for phase in build.get("phases", []) if phase.get("phaseStatus") not in (None, "SUCCEEDED")]
+    said = " ".join(context.get("message", "") for phase in failed[:1] for context in phase.get("contexts", []))
+    where = f" in {failed[0]['phaseType']}" if failed else ""
+    place = build.get("logs", {}).get("deepLink", "the build's page in the CodeBuild console")
+    text = f"Build {build['id']} ended as {build['buildStatus']}{where}: {said or 'no reason given'}"
+    return f"{text[:REASON_LIMIT]} Its log: {place}"
+
+
+def answer(request: dict[str, str], failure: str | None = None) -> None:
+    """Tell CloudFormation."""
+    if failure is not None:
+        log("image failed", image=request["PhysicalResourceId"], reason=failure)
+    body = {name: value for name, value in request.items() if name != "ResponseURL"}
+    body |= {"Status": "FAILED", "Reason": failure} if failure is not None else {"Status": "SUCCESS"}
+    # The URL is signed for no content type.
+    put = urllib.request.Request(  # noqa: S310 - CloudFormation's own
+        request["ResponseURL"], json.dumps(body).encode(), {"Content-Type": ""}, method="PUT"
+    )
+    urllib.request.urlopen(put, timeout=30).close()  # noqa: S310

@@ -1,0 +1,134 @@
+"""The Dockerfiles and locks of the images, as far as that goes without a Docker engine."""
+
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import uv
+
+from containers.locks import target
+from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
+from cosmos_batch.local.dockerfile import instructions, read_image
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = list(get_args(Image))
+LOCKS = sorted((ROOT / "containers").glob("*/requirements*.lock"))
+
+
+def dockerfile(image: str) -> Path:
+    return ROOT / "containers" / image / "Dockerfile"
+
+
+def test_each_folder_is_an_image_that_some_engine_has() -> None:
+    assert sorted(path.parent.name for path in (ROOT / "containers").glob("*/Dockerfile")) == sorted(IMAGES)
+    assert set(IMAGE_OF_ENGINE.values()) | set(IMAGE_OF_SURFACE.values()) == set(IMAGES)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_a_dockerfile_is_clean(image: str) -> None:
+    hadolint = Path(sys.executable).parent / "hadolint"
+    command = [str(hadolint), "--config", str(ROOT / ".hadolint.yaml"), str(dockerfile(image))]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_a_worker_starts_as_its_own_user_and_as_the_first_process(image: str) -> None:
+    found = instructions(dockerfile(image))
+    assert json.loads(dict(found)["ENTRYPOINT"])[1:] == ["-m", "cosmos_batch.worker"]
+    assert [arguments for keyword, arguments in found if keyword == "USER"][-1] == "1000"
+    assert "CMD" not in dict(found)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_bases_and_sources_are_pinned(image: str) -> None:
+    found = instructions(dockerfile(image))
+    bases = [arguments for keyword, arguments in found if keyword == "FROM"]
+    assert bases
+    for base in [*bases, *re.findall(r"--from=(\S+)", dockerfile(image).read_text())]:
+        assert re.search(r":[\w.-]+$", base) and not base.endswith(":latest")
+    for arguments in [arguments for keyword, arguments in found if "git fetch" in arguments]:
+        assert "${REVISION}" in arguments
+        assert re.fullmatch(r"[0-9a-f]{40}", read_argument(found, "REVISION"))
+
+
+def read_argument(found: list[tuple[str, str]], name: str) -> str:
+    (value,) = [text.partition("=")[2] for keyword, text in found if keyword == "ARG" and text.startswith(f"{name}=")]
+    return value
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_the_application_is_the_last_layer(image: str) -> None:
+    """So that an edit of ours is built, pushed and pulled in seconds."""
+    found = instructions(dockerfile(image))
+    ours = found.index(("COPY", "cosmos_batch ./cosmos_batch"))
+    assert [keyword for keyword, _ in found[ours + 1 :]] == ["RUN", "USER", "WORKDIR", "ENTRYPOINT"]
+    assert "--no-deps ." in found[ours + 1][1]
+    assert not [text for keyword, text in found[:ours] if keyword == "COPY" and "cosmos_batch" in text]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
+    ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text().splitlines()
+    kept = [line[1:] for line in ignored if line.startswith("!")]
+    for keyword, arguments in instructions(dockerfile(image)):
+        if keyword != "COPY" or "--from" in arguments:
+            continue
+        for source in arguments.split()[:-1]:
+            source = re.sub(r"\$\{\w+\}", "*", source)
+            assert list(ROOT.glob(source)), source
+            assert any(
+                fnmatch.fnmatch(one, source) or one.startswith(source) or fnmatch.fnmatch(source, one) for one in kept
+            )
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_no_secret_is_built_in(image: str) -> None:
+    text = dockerfile(image).read_text()
+    assert not re.search(r"(?i)(ARG|ENV)\s+\S*(token|password|secret|key)", text)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_the_worker_knows_the_cuda_of_its_image(image: str) -> None:
+    assert read_image(dockerfile(image)).environment["IMAGE_CUDA"] == "cu130"
+
+
+def test_the_reasoner_is_built_for_either_driver() -> None:
+    assert read_image(dockerfile("reasoner"), {"CUDA": "cu128"}).environment["IMAGE_CUDA"] == "cu128"
+    assert {lock.name for lock in LOCKS if lock.parent.name == "reasoner"} == {
+        "requirements.cu130.lock",
+        "requirements.cu128.lock",
+    }
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: f"{lock.parent.name}-{lock.stem}")
+def test_a_lock_holds_what_its_image_asks_for_and_installs_on_its_target(lock: Path, tmp_path: Path) -> None:
+    asked = re.findall(r"^([\w-]+)==(\S+)$", lock.with_suffix(".in").read_text(), re.MULTILINE)
+    text = lock.read_text()
+    for name, version in asked:
+        assert f"{name.replace('_', '-')}=={version} " in text, "run: make locks"
+    command = [uv.find_uv_bin(), "pip", "install", "--dry-run", "--no-deps", "--require-hashes"]
+    command += [
+        "--requirement",
+        str(lock),
+        "--only-binary",
+        ":all:",
+        "--target",
+        str(tmp_path),
+        *target(lock.parent.name),
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert f"Would install {len(re.findall('^[a-z0-9].*==', text, re.MULTILINE))} packages" in answer.stderr
+
+
+def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
+    for lock in LOCKS:
+        runtimes = re.findall(r"^nvidia-cuda-runtime(?:-cu12)?==(\d+\.\d+)", lock.read_text(), re.MULTILINE)
+        if runtimes:
+            assert runtimes == ["12.8" if "cu128" in lock.name else "13.0"], lock

@@ -1,0 +1,68 @@
+"""A deployment waits for its images: they are built once, and a build that fails fails it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.local.deploy import DeployError, deploy
+from infra.synth import synthesize
+from tests.e2e.harness import App, configuration
+
+
+def builds(app: App) -> list[dict[str, Any]]:
+    codebuild = app.client("codebuild")
+    ids = codebuild.list_builds_for_project(projectName=app.outputs["ReasonerCodeBuildProject"])["ids"]
+    found: list[dict[str, Any]] = codebuild.batch_get_builds(ids=ids)["builds"]
+    return found
+
+
+def image(app: App) -> str:
+    """The image that workers run."""
+    [definition] = [
+        one
+        for one in app.client("batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"]
+        if "8b" in one["jobDefinitionName"]
+    ]
+    uri: str = definition["containerProperties"]["image"]
+    return uri
+
+
+def test_the_image_of_a_worker_was_built_scanned_and_named_by_its_content(app: App) -> None:
+    [build] = builds(app)
+    assert build["buildStatus"] == "SUCCEEDED"
+    repository, tag = image(app).partition("/")[2].split(":")
+    [pushed] = app.client("ecr").describe_images(repositoryName=repository)["imageDetails"]
+    assert pushed["imageTags"] == [tag]
+
+
+def test_a_deployment_that_changes_no_image_builds_none(app: App, tmp_path: Path) -> None:
+    before = image(app)
+    changed = configuration(app.folder, deadlineHours=1)
+    deploy(synthesize(changed, tmp_path / "cdk.out"), app.cloud)
+    assert len(builds(app)) == 1
+    assert image(app) == before
+
+
+def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_path: Path) -> None:
+    before = image(app)
+    changed = configuration(app.folder, images={"baseImageMirror": "mirror.example/"})  # another tag
+    assembly = synthesize(changed, tmp_path / "cdk.out")
+    for dockerfile in assembly.glob("asset.*/containers/reasoner/Dockerfile"):
+        dockerfile.write_text("FROM scratch\nCOPY not-there /\n")
+        dockerfile.parents[2].rename(dockerfile.parents[2])
+    [asset] = [path.parents[2] for path in assembly.glob("asset.*/containers/reasoner/Dockerfile")]
+    for stack_file in assembly.glob("CosmosBatch-Images.*.json"):  # a new key, for the bucket has the old content
+        renamed = asset.name.removeprefix("asset.")
+        stack_file.write_text(stack_file.read_text().replace(f"{renamed}.zip", f"{renamed[::-1]}.zip"))
+    with pytest.raises(DeployError) as raised:
+        deploy(assembly, app.cloud)
+    for word in (
+        "CosmosBatch-Images",
+        "Custom::ImageBuild",
+        "FAILED in BUILD",
+        "bash containers/build.sh",
+        "Its log: ",
+    ):
+        assert word in str(raised.value)
+    assert image(app) == before  # workers go on with the image that they have

@@ -1,0 +1,142 @@
+"""Who builds an image, from what, and who waits for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly, Resource
+from tests.infra.examples import example
+
+DOCKER_HUB = "arn:aws:secretsmanager:us-east-1:123456789012:secret:docker-hub-AbCdEf"
+
+
+def built(assembly: Assembly) -> dict[str, Resource]:
+    """The custom resources that wait, by logical id."""
+    resources = assembly.templates["Images"]["Resources"]
+    return {name: one for name, one in resources.items() if one["Type"] == "Custom::ImageBuild"}
+
+
+def variables(project: Resource) -> dict[str, Resource]:
+    return {one["Name"]: one for one in project["Environment"]["EnvironmentVariables"]}
+
+
+def synthesized(tmp_path: Path, cosmos: str = "", own: str = "{}") -> Assembly:
+    block = f'{{"enabled": true, "modelsReason": {{"reason2B": {{"enabled": true}}}}{cosmos}}}'
+    text = f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {block}}}, "cosmosBatch": {own}}}}}'
+    return Assembly(synthesize(Config.parse(text), tmp_path / "cdk.out"))
+
+
+def test_an_image_is_built_for_each_engine_environment_that_is_needed() -> None:
+    assert [name.startswith("Reasoner") for name in built(example("reason-only"))] == [True]
+    assert [name.startswith("Diffusers") for name in built(example("generator-only"))] == [True]
+    assert len(built(example("everything"))) == 2
+
+
+def test_a_project(assembly: Assembly) -> None:
+    project = assembly.one("Images", "CodeBuild::Project")
+    assert project["TimeoutInMinutes"] + project["QueuedTimeoutInMinutes"] < 60  # CloudFormation waits an hour
+    assert project["Environment"]["PrivilegedMode"] is True
+    assert project["Source"]["Type"] == "S3"
+    assert "bash containers/build.sh" in project["Source"]["BuildSpec"]
+    assert project["VpcConfig"]["Subnets"] and len(project["VpcConfig"]["SecurityGroupIds"]) == 1
+    plain = {name: one["Value"] for name, one in variables(project).items()}
+    assert plain["IMAGE"] == "reasoner" and plain["CUDA"] == "cu130" and plain["MIRROR"] == ""
+    (waiting,) = built(assembly).values()
+    assert plain["TAG"] == waiting["Properties"]["Tag"]
+
+
+def test_its_source_is_what_the_dockerfile_needs_and_no_more(assembly: Assembly) -> None:
+    (source,) = [
+        assembly.folder / one["source"]["path"]
+        for one in assembly.assets("Images")["files"].values()
+        if (assembly.folder / one["source"]["path"] / "containers").exists()
+    ]
+    assert {path.name for path in (source / "containers").rglob("*") if path.is_file()} == {
+        "build.sh",
+        "Dockerfile",
+        "requirements.cu130.lock",
+        "requirements.cu128.lock",
+    }
+    rooms = {path.name for path in (source / "cosmos_batch").iterdir() if path.is_dir()}
+    assert rooms == {"contract", "engines", "media", "state", "store", "worker"}
+
+
+def test_the_job_definition_names_the_tag_and_waits_for_the_build(assembly: Assembly) -> None:
+    (waiting,) = built(assembly).values()
+    image = json.dumps(assembly.one("Pipelines", "Batch::JobDefinition", "22b")["ContainerProperties"]["Image"])
+    assert f":{waiting['Properties']['Tag']}" in image
+    manifest = json.loads((assembly.folder / "manifest.json").read_text())
+    assert "CosmosBatch-Images" in manifest["artifacts"]["CosmosBatch-Pipelines"]["dependencies"]
+
+
+def test_images_are_scanned_and_kept_as_long_as_a_tag_names_them(assembly: Assembly) -> None:
+    repository = assembly.one("Images", "ECR::Repository", "Repository")
+    assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
+    assert repository["ImageTagMutability"] == "IMMUTABLE"
+    for one in assembly.properties("Images", "ECR::Repository"):
+        (rule,) = json.loads(one["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
+        assert rule["selection"]["tagStatus"] == "untagged"
+
+
+def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
+    given = variables(assembly.one("Images", "CodeBuild::Project"))
+    assert given["CACHE"]["Value"] != given["REPOSITORY"]["Value"]
+    assert "ImageTagMutability" not in assembly.one("Images", "ECR::Repository", "Cache")
+
+
+def test_builds_run_one_after_the_other() -> None:
+    first, second = sorted(built(example("everything")).items(), key=lambda one: len(one[1]["DependsOn"]))
+    assert first[0] in second[1]["DependsOn"]
+
+
+def test_the_end_of_a_build_is_heard_before_it_begins(assembly: Assembly) -> None:
+    (waiting,) = built(assembly).values()
+    (rule,) = assembly.resources("Images", "Events::Rule")
+    assert rule in waiting["DependsOn"]
+    detail = assembly.one("Images", "Events::Rule")["EventPattern"]["detail"]
+    assert set(detail["build-status"]) == {"SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"}
+
+
+def test_the_name_of_the_project_is_an_output(assembly: Assembly) -> None:
+    outputs = assembly.templates["Images"]["Outputs"]
+    assert "ReasonerCodeBuildProject" in outputs
+
+
+def test_workers_without_a_way_out_do_not_keep_builds_from_one() -> None:
+    assert "VpcConfig" not in example("vpc-only").one("Images", "CodeBuild::Project")
+
+
+def test_docker_hub_is_logged_in_to_by_a_secret_or_gone_around_by_a_mirror(tmp_path: Path) -> None:
+    own = f'{{"images": {{"dockerHubSecretArn": "{DOCKER_HUB}", "baseImageMirror": "mirror.example/hub/"}}}}'
+    assembly = synthesized(tmp_path, own=own)
+    given = variables(assembly.one("Images", "CodeBuild::Project"))
+    assert given["DOCKER_HUB_PASSWORD"] == {
+        "Name": "DOCKER_HUB_PASSWORD",
+        "Type": "SECRETS_MANAGER",
+        "Value": f"{DOCKER_HUB}:password",
+    }
+    assert given["MIRROR"]["Value"] == "mirror.example/hub/"
+    (plain,) = built(example("reason-only")).values()
+    (mirrored,) = built(assembly).values()
+    assert plain["Properties"]["Tag"] != mirrored["Properties"]["Tag"]  # another base is another image
+
+
+@pytest.fixture
+def local_docker(tmp_path: Path) -> Assembly:
+    return synthesized(tmp_path, cosmos=', "useCodeBuild": false')
+
+
+def test_without_codebuild_the_docker_of_the_deployer_builds(local_docker: Assembly) -> None:
+    assert not local_docker.resources("Images", "CodeBuild::Project") and not built(local_docker)
+    ((tag, image),) = local_docker.assets("Images")["dockerImages"].items()
+    assert image["source"]["dockerFile"] == "containers/reasoner/Dockerfile"
+    assert image["source"]["platform"] == "linux/amd64"
+    assert image["source"]["dockerBuildArgs"] == {"MIRROR": "", "CUDA": "cu130"}
+    folder = local_docker.folder / image["source"]["directory"]
+    assert (folder / image["source"]["dockerFile"]).exists()
+    assert not (folder / "lambdas").exists()
+    definition = local_docker.one("Pipelines", "Batch::JobDefinition", "22b")
+    assert tag in json.dumps(definition["ContainerProperties"]["Image"])

@@ -1,0 +1,170 @@
+"""`image_build`: a build begins when CloudFormation asks, and CloudFormation is told when it ends."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from lambdas import image_build
+from tests.lambdas.cloud import event
+
+TAG = "0123abcd"
+
+
+class Fakes:
+    """ECR with the tags in `there`, and CodeBuild, whose builds end as the test says."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.started: list[dict[str, Any]] = []
+        self.build: dict[str, Any] = {}
+        self.refusal: Exception | None = None
+
+    class exceptions:  # noqa: N801 - as boto3 spells it
+        class ImageNotFoundException(Exception): ...  # noqa: N818
+
+    def describe_images(self, repositoryName: str, imageIds: list[dict[str, str]]) -> None:  # noqa: N803
+        if imageIds[0]["imageTag"] not in self.there:
+            raise self.exceptions.ImageNotFoundException
+
+    def start_build(self, **arguments: Any) -> dict[str, Any]:
+        if self.refusal:
+            raise self.refusal
+        self.started.append(arguments)
+        return {"build": {"id": "reasoner:1"}}
+
+    def batch_get_builds(self, ids: list[str]) -> dict[str, Any]:
+        assert ids == [self.build["id"]]
+        return {"builds": [self.build]}
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    fakes = Fakes()
+    monkeypatch.setattr(image_build, "client", lambda service: fakes)
+    return fakes
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A ResponseURL, and what was put to it."""
+    answers: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            assert self.headers["Content-Type"] == ""  # the URL is signed for none
+            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/signed?a=b", answers
+        server.shutdown()
+
+
+def asked(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
+    request: dict[str, Any] = event("cloudformation_create")
+    properties = {**request["ResourceProperties"], "Tag": TAG}
+    return {**request, "RequestType": request_type, "ResponseURL": url, "ResourceProperties": properties, **more}
+
+
+def test_a_build_begins_once_however_often_it_is_asked_for(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    request = asked(url)
+    image_build.handler(request, None)
+    assert answers == []  # nobody is told before the end
+    (started,) = fakes.started
+    assert started["projectName"] == request["ResourceProperties"]["Project"]
+    assert started["idempotencyToken"] == request["RequestId"]
+
+
+@pytest.mark.parametrize("request_type", ["Create", "Update"])
+def test_an_image_that_is_there_is_not_built(fakes: Fakes, cloudformation, request_type: str) -> None:
+    url, answers = cloudformation
+    fakes.there.add(TAG)
+    image_build.handler(asked(url, request_type), None)
+    assert fakes.started == []
+    assert answers[0]["Status"] == "SUCCESS"
+    assert answers[0]["PhysicalResourceId"].endswith(f":{TAG}")
+
+
+def test_an_image_that_is_no_longer_wanted_stays(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(asked(url, "Delete", PhysicalResourceId="images:old"), None)
+    assert fakes.started == []
+    assert (answers[0]["Status"], answers[0]["PhysicalResourceId"]) == ("SUCCESS", "images:old")
+
+
+def test_a_build_that_cannot_begin_fails_the_deployment(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    fakes.refusal = ClientError({"Error": {"Code": "AccountLimitExceededException", "Message": "no"}}, "StartBuild")
+    image_build.handler(asked(url), None)
+    assert answers[0]["Status"] == "FAILED"
+    assert "AccountLimitExceededException" in answers[0]["Reason"]
+
+
+def end(fakes: Fakes, status: str, **build: Any) -> None:
+    """The build that was started ends."""
+    given = fakes.started[0]["environmentVariablesOverride"]
+    ended = event("codebuild_build_failed")
+    fakes.build = {
+        "id": ended["detail"]["build-id"],
+        "buildStatus": status,
+        "environment": {"environmentVariables": [{"name": "IMAGE", "value": "reasoner"}, *given]},
+        **build,
+    }
+    image_build.handler(ended, None)
+
+
+def test_cloudformation_is_told_of_success(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    request = asked(url)
+    image_build.handler(request, None)
+    end(fakes, "SUCCEEDED")
+    (answer,) = answers
+    assert answer == {
+        "Status": "SUCCESS",
+        "StackId": request["StackId"],
+        "RequestId": request["RequestId"],
+        "LogicalResourceId": request["LogicalResourceId"],
+        "PhysicalResourceId": f"{request['ResourceProperties']['Repository']}:{TAG}",
+    }
+
+
+def test_cloudformation_is_told_why_a_build_failed_and_where_its_log_is(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(asked(url), None)
+    phases = [
+        {"phaseType": "DOWNLOAD_SOURCE", "phaseStatus": "SUCCEEDED"},
+        {
+            "phaseType": "BUILD",
+            "phaseStatus": "FAILED",
+            "contexts": [{"message": "Error while executing command: bash containers/build.sh"}],
+        },
+        {"phaseType": "COMPLETED"},
+    ]
+    end(fakes, "FAILED", phases=phases, logs={"deepLink": "https://console/log"})
+    assert answers[0]["Status"] == "FAILED"
+    for word in ["FAILED in BUILD", "bash containers/build.sh", "https://console/log"]:
+        assert word in answers[0]["Reason"]
+
+
+def test_a_long_reason_is_cut_for_cloudformation(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(asked(url), None)
+    phases = [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "x" * 9000}]}]
+    end(fakes, "TIMED_OUT", phases=phases, logs={"deepLink": "https://console/log"})
+    assert len(json.dumps(answers[0])) < 4096
+    assert answers[0]["Reason"].endswith("https://console/log")
+
+
+def test_a_build_that_a_person_started_concerns_nobody(fakes: Fakes) -> None:
+    fakes.started = [{"environmentVariablesOverride": []}]
+    end(fakes, "FAILED")
