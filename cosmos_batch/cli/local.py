@@ -32,13 +32,25 @@ def up(arguments: argparse.Namespace) -> int:
     Config.load(CONFIG)
     with background() as pool:
         cloud = _deployed(LocalCloud.find(), CONFIG, pool, parent_pid=None)
-    if arguments.export:
+    _point_at(cloud, "up", arguments.export)
+    return 0
+
+
+def start(arguments: argparse.Namespace) -> int:
+    """Start a cloud that outlives this command and deploy nothing to it: that is left to the CDK's own command."""
+    cloud = LocalCloud.find() or _start(parent_pid=None)
+    _point_at(cloud, "start", arguments.export)
+    return 0
+
+
+def _point_at(cloud: LocalCloud, action: str, export: bool) -> None:
+    """Print what points a shell at the cloud, or how to have it printed."""
+    if export:
         for name, value in cloud.environment.items():
             print(f"export {name}={shlex.quote(value)}")
     else:
         say(f"The local cloud runs at {cloud.endpoint}; its files lie in {cloud.home}. Point this shell at it:")
-        print('  eval "$(cosmos-batch local up --export)"')
-    return 0
+        print(f'  eval "$(cosmos-batch local {action} --export)"')
 
 
 def down(_arguments: argparse.Namespace) -> int:

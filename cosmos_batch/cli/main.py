@@ -47,8 +47,11 @@ def _add_local(commands: Commands) -> None:
     local = commands.add_parser("local", help="the whole system on this machine")
     actions = local.add_subparsers(metavar="ACTION", required=True)
     up = actions.add_parser("up", help="start a local cloud and deploy config.json to it")
-    up.add_argument("--export", action="store_true", help="print lines that point a shell at it, for eval")
     up.set_defaults(command="local:up")
+    start = actions.add_parser("start", help="start one that is empty, for `npx cdk deploy`")
+    start.set_defaults(command="local:start")
+    for action in (up, start):
+        action.add_argument("--export", action="store_true", help="print lines that point a shell at it, for eval")
     actions.add_parser("down", help="stop it").set_defaults(command="local:down")
     actions.add_parser("status", help="say whether one runs").set_defaults(command="local:status")
 

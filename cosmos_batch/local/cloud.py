@@ -146,9 +146,10 @@ class LocalCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that point any AWS SDK or CLI at this cloud, as its operator."""
+        """The variables that point any AWS SDK or CLI at this cloud as its operator, and CDK at its Docker."""
         keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
-        return {**runtime.client_environment(self.port), **keys}
+        docker = {"CDK_DOCKER": str(self.home / runtime.PROGRAMS / "docker")}
+        return {**runtime.client_environment(self.port), **keys, **docker}
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of the operator for ``service``, whatever this process's own AWS settings are."""

@@ -19,6 +19,9 @@ REGION = "us-east-1"
 # also those that left their parent's process group.
 MARK = "COSMOS_BATCH_LOCAL_PROCESS"
 
+# Below the home: the programs that a person's shell may use, as builds do.
+PROGRAMS = "run/bin"
+
 # A container starts from these variables of the machine and no others. They say how to reach the GPU and the network,
 # never what to do.
 PASSED_THROUGH = (

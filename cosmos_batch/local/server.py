@@ -20,6 +20,7 @@ from typing import Any
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from cosmos_batch.local import processes, runtime, schedule
+from cosmos_batch.local.shims import install
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
 
     server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=Handler)
     runtime.configure(runtime.Runtime(arguments.home, server.server_port, arguments.id, arguments.stop_grace))
+    install(arguments.home / runtime.PROGRAMS, privileged=True)
     os.environ.update(runtime.client_environment(server.server_port), MOTO_PORT=str(server.server_port))
     _apply_mends()
     application.append(Application())

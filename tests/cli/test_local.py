@@ -122,6 +122,17 @@ def test_an_empty_cloud_is_deployed_to(clouds: dict[str, Any], monkeypatch: pyte
         assert clouds["deployed"] == [CONFIG]
 
 
+def test_start_deploys_nothing_and_uses_a_cloud_that_runs(
+    clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert local.start(argparse.Namespace(export=True)) == 0
+    assert (clouds["parent_pid"], clouds["deployed"]) == (None, [])
+    clouds["running"], clouds["started"] = clouds["started"], None
+    assert local.start(argparse.Namespace(export=True)) == 0
+    assert clouds["started"] is None
+    assert capsys.readouterr().out.count("export AWS_ENDPOINT_URL=") == 2
+
+
 def test_up_outlives_its_command_and_a_shell_can_read_it(
     clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -232,6 +232,37 @@ def test_an_update_that_fails_leaves_the_stack_as_it_was(cloud: LocalCloud, stac
     assert ssm.get_parameter(Name=f"/{stack.name}/p")["Parameter"]["Value"] == "again"
 
 
+def test_change_sets_create_update_and_fail_as_the_direct_operations_do(cloud: LocalCloud, stack: Stack) -> None:
+    cloudformation = cloud.client("cloudformation")
+    cloud.client("ssm").put_parameter(Name=f"/{stack.name}", Value="30", Type="String")
+    version = {"Version": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": f"/{stack.name}"}}
+
+    def put(kind: str, name: str, previous: bool = False) -> None:
+        topic = resource("AWS::SNS::Topic", TopicName=name)
+        template = {"Parameters": version, "Resources": {"Topic": topic}, "Outputs": {"Name": {
+            "Value": get("Topic", "TopicName"), "Export": {"Name": f"{stack.name}:Name"}}}}  # fmt: skip
+        given = [{"ParameterKey": "Version", "UsePreviousValue": True}] if previous else []
+        names = {"StackName": stack.name, "ChangeSetName": "changes"}
+        cloudformation.delete_change_set(**names)
+        with pytest.raises(ClientError, match="ChangeSetNotFound"):
+            cloudformation.describe_change_set(**names)
+        cloudformation.create_change_set(
+            **names, ChangeSetType=kind, TemplateBody=json.dumps(template), Parameters=given
+        )
+        cloudformation.execute_change_set(**names)
+
+    def exported() -> str:
+        exports = cloudformation.list_exports()["Exports"]
+        return next(one["Value"] for one in exports if one["Name"] == f"{stack.name}:Name")
+
+    with pytest.raises(ClientError, match=r"Topic \(AWS::SNS::Topic\) could not be created"):
+        put("CREATE", "not a name!")
+    put("CREATE", f"{stack.name}-a")
+    assert exported() == f"{stack.name}-a"
+    put("UPDATE", f"{stack.name}-b", previous=True)
+    assert exported() == f"{stack.name}-b"
+
+
 def test_a_provider_is_asked_until_it_is_complete(stack: Stack) -> None:
     on_event = "def handler(event, context):\n    return {'PhysicalResourceId': 'build-1', 'Data': {'A': '1'}}\n"
     complete = (

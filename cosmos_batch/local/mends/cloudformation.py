@@ -22,6 +22,7 @@ from moto.cloudformation import models, parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.models import CloudFormationBackend, Stack
 from moto.cloudformation.parsing import ResourceMap
+from moto.core.exceptions import ServiceException
 
 from cosmos_batch.local import resource_types
 from cosmos_batch.local.custom_resources import CustomResource
@@ -52,6 +53,11 @@ def apply() -> None:
     Stack.parse_template = staticmethod(_parse_template)
     _roll_back_failed_creation()
     _update_as_a_whole()
+    CloudFormationBackend.execute_change_set = _execute_change_set
+    CloudFormationBackend.delete_change_set = _delete_change_set
+    CloudFormationBackend.describe_change_set = _describe_change_set
+    _show_only_what_is_made()
+    Stack.stack_parameters = property(_given_parameters)
 
 
 def _parse_template(template: str) -> dict[str, Any]:
@@ -275,7 +281,7 @@ def _update_as_a_whole() -> None:
     def update(
         self: Stack, template: str, role_arn: str | None = None, parameters: Any = None, tags: Any = None
     ) -> None:
-        before = self.template
+        before, self.status = self.template, "UPDATE_IN_PROGRESS"
         try:
             original(self, template, role_arn, parameters, tags)
         except Exception:
@@ -288,3 +294,86 @@ def _update_as_a_whole() -> None:
         exports.update({export.name: export for export in self.exports})
 
     Stack.update = update
+
+
+def _execute_change_set(self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None) -> None:
+    """Create or update as the direct operations do; moto's own way knows neither exports nor failures."""
+    change_set_id = _change_set_id(self, change_set_name, stack_name)
+    change_set = self.change_sets[change_set_id]
+    stack = self.stacks[change_set.stack_id]
+    if change_set.change_set_type == "UPDATE":
+        stack.update(change_set.template, parameters=change_set.parameters, tags=change_set.tags)
+    else:
+        _create_reviewed(self, stack, change_set)
+    del self.change_sets[change_set_id]
+
+
+class ChangeSetNotFoundError(ServiceException):
+    """There is no such change set."""
+
+    code = "ChangeSetNotFound"
+
+
+def _describe_change_set(self: CloudFormationBackend, change_set_name: str) -> Any:
+    try:
+        return self.change_sets[_change_set_id(self, change_set_name)]
+    except KeyError:
+        raise ChangeSetNotFoundError(f"ChangeSet [{change_set_name}] does not exist") from None
+
+
+def _delete_change_set(self: CloudFormationBackend, change_set_name: str) -> None:
+    """Delete a change set; AWS does not mind if there is none."""
+    self.change_sets.pop(_change_set_id(self, change_set_name), None)
+
+
+def _change_set_id(backend: CloudFormationBackend, name_or_id: str, stack_name: str | None = None) -> str:
+    named = (
+        change_set_id
+        for change_set_id, one in backend.change_sets.items()
+        if one.change_set_name == name_or_id and stack_name in (None, one.stack_name, one.stack_id)
+    )
+    return next(named, name_or_id)
+
+
+def _create_reviewed(backend: CloudFormationBackend, reviewed: Stack, change_set: Any) -> None:
+    """Create the stack that a change set announced, under the id that it has already."""
+    stack = Stack(
+        reviewed.stack_id,
+        reviewed.name,
+        change_set.template,
+        change_set.parameters,
+        ACCOUNT,
+        REGION,
+        tags=change_set.tags,
+        cross_stack_resources=backend.exports,
+    )
+    backend.stacks[stack.stack_id] = stack
+    try:
+        backend.exports.update({export.name: export for export in stack.exports})
+        stack._add_stack_event("CREATE_IN_PROGRESS", resource_status_reason="User Initiated")
+        stack.create_resources()
+    except Exception:
+        _roll_back(backend.stacks.pop(stack.stack_id))
+        raise
+
+
+def _show_only_what_is_made() -> None:
+    """moto makes a resource when somebody asks for it: whoever looks at a stack that is being made or deleted would
+    make a second one."""
+    outputs, delete = Stack.outputs.fget, Stack.delete
+    settled = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+
+    def delete_without_outputs(self: Stack) -> None:
+        self.status = "DELETE_IN_PROGRESS"
+        delete(self)
+
+    Stack.delete = delete_without_outputs
+    Stack.outputs = property(lambda self: outputs(self) if self.status in settled else None)
+    Stack.stack_resources = property(lambda self: [one for one in self.resource_map._parsed_resources.values() if one])
+
+
+def _given_parameters(self: Stack) -> dict[str, Any]:
+    """Return the parameters as they were given: what moto has for those of Parameter Store is what they stand for."""
+    given = self.resource_map.input_parameters
+    declared = self.template_dict.get("Parameters", {})
+    return {name: given.get(name, parameter.get("Default")) for name, parameter in declared.items()}

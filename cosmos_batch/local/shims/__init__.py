@@ -11,7 +11,11 @@ _NO_ENGINE = "ERROR: Cannot connect to the Docker daemon at unix:///var/run/dock
 def install(directory: Path, privileged: bool) -> Path:
     """Put the programs into a new directory, and return it. Docker's engine runs in a privileged project only."""
     directory.mkdir()
-    docker = _python("docker") if privileged else f"echo {_NO_ENGINE!r} >&2; exit 1"
+    docker = (
+        f'export DOCKER_CONFIG="{directory / "docker-config"}"\n{_python("docker")}'
+        if privileged
+        else f"echo {_NO_ENGINE!r} >&2; exit 1"
+    )
     for name, line in {"aws": _python("aws"), "docker": docker}.items():
         (directory / name).write_text(f"#!/bin/sh\n{line}\n")
         (directory / name).chmod(0o755)

@@ -22,7 +22,6 @@ from cosmos_batch.local.containers import Image
 from cosmos_batch.local.dockerfile import DockerfileError, instructions, read_image
 
 MEDIA_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
-_STATE = Path.home() / ".docker"
 # They say how an image is made or shown, never what it is.
 _IGNORED = ("--progress", "--provenance", "--sbom", "--platform", "--network", "--label", "--secret", "--builder")
 
@@ -71,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     tag.add_argument("source")
     tag.add_argument("target")
     tag.set_defaults(command=lambda given: _keep(given.target, _local(given.source)))
-    for name, command in (("push", _push), ("pull", _pull)):
+    for name, command in (("push", _push), ("pull", _pull), ("inspect", _inspect)):
         images = commands.add_parser(name)
         images.add_argument("image")
         images.set_defaults(command=lambda given, command=command: command(given.image))
@@ -126,6 +125,10 @@ def _base(name: str) -> Image:
 
 def _pull(name: str) -> None:
     _keep(name, _pulled(name) if _is_ours(name) else Image())
+
+
+def _inspect(name: str) -> None:
+    print(json.dumps([{"RepoTags": [name], "Config": vars(_local(name))}]))
 
 
 def _pulled(name: str) -> Image:
@@ -192,13 +195,17 @@ def _keep(name: str, image: Image) -> None:
     _write("images.json", {**_read("images.json"), name: vars(image)})
 
 
+def _state() -> Path:
+    return Path(os.environ["DOCKER_CONFIG"])
+
+
 def _read(name: str) -> dict[str, Any]:
-    return json.loads((_STATE / name).read_text()) if (_STATE / name).exists() else {}
+    return json.loads((_state() / name).read_text()) if (_state() / name).exists() else {}
 
 
 def _write(name: str, content: dict[str, Any]) -> None:
-    _STATE.mkdir(exist_ok=True)
-    (_STATE / name).write_text(json.dumps(content))
+    _state().mkdir(exist_ok=True)
+    (_state() / name).write_text(json.dumps(content))
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -1,0 +1,148 @@
+"""The README's commands with the CDK's own CLI: create, update and destroy, against a local cloud."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.local.cloud import LocalCloud
+from tests.e2e.harness import QUICK, SCRIPTED, App
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "hf_the-cli-must-not-say-this"
+STACKS = {"CosmosBatch-Network", "CosmosBatch-Storage", "CosmosBatch-Images", "CosmosBatch-Pipelines"}
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "node_modules", "cdk.out", "__pycache__", ".*_cache")
+
+
+def commands() -> list[str]:
+    """The lines of the README's block."""
+    [block] = re.findall(r"^```\n(npm ci\n.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    return block.splitlines()
+
+
+class Shell:
+    """A person's shell in a checkout of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout, self.home = folder / "checkout", folder / "home"
+        shutil.copytree(ROOT, self.checkout, ignore=NOT_COPIED)
+        (self.checkout / ".venv").symlink_to(ROOT / ".venv")
+        config = folder / "config.json"
+        config.write_text(json.dumps(configuration(folder)))
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+            "COSMOS_BATCH_HOME": str(self.home),
+            "COSMOS_BATCH_CONFIG": str(config),
+            "CDK_DISABLE_CLI_TELEMETRY": "1",
+        }
+
+    def run(self, *lines: str) -> str:
+        """Run commands; return what they said."""
+        ran = subprocess.run(
+            ["bash", "-ec", "\n".join(lines)],
+            cwd=self.checkout, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout
+        return ran.stdout
+
+
+def configuration(folder: Path) -> dict[str, object]:
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    reasoner = {"enabled": True, "engine": SCRIPTED, "model": str(folder / "model")}
+    block = {"enabled": True, "useCodeBuild": False, "huggingFaceToken": TOKEN, "modelsReason": {"reason2B": reasoner}}
+    return {"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    if shutil.which("npm") is None:
+        pytest.skip("the CDK's command needs Node with npm")
+    shell = Shell(tmp_path)
+    yield shell
+    cloud = LocalCloud.find(shell.home)
+    if cloud:
+        cloud.stop()
+
+
+@pytest.mark.slow
+def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
+    *setup, deploy, destroy, down = commands()
+    point = next(line for line in setup if "eval" in line)
+
+    created = shell.run(*setup, deploy)
+    assert set(re.findall(r"✅  (\S+)$", created, re.MULTILINE)) == STACKS
+    assert TOKEN not in created
+    cloud = LocalCloud.find(shell.home)
+    assert cloud is not None
+    stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
+    outputs = {one["OutputKey"]: one["OutputValue"] for stack in stacks for one in stack.get("Outputs", [])}
+    secret = cloud.client("secretsmanager").get_secret_value(SecretId=outputs["HuggingFaceTokenSecretArn"])
+    assert secret["SecretString"] == TOKEN
+    app = App(cloud, shell.checkout, outputs)
+    app.upload("p.png", picture, prompt="What is this?")
+    assert app.execution_of("p.png", 60)["status"] == "SUCCEEDED"
+    [document] = [key for key in keys(cloud, app.assets) if key.endswith(".json")]
+    assert re.fullmatch(r"p_CosmosReason_\d{8}-\d{6}\.json", document)
+
+    handler = shell.checkout / "lambdas" / "dead_letter.py"
+    handler.write_text(handler.read_text() + "\n# changed\n")
+    updated = shell.run(point, deploy)
+    assert set(re.findall(r"✅  (\S+)$", updated, re.MULTILINE)) == {"CosmosBatch-Pipelines"}
+    assert set(re.findall(r"✅  (\S+) \(no changes\)$", updated, re.MULTILINE)) == STACKS - {"CosmosBatch-Pipelines"}
+
+    assert set(re.findall(r"✅  (\S+): destroyed$", shell.run(point, destroy), re.MULTILINE)) == STACKS
+    assert left(cloud) == {
+        "buckets": ["assets", "models", "state"],
+        "tables": [outputs["StateTableName"]],
+        "stacks": ["CDKToolkit"],
+    }
+    shell.run(down)
+    assert LocalCloud.find(shell.home) is None
+
+
+def keys(cloud: LocalCloud, bucket: str) -> list[str]:
+    return [one["Key"] for one in cloud.client("s3").list_objects_v2(Bucket=bucket)["Contents"]]
+
+
+def left(cloud: LocalCloud) -> dict[str, list[str]]:
+    """What a deployment leaves: everything there is, less what every account and `cdk bootstrap` has."""
+    look = cloud.client
+    buckets = [one["Name"] for one in look("s3").list_buckets()["Buckets"] if not one["Name"].startswith("cdk-")]
+    found = {
+        "buckets": sorted(re.sub(r"cosmosbatch-storage-([a-z]+?)[0-9a-f]{8}-.*", r"\1", name) for name in buckets),
+        "tables": look("dynamodb").list_tables()["TableNames"],
+        "stacks": [one["StackName"] for one in look("cloudformation").describe_stacks()["Stacks"]],
+        "functions": [one["FunctionName"] for one in look("lambda").list_functions()["Functions"]],
+        "layers": [one["LayerName"] for one in look("lambda").list_layers()["Layers"]],
+        "mappings": [one["UUID"] for one in look("lambda").list_event_source_mappings()["EventSourceMappings"]],
+        "queues": look("sqs").list_queues().get("QueueUrls", []),
+        "rules": [one["Name"] for one in look("events").list_rules()["Rules"]],
+        "machines": [one["name"] for one in look("stepfunctions").list_state_machines()["stateMachines"]],
+        "job queues": [one["jobQueueName"] for one in look("batch").describe_job_queues()["jobQueues"]],
+        "computing": look("batch").describe_compute_environments()["computeEnvironments"],
+        "file systems": [one["FileSystemId"] for one in look("efs").describe_file_systems()["FileSystems"]],
+        "secrets": [one["Name"] for one in look("secretsmanager").list_secrets()["SecretList"]],
+        "roles": [one for one in names(look("iam").list_roles()["Roles"], "RoleName") if not one.startswith("cdk-")],
+        "profiles": names(look("iam").list_instance_profiles()["InstanceProfiles"], "InstanceProfileName"),
+        "networks": [one["VpcId"] for one in look("ec2").describe_vpcs()["Vpcs"] if not one["IsDefault"]],
+        "groups": [one for one in names(look("ec2").describe_security_groups()["SecurityGroups"], "GroupName")
+                   if one != "default"],
+        "addresses": names(look("ec2").describe_addresses()["Addresses"], "PublicIp"),
+        "launch templates": names(look("ec2").describe_launch_templates()["LaunchTemplates"], "LaunchTemplateName"),
+        "alarms": names(look("cloudwatch").describe_alarms()["MetricAlarms"], "AlarmName"),
+        "topics": names(look("sns").list_topics()["Topics"], "TopicArn"),
+        "projects": look("codebuild").list_projects()["projects"],
+    }  # fmt: skip
+    return {kind: what for kind, what in found.items() if what}
+
+
+def names(described: list[dict[str, str]], member: str) -> list[str]:
+    return [one[member] for one in described]
