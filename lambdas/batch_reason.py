@@ -16,6 +16,7 @@ _PATTERNS: tuple[tuple[str, ErrorCode, str], ...] = (
     ("host ec2", "NoCapacity", "Spot capacity was taken back: try later, or use On-Demand instances."),
     ("capacity:", "NoCapacity", "Add an instance type or an availability zone, or ask for a higher quota."),
     ("misconfiguration:", "NoCapacity", "Correct instanceTypes and maxVCpus in config.json and deploy."),
+    ("runnable for", "NoCapacity", "Add an instance type or an availability zone, ask for a higher quota, or wait."),
     ("cannotpull", "NoCapacity", "Check that the worker's image was built, and that its hosts reach the registry."),
 )
 _OTHER: tuple[ErrorCode, str] = ("NoCapacity", "See the worker's job in the Batch console.")

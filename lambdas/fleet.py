@@ -1,5 +1,6 @@
 """The workers of a pipeline: what their rows say together with what Batch says."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,6 +38,13 @@ class Worker:
     def counts(self) -> bool:
         """Whether work may be left to it: one that drains takes no more."""
         return not self.has_ended and not self.row.must_drain and self.row.state != "DRAINING"
+
+    def is_past_its_life(self, hours: float, now: datetime) -> bool:
+        """Whether it has lived its hours, give or take a tenth that is its own: not all of a fleet end at once."""
+        if self.row.submitted_at is None:
+            return False
+        tenth = int(hashlib.sha256(self.row.worker.encode()).hexdigest()[:4], 16) / 0xFFFF / 5 - 0.1
+        return now - datetime.fromisoformat(self.row.submitted_at) > timedelta(hours=hours * (1 + tenth))
 
     @property
     def job_definition(self) -> str | None:
@@ -99,6 +107,24 @@ class Fleet:
         for worker in self.live:
             if worker.job_definition not in (None, self._pipeline.job_definition):
                 self._workers.must_drain(worker.row.worker)
+
+    def retire(self, workers: list[Worker]) -> None:
+        """Ask workers at the end of their life to leave."""
+        for worker in workers:
+            self._workers.must_drain(worker.row.worker)
+
+    def keep_warm(self, live: list[Worker]) -> None:
+        """Ask as many as are wanted warm to stay, those first that were asked before; the others may leave."""
+        in_order = sorted(live, key=lambda worker: not worker.row.keep)
+        for number, worker in enumerate(in_order):
+            keep = number < self._pipeline.warm_workers
+            if keep != worker.row.keep:
+                self._workers.keep(worker.row.worker, keep)
+
+    @property
+    def all(self) -> list[Worker]:
+        """Every worker that is known, ended ones included."""
+        return self._fleet
 
     def start(self, count: int) -> None:
         """Submit workers.

@@ -7,7 +7,7 @@ minute of the sweep, which comes to this function directly.
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -15,11 +15,13 @@ from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
 from lambdas.batches import Record, failed
 from lambdas.clients import client, state_table
-from lambdas.fleet import Fleet
+from lambdas.fleet import Fleet, Worker
 from lambdas.log import log, log_fault, measure
 from lambdas.nudge import nudge_to_look
 from lambdas.refusal import refuse_queue
-from lambdas.scaling import judged, may_start, wanted_workers, workers_to_start
+from lambdas.scaling import judged, may_start, retiring, wanted_workers, workers_to_start
+from lambdas.sharing import allowed_to_start
+from lambdas.stuck import give_up_stuck
 
 # All that will have to be done: waiting, being done, and not yet to be seen.
 _COUNTS = (
@@ -78,27 +80,56 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
     now = datetime.now(UTC)
     fleet = Fleet(pipeline, workers)
     fleet.settle()
+    stuck = give_up_stuck(pipeline, fleet.all, timedelta(minutes=environment().scaling.stuck_minutes), now)
     breaker = judge(workers, fleet, now)
     fleet.drain_outdated()
     live = [worker for worker in fleet.live if worker.job_definition in (None, pipeline.job_definition)]
     # The message of a planned job is sent after its nudge, and SQS's counts lag a minute behind.
     backlog = max(count(pipeline.queue_url), 1 if work_is_coming else 0)
-    wanted = wanted_workers(
-        backlog, len(live), breaker, environment().scaling.target_drain_seconds, pipeline.max_workers
+    wanted = max(
+        wanted_workers(backlog, len(live), breaker, environment().scaling.target_drain_seconds, pipeline.max_workers),
+        pipeline.warm_workers,
     )
     if breaker.open and not fleet.live and not may_start(breaker, now):
         refuse(pipeline, breaker)
     else:
-        serving = sum(worker.row.completed > 0 for worker in live)
-        missing = workers_to_start(wanted, len(live), serving, breaker, now)
-        # `maxVCpus` is a total, which Batch keeps for each of its compute environments only.
-        missing = max(0, min(missing, pipeline.max_workers - fleet.running))
-        fleet.start(missing)
-        log("scaled", pipeline=pipeline.id, backlog=backlog, live=len(live), wanted=wanted, started=missing)
+        match(pipeline, workers, fleet, live, breaker, wanted, now)
     measure(
         pipeline.id,
-        {"Backlog": backlog, "LiveWorkers": len(live), "WantedWorkers": wanted, "BreakerOpen": int(breaker.open)},
+        {
+            "Backlog": backlog,
+            "LiveWorkers": len(live),
+            "WantedWorkers": wanted,
+            "BreakerOpen": int(breaker.open),
+            "StuckWorkers": stuck,
+        },
     )
+
+
+def match(
+    pipeline: PipelineCompute,
+    workers: Workers,
+    fleet: Fleet,
+    live: list[Worker],
+    breaker: PipelineRow,
+    wanted: int,
+    now: datetime,
+) -> None:
+    """Start what is missing, replace what has lived its life, and keep what is wanted warm."""
+    young = [worker for worker in live if not worker.is_past_its_life(pipeline.max_life_hours, now)]
+    aging = [worker for worker in live if worker not in young]
+    workers.wanted(wanted)
+    # `maxVCpus` is a total, which Batch keeps for each of its compute environments only.
+    room = pipeline.max_workers - fleet.running
+    if (shared := allowed_to_start(environment(), pipeline, fleet.running, wanted)) is not None:
+        room = min(room, shared)
+    serving = sum(worker.row.completed > 0 for worker in live)
+    missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room))
+    fleet.start(missing)
+    ready = sum(worker.row.state == "READY" for worker in young)
+    fleet.retire(aging[: retiring(len(aging), ready, wanted, room)])
+    fleet.keep_warm(young)
+    log("scaled", pipeline=pipeline.id, live=len(live), aging=len(aging), wanted=wanted, started=missing)
 
 
 def judge(workers: Workers, fleet: Fleet, now: datetime) -> PipelineRow:

@@ -48,6 +48,59 @@ def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow,
     return max(0, room - live)
 
 
+def retiring(aging: int, ready: int, wanted: int, room: int) -> int:
+    """How many workers past their life leave now: those whose place a `ready` younger one has taken.
+
+    Where there is no room for a replacement beside them, one of them goes first.
+
+    >>> retiring(aging=2, ready=1, wanted=2, room=5)
+    1
+    >>> retiring(aging=2, ready=0, wanted=2, room=0)
+    1
+    """
+    replaced = aging - max(0, wanted - ready)
+    return min(aging, max(replaced, 1 if room == 0 else 0))
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a pipeline holds and wants of the vCPUs that all of them share."""
+
+    priority: int
+    vcpus: int
+    running: int
+    wanted: int
+
+    @property
+    def unmet_vcpus(self) -> int:
+        """Of the workers that it wants and does not have."""
+        return max(0, self.wanted - self.running) * self.vcpus
+
+
+def shared_room(total_vcpus: int, own: Share, others: list[Share]) -> int:
+    """How many more workers of its own a pipeline may start within the total, less what higher ones still want.
+
+    >>> high, low = Share(1, 12, running=0, wanted=2), Share(0, 12, running=1, wanted=4)
+    >>> shared_room(48, low, [high])
+    1
+    """
+    free = total_vcpus - sum(one.running * one.vcpus for one in [own, *others])
+    reserved = sum(one.unmet_vcpus for one in others if one.priority > own.priority)
+    return max(0, free - reserved) // own.vcpus
+
+
+def to_take_back(total_vcpus: int, own: Share, lower: Share, others: list[Share]) -> int:
+    """How many workers of a lower pipeline must leave so that `own` gets what it wants; `others` are the rest.
+
+    >>> to_take_back(48, Share(1, 12, running=0, wanted=2), Share(0, 12, running=4, wanted=4), [])
+    2
+    """
+    if lower.priority >= own.priority or own.unmet_vcpus == 0:
+        return 0
+    free = total_vcpus - sum(one.running * one.vcpus for one in [own, lower, *others])
+    return min(lower.running, max(0, math.ceil((own.unmet_vcpus - free) / lower.vcpus)))
+
+
 def may_start(breaker: PipelineRow, now: datetime) -> bool:
     """Whether the pause after a failure is over; of an open breaker: whether it is half-open."""
     return breaker.retry_at is None or now >= datetime.fromisoformat(breaker.retry_at)

@@ -76,6 +76,10 @@ class PipelineCompute(Model):
     job_queue: str = Field(description="ARN of the Batch job queue")
     job_definition: str = Field(description="ARN, with its revision")
     max_workers: int = Field(ge=1, description="maxVCpus in workers")
+    vcpus: int = Field(ge=1, description="Of one worker")
+    warm_workers: int = Field(default=0, ge=0, description="So many never leave")
+    priority: int = Field(default=0, description="Under a total of vCPUs, a higher one is served first")
+    max_life_hours: float = Field(description="A worker is replaced after so long, give or take a tenth")
 
 
 class UploadEnvironment(Environment):

@@ -1,6 +1,8 @@
 """Clocks and limits that a person may set, and that workers and `scale` are given."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from cosmos_batch.contract.base import Model
 
@@ -21,13 +23,33 @@ class WorkerSettings(Model):
     attempt_limit_hours: float = Field(
         default=8, gt=0, le=ATTEMPT_LIMIT_HOURS, description="Longest run of one attempt at one job"
     )
+    max_life_hours: float = Field(
+        default=24, ge=1, le=168, description="A worker is replaced after so long, give or take a tenth"
+    )
     max_attempts: int = Field(default=3, ge=1, le=10, description="Deaths of an engine on one job before it fails")
+
+    @model_validator(mode="after")
+    def _an_attempt_fits_into_a_life(self) -> Self:
+        if self.attempt_limit_hours > self.max_life_hours:
+            raise ValueError(
+                f"attemptLimitHours: {self.attempt_limit_hours:g} is longer than maxLifeHours, {self.max_life_hours:g}"
+            )
+        return self
 
 
 class ScalingSettings(Model):
     """How many workers, and when to stop trying."""
 
     target_drain_seconds: int = Field(default=600, ge=1, le=86_400, description="A backlog should be gone in so long")
+    stuck_minutes: int = Field(
+        default=60, ge=10, le=1440, description="A worker that has waited so long for an instance is given up"
+    )
+    max_total_vcpus: int | None = Field(
+        default=None,
+        alias="maxTotalVCpus",
+        ge=1,
+        description="vCPUs of all pipelines together; by default each has its own maxVCpus. See priority",
+    )
     breaker_failures: int = Field(
         default=3, ge=1, le=20, description="Workers that end without an answer, in a row, before no more are started"
     )

@@ -24,6 +24,7 @@ class WorkerRow(Row):
     alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
     in_company: bool = Field(default=False, description="It has begun jobs together with others")
     must_drain: bool = Field(default=False, description="`scale` asks it to leave")
+    keep: bool = Field(default=False, description="Warm: `scale` asks it to stay, work or none")
     judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")
     stages: dict[str, str] = Field(default_factory=dict, description="started, modelLoaded, ended: times")
@@ -38,6 +39,7 @@ class PipelineRow(Row):
     reason: Error | None = None
     company_deaths: int = Field(default=0, description="Workers, in a row, that died of one of several jobs")
     culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
+    wanted: int = Field(default=0, description="Workers that it wanted when `scale` last looked")
     seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
 
@@ -106,9 +108,16 @@ class Workers:
         """Jobs are in the engine together now: if the worker dies, each of them is a suspect and none is to blame."""
         self._set(worker, "SET #inCompany = :yes", yes=True)
 
-    def draining(self, worker: str) -> None:
-        """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it."""
-        self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
+    def draining(self, worker: str) -> WorkerRow:
+        """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it.
+
+        What is returned says whether it was asked to stay before that: then `scale` still counts on it.
+        """
+        return self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
+
+    def keep(self, worker: str, keep: bool) -> None:
+        """Ask a worker to stay though it has no work, or no longer."""
+        self._set(worker, "SET #keep = :keep, #lastSeen = #lastSeen", keep=keep)
 
     def must_drain(self, worker: str) -> None:
         """Ask a worker to leave when it has finished what it holds."""
@@ -144,6 +153,10 @@ class Workers:
         values = {name: value for name, value in offered.items() if value is not None}
         changes = ", ".join(f"#{name} = :{name}" for name in values)
         self._table.update(self._pk, "pipeline", f"SET {changes}", values)
+
+    def wanted(self, workers: int) -> None:
+        """Note how many workers the pipeline wants, for pipelines that must leave room for it."""
+        self._table.update(self._pk, "pipeline", "SET #wanted = :wanted", {"wanted": workers})
 
     def set_breaker(self, breaker: PipelineRow) -> None:
         """Write the breaker's part of the row; `scale` is the only one who does, one at a time."""

@@ -32,6 +32,7 @@ class Worker:
         self._pace = Pace()
         self._answered = 0
         self._draining = False
+        self._kept = False
         self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -103,7 +104,7 @@ class Worker:
         return self.runner.model.engine.concurrency - len(self._runs)
 
     def _idle_for(self, seconds: float) -> bool:
-        return not self._runs and time.monotonic() - self._busy_at >= seconds
+        return not self._kept and not self._runs and time.monotonic() - self._busy_at >= seconds
 
     async def _something_changes(self) -> None:
         self._wake.clear()
@@ -111,8 +112,10 @@ class Worker:
 
     async def _leave(self) -> bool:
         """Say that we leave, then look a last time: what was sent before we said so must not wait for nobody."""
-        await asyncio.to_thread(self._workers.draining, self._name)
-        if await self._take(min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))) == 0:
+        row = await asyncio.to_thread(self._workers.draining, self._name)
+        self._kept = row.keep and not row.must_drain
+        look = min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))
+        if not self._kept and await self._take(look) == 0:
             log.info("no work for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
@@ -220,6 +223,7 @@ class Worker:
         row = await asyncio.to_thread(self._workers.seen, self._name, self._answered)
         if (pace := self._pace.seconds_per_item) is not None:
             await asyncio.to_thread(self._workers.measured, seconds_per_item=round(pace, 4))
+        self._kept = row.keep
         if row.must_drain and not self._draining:
             log.info("draining: asked to")
             self._draining = True

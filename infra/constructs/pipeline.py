@@ -33,6 +33,7 @@ class Pipeline(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.enabled = enabled
+        self._settings = settings
         self.queue = PipelineQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
         self.compute = GpuCompute(self, "Compute", enabled, network, hosts)
         self.worker = Worker(self, "Worker", enabled, settings, self.queue.queue, storage, image)
@@ -61,4 +62,8 @@ class Pipeline(Construct):
             job_queue=self.compute.queue.job_queue_arn,
             job_definition=self.worker.definition.job_definition_arn,
             max_workers=self.enabled.max_vcpus // self.worker.resources.vcpus,
+            vcpus=self.worker.resources.vcpus,
+            warm_workers=self.enabled.warm_workers,
+            priority=self.enabled.priority,
+            max_life_hours=self._settings.max_life_hours,
         )

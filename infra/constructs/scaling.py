@@ -39,8 +39,11 @@ class Scaling(Construct):
         )
         scale = functions.create("scale", environment, TIMEOUT)
         storage.table.grant_calls(scale, "GetItem", "Query", "UpdateItem")
-        allow(scale, ["batch:DescribeJobs"], ["*"])  # Batch has no resource-level permission for it
-        allow(scale, ["batch:TagResource"], [f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"])
+        # Batch has no resource-level permission for these.
+        describe = ("DescribeJobs", "DescribeJobQueues", "DescribeComputeEnvironments")
+        allow(scale, [f"batch:{call}" for call in describe], ["*"])
+        jobs = f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"
+        allow(scale, ["batch:TagResource", "batch:TerminateJob"], [jobs])
         allow(scale, ["sqs:SendMessage"], [nudges.queue.queue_arn])
         allow(scale, ["states:SendTaskFailure"], [machine.state_machine_arn])  # to a queue that nobody will serve
         for pipeline in pipelines:

@@ -21,6 +21,7 @@ SCRATCH = "/mnt/scratch"
 HOST_WORKERS, HOST_MODELS = "/mnt/scratch/workers", "/mnt/scratch/models"
 # Through /dev/shm torch's processes pass tensors; the default is 64 MiB. Of the worker's memory, it takes what is used.
 SHARED_MEMORY_SHARE = 4
+LONGEST_LIFE = 1.1  # of `maxLifeHours`; `lambdas/fleet.py` draws the tenth
 OPEN_FILES = 1_048_576
 UNLIMITED = -1
 
@@ -53,8 +54,10 @@ class Worker(Construct):
             container=self._container(_environment(pipeline, settings, queue, storage), storage, image),
             # Batch would start a worker again that cannot start; `scale` decides that, with its breaker.
             retry_attempts=1,
-            # A backstop: a worker that idles leaves by itself, and a busy one lives no longer than this.
-            timeout=Duration.days(1).plus(Duration.seconds(round(settings.attempt_limit_hours * 3600))),
+            # A backstop: one that idles leaves by itself, and `scale` replaces one at the end of its life.
+            timeout=Duration.seconds(
+                round(3600 * (settings.max_life_hours * 1.1 + settings.attempt_limit_hours + 0.5))
+            ),
         )
 
     def allow_answers(self, machine: stepfunctions.StateMachine) -> None:

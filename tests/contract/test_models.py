@@ -94,7 +94,9 @@ def test_an_environment_is_read_as_it_was_written() -> None:
         state_bucket="s", model_bucket="m", model_store="/mnt/models", worker=WorkerSettings(idle_seconds=7),
     )  # fmt: skip
     assert WorkerEnvironment.read(worker.variables()) == worker
-    compute = PipelineCompute(id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3)
+    compute = PipelineCompute(
+        id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3, vcpus=12, max_life_hours=24
+    )
     scale = ScaleEnvironment(state_table="t", nudge_queue_url="n", pipelines=[compute], scaling=ScalingSettings())
     assert ScaleEnvironment.read(scale.variables()) == scale
     assert all(isinstance(value, str) for value in scale.variables().values())

@@ -31,7 +31,8 @@ ACTIONS = {
     "FunctionsScale": LOG
     | CONSUME
     | {"sqs:SendMessage", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "states:SendTaskFailure"}
-    | {"batch:DescribeJobs", "batch:SubmitJob", "batch:TagResource"},
+    | {"batch:DescribeJobs", "batch:DescribeJobQueues", "batch:DescribeComputeEnvironments"}
+    | {"batch:SubmitJob", "batch:TagResource", "batch:TerminateJob"},
     "FunctionsDeadLetter": LOG | CONSUME | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure"},
     "cosmosreason22bWorkerRole": READ_FILES
     | {"s3:PutObject", "s3:DeleteObject", "dynamodb:GetItem", "dynamodb:UpdateItem"}
@@ -42,6 +43,8 @@ ACTIONS = {
 # AWS has no resource-level permission for these.
 WITHOUT_RESOURCE = {
     "batch:DescribeJobs",
+    "batch:DescribeJobQueues",
+    "batch:DescribeComputeEnvironments",
     "ecr:GetAuthorizationToken",
     "logs:CreateLogDelivery",
     "logs:GetLogDelivery",

@@ -1,6 +1,7 @@
 """What the functions stand on: moto's services in process, and fakes of the calls that moto answers with nothing."""
 
 import json
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,30 @@ class FakeBatch:
     def submit_job(self, **call: Any) -> dict[str, str]:
         job_id = f"job-{len(self.submitted)}"
         self.submitted.append(call)
-        self.jobs[job_id] = {"jobId": job_id, "status": "RUNNABLE", "jobDefinition": call["jobDefinition"]}
+        self.jobs[job_id] = {
+            "jobId": job_id,
+            "status": "RUNNABLE",
+            "jobDefinition": call["jobDefinition"],
+            "createdAt": time.time() * 1000,
+        }
         return {"jobId": job_id}
+
+    def terminate_job(self, jobId: str, reason: str) -> None:  # noqa: N803 - boto3's name
+        self.jobs[jobId] |= {"status": "FAILED", "statusReason": reason}
+
+    def describe_job_queues(self, jobQueues: list[str]) -> dict[str, Any]:  # noqa: N803
+        order = [{"order": 1, "computeEnvironment": "one"}, {"order": 2, "computeEnvironment": "two"}]
+        return {"jobQueues": [{"jobQueueArn": jobQueues[0], "status": "VALID", "computeEnvironmentOrder": order}]}
+
+    def describe_compute_environments(self, computeEnvironments: list[str]) -> dict[str, Any]:  # noqa: N803
+        invalid = {"status": "INVALID", "statusReason": "CLIENT_ERROR - no such subnet"}
+        valid = {"status": "VALID", "statusReason": "ComputeEnvironment Healthy"}
+        types = (["g6e.12xlarge"], ["g5.12xlarge"])
+        assert computeEnvironments == ["one", "two"]
+        found = zip((invalid, valid), types, strict=True)
+        return {
+            "computeEnvironments": [{**state, "computeResources": {"instanceTypes": names}} for state, names in found]
+        }
 
     def describe_jobs(self, jobs: list[str]) -> dict[str, Any]:
         assert len(jobs) <= 100
@@ -141,7 +164,13 @@ class Cloud:
             PipelineRef(id=LARGE),
         ]
         compute = PipelineCompute(
-            id=SMALL, queue_url=self.jobs_queue, job_queue=JOB_QUEUE, job_definition=DEFINITION, max_workers=4
+            id=SMALL,
+            queue_url=self.jobs_queue,
+            job_queue=JOB_QUEUE,
+            job_definition=DEFINITION,
+            max_workers=4,
+            vcpus=12,
+            max_life_hours=24,
         )
         return [
             UploadEnvironment(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.state import Attempt
+from cosmos_batch.state import Attempt, WorkerRow
 from cosmos_batch.worker import worker as worker_module
 from tests.worker.conftest import Bench
 from tests.worker.engines import Counting, until
@@ -143,14 +143,48 @@ def test_asked_to_drain_a_worker_finishes_what_it_has_and_leaves(bench: Bench) -
     assert row.state == "DRAINING"
 
 
+def test_a_warm_worker_stays_without_work_until_it_may_leave(bench: Bench) -> None:
+    hand = bench.worker(idle_seconds=1)
+    bench.workers.keep("worker-1", True)
+
+    async def while_it_serves() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await asyncio.sleep(4)
+        assert not serving.done() and bench.workers.get("worker-1").state == "READY"
+        bench.workers.keep("worker-1", False)
+        await asyncio.wait_for(serving, 15)
+
+    asyncio.run(while_it_serves())
+    assert bench.workers.get("worker-1").state == "DRAINING"
+
+
+def test_one_that_is_asked_to_stay_in_the_moment_of_leaving_stays(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = bench.worker(idle_seconds=0)
+    draining, left = bench.workers.draining, []
+
+    def asked_meanwhile(name: str) -> WorkerRow:
+        left.append(name)
+        bench.workers.keep(name, len(left) == 1)
+        row = draining(name)
+        bench.workers.keep(name, False)  # it may leave the next time
+        return row
+
+    monkeypatch.setattr(bench.workers, "draining", asked_meanwhile)
+    hand.run(seconds=20)
+    assert len(left) == 2
+
+
 def test_before_it_leaves_a_worker_says_so_and_looks_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     hand = bench.worker()
     draining = bench.workers.draining
 
-    def say_and_send(name: str) -> None:
-        draining(name)
+    def say_and_send(name: str) -> WorkerRow:
+        row = draining(name)
         if not bench.stepfunctions.told:
             bench.send(bench.job())
+        return row
 
     monkeypatch.setattr(bench.workers, "draining", say_and_send)
     hand.run()

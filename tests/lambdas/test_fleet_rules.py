@@ -1,0 +1,240 @@
+"""What else decides about workers: warm ones, those that are old, those that find no instance, and a shared total."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.settings import ScalingSettings
+from cosmos_batch.state import WorkerRow, Workers
+from lambdas import scale
+from lambdas.fleet import Worker
+from lambdas.scaling import Share, retiring, shared_room, to_take_back
+from tests.lambdas.cloud import LARGE, SMALL, Cloud
+from tests.lambdas.test_scale import PLANNED, SWEEP, enqueue, nudge, open_breaker
+
+Configure = Callable[..., None]
+
+
+@pytest.fixture
+def workers(cloud: Cloud) -> Workers:
+    return Workers(cloud.table, SMALL)
+
+
+@pytest.fixture
+def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`scale` with one pipeline changed, and perhaps a second one of lower or higher priority."""
+
+    def deploy(scaling: dict[str, Any] | None = None, second: dict[str, Any] | None = None, **pipeline: Any) -> None:
+        configure(ScaleEnvironment)
+        before = ScaleEnvironment.read()
+        first = before.pipelines[0].model_copy(update=pipeline)
+        other = first.model_copy(
+            update={"id": LARGE, "queue_url": cloud._queue("large"), "job_queue": "large", **(second or {})}
+        )
+        settings = ScalingSettings(target_drain_seconds=10, **(scaling or {}))
+        pipelines: list[PipelineCompute] = [first, other] if second is not None else [first]
+        environment = before.model_copy(update={"pipelines": pipelines, "scaling": settings})
+        monkeypatch.setattr(scale, "environment", lambda: environment)
+
+    return deploy
+
+
+def serve(workers: Workers, *names: str) -> None:
+    for name in names:
+        workers.started(name)
+        workers.ready(name)
+        workers.seen(name, 1)
+
+
+def age(cloud: Cloud, worker: str, hours: float) -> None:
+    submitted = (datetime.now(UTC) - timedelta(hours=hours)).isoformat()
+    cloud.table.update(f"pipeline#{SMALL}", f"worker#{worker}", "SET #submittedAt = :then", {"then": submitted})
+
+
+class TestWarm:
+    def test_workers_are_there_before_any_work_is(self, cloud: Cloud, deployed) -> None:
+        deployed(warm_workers=2)
+        nudge(SWEEP)
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 2
+
+    def test_they_are_asked_to_stay_and_those_of_a_burst_are_not(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
+        deployed(warm_workers=1)
+        enqueue(cloud, 30)
+        nudge(PLANNED)
+        assert len(cloud.batch.submitted) > 1
+        serve(workers, "job-0", "job-1")
+        nudge(SWEEP)
+        assert [row.worker for row in workers.list() if row.keep] == ["job-0"]
+
+    def test_one_that_ends_is_replaced_and_another_stays(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(warm_workers=2)
+        nudge(SWEEP)
+        serve(workers, "job-0", "job-1")
+        nudge(SWEEP)
+        workers.ended("job-0")
+        nudge(SWEEP)
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 3
+        assert {row.worker for row in workers.list() if row.keep and row.state != "ENDED"} == {"job-1", "job-2"}
+
+    def test_those_that_are_no_longer_wanted_may_leave(self, workers: Workers, deployed) -> None:
+        deployed(warm_workers=2)
+        nudge(SWEEP)
+        deployed(warm_workers=0)
+        nudge(SWEEP)
+        assert not [row for row in workers.list() if row.keep]
+
+    def test_none_is_started_for_what_cannot_start(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed()
+        open_breaker(cloud, workers)
+        before = len(cloud.batch.submitted)
+        deployed(warm_workers=2)
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == before
+
+
+class TestLife:
+    def test_the_end_is_the_workers_own_within_a_tenth(self) -> None:
+        now = datetime.now(UTC)
+        ends = []
+        for number in range(200):
+            row = WorkerRow(worker=f"w{number}", state="READY", last_seen="", submitted_at=now.isoformat())
+            worker = Worker(row, None)
+            ends.append(next(h for h in range(300) if worker.is_past_its_life(2, now + timedelta(hours=h / 100))))
+        assert min(ends) >= 180 and max(ends) <= 221 and len(set(ends)) > 20
+
+    def test_an_old_worker_leaves_when_its_successor_has_loaded(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(warm_workers=1)
+        nudge(SWEEP)
+        serve(workers, "job-0")
+        age(cloud, "job-0", 30)
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 2
+        assert not workers.get("job-0").must_drain
+        serve(workers, "job-1")
+        nudge(SWEEP)
+        assert workers.get("job-0").must_drain and not workers.get("job-1").must_drain
+        assert len(cloud.batch.submitted) == 2
+
+    def test_where_no_room_is_left_it_leaves_first(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(warm_workers=1, max_workers=1)
+        nudge(SWEEP)
+        serve(workers, "job-0")
+        age(cloud, "job-0", 30)
+        nudge(SWEEP)
+        assert workers.get("job-0").must_drain
+        assert len(cloud.batch.submitted) == 1
+        workers.ended("job-0")
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 2
+
+    @given(*[st.integers(0, 20)] * 4)
+    def test_never_are_more_sent_away_than_there_are(self, aging: int, ready: int, wanted: int, room: int) -> None:
+        assert 0 <= retiring(aging, ready, wanted, room) <= aging
+
+    @given(aging=st.integers(1, 20), ready=st.integers(0, 20), wanted=st.integers(0, 40))
+    def test_with_room_the_pool_stays_as_large_as_it_is_wanted(self, aging: int, ready: int, wanted: int) -> None:
+        left = ready + aging - retiring(aging, ready, wanted, room=1)
+        assert left >= min(wanted, ready + aging)
+
+
+class TestStuck:
+    def test_a_worker_without_an_instance_is_given_up_with_what_aws_says(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
+        deployed(scaling={"stuck_minutes": 10})
+        enqueue(cloud)
+        nudge(PLANNED)
+        cloud.batch.jobs["job-0"]["createdAt"] -= 11 * 60_000
+        nudge(SWEEP)  # gives it up
+        nudge(SWEEP)  # hears of its end
+        error = workers.pipeline().reason
+        assert error is not None and error.code == "NoCapacity"
+        for word in ["RUNNABLE for more than 10 minutes", "g6e.12xlarge is INVALID", "no such subnet", "g5.12xlarge"]:
+            assert word in error.message
+        assert "quota" in error.remedy
+
+    def test_one_that_may_still_find_one_is_left_alone(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(scaling={"stuck_minutes": 10})
+        enqueue(cloud)
+        nudge(PLANNED)
+        cloud.batch.jobs["job-0"]["createdAt"] -= 9 * 60_000
+        nudge(SWEEP)
+        assert cloud.batch.jobs["job-0"]["status"] == "RUNNABLE"
+
+    def test_one_that_runs_is_not_stuck(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(scaling={"stuck_minutes": 10})
+        enqueue(cloud)
+        nudge(PLANNED)
+        cloud.batch.jobs["job-0"] |= {"status": "RUNNING", "createdAt": 0}
+        nudge(SWEEP)
+        assert cloud.batch.jobs["job-0"]["status"] == "RUNNING"
+
+
+class TestTotal:
+    """12 vCPUs a worker, 24 for all: two workers."""
+
+    def test_no_pipeline_goes_beyond_it(self, cloud: Cloud, deployed) -> None:
+        deployed(scaling={"max_total_vcpus": 24}, second={})
+        enqueue(cloud, 30)
+        nudge(PLANNED)
+        assert len(cloud.batch.submitted) == 2
+
+    def test_a_lower_one_leaves_what_a_higher_one_wants(self, cloud: Cloud, deployed) -> None:
+        deployed(scaling={"max_total_vcpus": 24}, second={"priority": 1})
+        Workers(cloud.table, LARGE).wanted(1)
+        enqueue(cloud, 30)
+        nudge(PLANNED)
+        assert len(cloud.batch.submitted) == 1
+
+    def test_a_higher_one_takes_workers_back(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed(scaling={"max_total_vcpus": 24}, second={"priority": -1})
+        low = Workers(cloud.table, LARGE)
+        for name in ("low-0", "low-1"):
+            low.submitted(name, "definition")
+        enqueue(cloud, 1)
+        nudge(PLANNED)
+        assert cloud.batch.submitted == []  # there is no room yet
+        assert [row.must_drain for row in low.list()].count(True) == 1
+        nudge(SWEEP)
+        assert [row.must_drain for row in low.list()].count(True) == 1  # it leaves already
+        low.ended(next(row.worker for row in low.list() if row.must_drain))
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 1
+
+    @pytest.mark.parametrize("priority", [0, 1])
+    def test_from_its_equals_and_betters_nothing_is_taken(self, cloud: Cloud, deployed, priority: int) -> None:
+        deployed(scaling={"max_total_vcpus": 24}, second={"priority": priority})
+        other = Workers(cloud.table, LARGE)
+        for name in ("a", "b"):
+            other.submitted(name, "definition")
+        enqueue(cloud, 1)
+        nudge(PLANNED)
+        assert not [row for row in other.list() if row.must_drain]
+
+
+SHARES = st.builds(Share, st.integers(0, 3), st.integers(1, 48), st.integers(0, 8), st.integers(0, 8))
+
+
+@given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
+def test_what_may_start_stays_within_the_total(total: int, own: Share, others: list[Share]) -> None:
+    running = sum(one.running * one.vcpus for one in [own, *others])
+    assert max(running, running + shared_room(total, own, others) * own.vcpus) <= max(total, running)
+
+
+@given(total=st.integers(1, 400), own=SHARES, lower=SHARES)
+def test_what_leaves_is_enough_for_the_higher_one_or_all_there_is(total: int, own: Share, lower: Share) -> None:
+    back = to_take_back(total, own, lower, [])
+    if lower.priority >= own.priority or own.unmet_vcpus == 0:
+        assert back == 0
+        return
+    free = total - own.running * own.vcpus - (lower.running - back) * lower.vcpus
+    assert back == lower.running or free >= own.unmet_vcpus
