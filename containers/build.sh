@@ -13,14 +13,15 @@ if [ -n "${DOCKER_HUB_USERNAME:-}" ]; then
     echo "$DOCKER_HUB_PASSWORD" | docker login --username "$DOCKER_HUB_USERNAME" --password-stdin
 fi
 
-# The plain builder cannot keep its layers in a registry.
-docker buildx create --use --driver docker-container
+# The layers of the last build are those of the image that it pushed to the cache. The engine's own builder can do that;
+# one that keeps them apart runs in an image of its own, which would be pulled from Docker Hub.
 docker buildx build . \
     --file "containers/$IMAGE/Dockerfile" \
     --build-arg "MIRROR=$MIRROR" \
     --build-arg "CUDA=$CUDA" \
     --cache-from "type=registry,ref=$CACHE:layers" \
-    --cache-to "type=registry,ref=$CACHE:layers,mode=max,image-manifest=true,oci-mediatypes=true" \
+    --cache-to type=inline \
     --provenance false \
     --tag "$REPOSITORY:$TAG" \
+    --tag "$CACHE:layers" \
     --push

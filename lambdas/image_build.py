@@ -2,19 +2,31 @@
 
 A custom resource is answered by a PUT to its ResponseURL, whenever that comes: the request starts the build and carries
 the URL into it, and the event of the build's end brings it back here. Nobody polls.
+
+It has a zip of its own, without the layer, so that an edit of another function does not touch the images' stack.
 """
 
 import json
 import urllib.request
+from functools import cache
 from typing import Any
 
-from lambdas.clients import client
-from lambdas.log import log
+from lambdas.log import log, log_fault
 
 # Of the build: what CloudFormation must be answered with.
 REQUEST = "CLOUDFORMATION_REQUEST"
 SAME = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
 REASON_LIMIT = 1000  # characters; CloudFormation takes an answer of 4 KB
+TAIL = 50  # lines of a log, of which CodeBuild's own are left out
+QUOTED = 5
+
+
+@cache
+def client(service: str) -> Any:
+    """The boto3 client of a service."""
+    import boto3
+
+    return boto3.client(service)
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
@@ -74,13 +86,30 @@ def finish(build_id: str) -> None:
 
 
 def reason(build: dict[str, Any]) -> str:
-    """Why a build failed: the phase, what CodeBuild says of it, and where its log is."""
+    """Why a build failed: the phase, what CodeBuild says of it, how its log ends, and where that is."""
     failed = [phase for phase in build.get("phases", []) if phase.get("phaseStatus") not in (None, "SUCCEEDED")]
     said = " ".join(context.get("message", "") for phase in failed[:1] for context in phase.get("contexts", []))
     where = f" in {failed[0]['phaseType']}" if failed else ""
     place = build.get("logs", {}).get("deepLink", "the build's page in the CodeBuild console")
     text = f"Build {build['id']} ended as {build['buildStatus']}{where}: {said or 'no reason given'}"
-    return f"{text[:REASON_LIMIT]} Its log: {place}"
+    ending = last_lines(build.get("logs", {}))
+    quoted = f" It said last: {ending[-REASON_LIMIT:]}" if ending else ""
+    return f"{text[:REASON_LIMIT]}{quoted} Its log: {place}"
+
+
+def last_lines(logs: dict[str, Any]) -> str:
+    """What the build's commands said last; nothing where that cannot be read, for CloudFormation must be answered."""
+    if "streamName" not in logs:
+        return ""
+    try:
+        events = client("logs").get_log_events(
+            logGroupName=logs["groupName"], logStreamName=logs["streamName"], limit=TAIL
+        )["events"]
+    except Exception as error:
+        log_fault("the build's log cannot be read", error)
+        return ""
+    lines = [event["message"].strip() for event in events if not event["message"].startswith("[Container]")]
+    return " | ".join(filter(None, lines[-QUOTED:]))
 
 
 def answer(request: dict[str, str], failure: str | None = None) -> None:

@@ -11,6 +11,7 @@ Image = Literal["reasoner", "diffusers", "omni", "framework", "phyai"]
 
 IMAGE_OF_ENGINE: dict[str, Image] = {
     "transformers": "reasoner",
+    "vllm": "reasoner",
     "diffusers": "diffusers",
     "vllm-omni": "omni",
     "cosmos-framework": "framework",

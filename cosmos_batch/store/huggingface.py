@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from httpx2 import HTTPError
 from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -27,6 +26,9 @@ from cosmos_batch.contract import Failure
 from cosmos_batch.contract.error import explain
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 
+# Of the HTTP library that the Hub's client stands on: httpx2, or httpx under the client of the 1.x versions, which the
+# packages of some engines ask for.
+_HTTP_ERROR: type[BaseException] = HfHubHTTPError.__bases__[0]
 _SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json"
 
 
@@ -91,7 +93,7 @@ class Hub:
             if f"os error {errno.ENOSPC}" in str(error):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise self._unreachable(error, None) from error
-        except (HTTPError, OSError) as error:
+        except (_HTTP_ERROR, OSError) as error:
             if _of_the_disk(error):
                 raise
             raise self._translate(error) from error
@@ -154,7 +156,7 @@ class Hub:
     def _account(self) -> str:
         try:
             return f"{self._api.whoami()['name']!r}, the account of the token"
-        except (HTTPError, LocalTokenNotFoundError):
+        except (_HTTP_ERROR, LocalTokenNotFoundError):
             return "the account of the token"
 
     def _failure(self, message: str, remedy: str, retryable: bool = False) -> Failure:

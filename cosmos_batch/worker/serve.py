@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 def main() -> int:
     """Returns 0 when there was no more work, 1 when the worker could not serve."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("botocore", "httpx2"):
+    for chatty in ("botocore", "httpx", "httpx2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
         return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel)))

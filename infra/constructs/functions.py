@@ -12,38 +12,38 @@ from cosmos_batch.contract.environment import Environment
 from infra.layer import layer_folder
 
 ROOT = Path(__file__).resolve().parents[2]
+# What of the repository a zip holds, for CDK's ignore mode `DOCKER`.
+CACHES = ["**/__pycache__", "**/*.pyc"]
 CODE = [
     "*",
     "!lambdas/*.py",
+    "lambdas/image_build.py",
     "!cosmos_batch/__init__.py",
     "!cosmos_batch/contract",
     "!cosmos_batch/state",
-    "**/__pycache__",
-    "**/*.pyc",
+    *CACHES,
 ]
+# It has a zip of its own and no layer: else an edit of any function would touch the stack of the images.
+IMAGE_BUILD_CODE = ["*", "!lambdas/__init__.py", "!lambdas/image_build.py", "!lambdas/log.py", *CACHES]
 RUNTIME = lambda_.Runtime.PYTHON_3_12
 ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
-def code() -> lambda_.AssetCode:
+def code(files: list[str] = CODE) -> lambda_.AssetCode:
     """`lambdas` and what it imports of ours; the same files make the same asset."""
-    return lambda_.Code.from_asset(str(ROOT), exclude=CODE, ignore_mode=IgnoreMode.DOCKER)
+    return lambda_.Code.from_asset(str(ROOT), exclude=files, ignore_mode=IgnoreMode.DOCKER)
 
 
 class Functions(Construct):
-    """Makes the functions of `lambdas/`, each from its module's name and its environment model."""
+    """Makes functions of `lambdas/`, each from its module's name and its environment model.
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    They share the zip of `files`, and the layer of dependencies unless they need none.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, files: list[str] = CODE, layer: bool = True) -> None:
         super().__init__(scope, construct_id)
-        self._code = code()
-        self._layer = lambda_.LayerVersion(
-            self,
-            "Dependencies",
-            description="lambdas/requirements.txt",
-            code=lambda_.Code.from_asset(str(layer_folder())),
-            compatible_runtimes=[RUNTIME],
-            compatible_architectures=[ARCHITECTURE],
-        )
+        self._code = code(files)
+        self._layers = [self._dependencies()] if layer else []
 
     def create(
         self,
@@ -76,10 +76,20 @@ class Functions(Construct):
             architecture=ARCHITECTURE,
             handler=f"lambdas.{module}.handler",
             code=self._code,
-            layers=[self._layer],
+            layers=self._layers,
             environment=environment.variables(),
             timeout=timeout,
             memory_size=512,
             role=role,
             log_group=log,
+        )
+
+    def _dependencies(self) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            self,
+            "Dependencies",
+            description="lambdas/requirements.txt",
+            code=lambda_.Code.from_asset(str(layer_folder())),
+            compatible_runtimes=[RUNTIME],
+            compatible_architectures=[ARCHITECTURE],
         )

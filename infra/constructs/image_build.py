@@ -17,7 +17,7 @@ from constructs import Construct, IDependable
 
 from cosmos_batch.contract.environment import Environment
 from cosmos_batch.contract.images import Image, ImageSettings
-from infra.constructs.functions import Functions
+from infra.constructs.functions import IMAGE_BUILD_CODE, Functions
 from infra.constructs.permissions import allow
 from infra.stacks.network import NetworkStack
 
@@ -45,13 +45,15 @@ class ImageBuilds(Construct):
         super().__init__(scope, construct_id)
         self.settings = settings
         self.network = network
-        self.function = Functions(self, "Functions").create("image_build", Environment(), HANDLER_TIMEOUT)
+        functions = Functions(self, "Functions", IMAGE_BUILD_CODE, layer=False)
+        self.function = functions.create("image_build", Environment(), HANDLER_TIMEOUT)
         self._last: IDependable | None = None
 
     def wait_for(self, build: "ImageBuild") -> None:
         """Have the deployment build the image, after those before it, and fail if that fails."""
         allow(self.function, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], [build.project.project_arn])
         allow(self.function, ["ecr:DescribeImages"], [build.repository.repository_arn])
+        build.log.grant(self.function, "logs:GetLogEvents")  # a build's own reason is its last lines
         ended = events.Rule(
             build,
             "Ended",
@@ -94,9 +96,13 @@ class ImageBuild(Construct):
             self, "Source", path=str(ROOT), exclude=build_context(image), ignore_mode=IgnoreMode.DOCKER
         )
         self.tag = _tag(source.asset_hash, builds.settings)
+        # Fixed, so that job definitions can spell it: an exported name, imported by another stack, would keep
+        # CloudFormation from ever removing an image that is no longer needed.
+        name = f"cosmos-batch/{image}"
         self.repository = ecr.Repository(
             self,
             "Repository",
+            repository_name=name,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             # Never by age or number: a job definition may still name what seems old.
@@ -121,13 +127,17 @@ class ImageBuild(Construct):
             removal_policy=RemovalPolicy.DESTROY,
             empty_on_delete=True,
         )
+        self.named = ecr.Repository.from_repository_name(self, "Named", name)
+        self.log = logs.LogGroup(
+            self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
+        )
         self.project = self._make_project(source, builds.network)
         builds.wait_for(self)
 
     @property
     def container_image(self) -> ecs.ContainerImage:
         """As a job definition takes it."""
-        return ecs.ContainerImage.from_ecr_repository(self.repository, self.tag)
+        return ecs.ContainerImage.from_ecr_repository(self.named, self.tag)
 
     @property
     def uri(self) -> str:
@@ -156,13 +166,7 @@ class ImageBuild(Construct):
             security_groups=[self._security_group(network)] if private else None,
             timeout=BUILD_TIMEOUT,
             queued_timeout=QUEUED_TIMEOUT,
-            logging=codebuild.LoggingOptions(
-                cloud_watch=codebuild.CloudWatchLoggingOptions(
-                    log_group=logs.LogGroup(
-                        self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
-                    )
-                )
-            ),
+            logging=codebuild.LoggingOptions(cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log)),
         )
         source.grant_read(project)
         for repository in (self.repository, self._cache):

@@ -1,5 +1,6 @@
 """The Dockerfiles and locks of the images, as far as that goes without a Docker engine."""
 
+import ast
 import fnmatch
 import json
 import re
@@ -85,6 +86,18 @@ def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
             assert any(
                 fnmatch.fnmatch(one, source) or one.startswith(source) or fnmatch.fnmatch(source, one) for one in kept
             )
+
+
+def test_the_core_imports_what_every_image_has() -> None:
+    """What an image's Hub client stands on, or another engine's packages, may not be there."""
+    core = {"boto3", "botocore", "huggingface_hub", "pydantic", "pydantic_core"}
+    for room in ("contract", "state", "store", "worker"):
+        for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                for root in {name.partition(".")[0] for name in names}:
+                    assert root in core | {"cosmos_batch"} | sys.stdlib_module_names, f"{path}: {root}"
 
 
 @pytest.mark.parametrize("image", IMAGES)

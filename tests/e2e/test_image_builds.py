@@ -62,6 +62,7 @@ def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_p
         "Custom::ImageBuild",
         "FAILED in BUILD",
         "bash containers/build.sh",
+        'It said last: Login Succeeded | ERROR: failed to solve: failed to compute cache key: "/not-there": not found',
         "Its log: ",
     ):
         assert word in str(raised.value)

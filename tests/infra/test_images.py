@@ -87,6 +87,20 @@ def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
     assert "ImageTagMutability" not in assembly.one("Images", "ECR::Repository", "Cache")
 
 
+def test_an_image_that_is_no_longer_needed_can_go() -> None:
+    """CloudFormation removes nothing whose export another stack imports."""
+    outputs = example("everything").templates["Images"]["Outputs"]
+    assert not [name for name, output in outputs.items() if "Export" in output]
+
+
+def test_the_function_that_waits_has_a_zip_of_its_own(assembly: Assembly) -> None:
+    function = assembly.one("Images", "Lambda::Function")
+    assert "Layers" not in function
+    source = assembly.assets("Images")["files"][function["Code"]["S3Key"].removesuffix(".zip")]["source"]["path"]
+    files = {path.name for path in (assembly.folder / source).rglob("*") if path.is_file()}
+    assert files == {"__init__.py", "image_build.py", "log.py"}
+
+
 def test_builds_run_one_after_the_other() -> None:
     first, second = sorted(built(example("everything")).items(), key=lambda one: len(one[1]["DependsOn"]))
     assert first[0] in second[1]["DependsOn"]

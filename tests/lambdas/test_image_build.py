@@ -23,6 +23,7 @@ class Fakes:
         self.started: list[dict[str, Any]] = []
         self.build: dict[str, Any] = {}
         self.refusal: Exception | None = None
+        self.lines: list[str] | None = None
 
     class exceptions:  # noqa: N801 - as boto3 spells it
         class ImageNotFoundException(Exception): ...  # noqa: N818
@@ -30,6 +31,12 @@ class Fakes:
     def describe_images(self, repositoryName: str, imageIds: list[dict[str, str]]) -> None:  # noqa: N803
         if imageIds[0]["imageTag"] not in self.there:
             raise self.exceptions.ImageNotFoundException
+
+    def get_log_events(self, **arguments: Any) -> dict[str, Any]:
+        assert (arguments["logGroupName"], arguments["logStreamName"]) == ("g", "s")
+        if self.lines is None:
+            raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": ""}}, "GetLogEvents")
+        return {"events": [{"message": line} for line in self.lines]}
 
     def start_build(self, **arguments: Any) -> dict[str, Any]:
         if self.refusal:
@@ -156,11 +163,31 @@ def test_cloudformation_is_told_why_a_build_failed_and_where_its_log_is(fakes: F
         assert word in answers[0]["Reason"]
 
 
+def test_the_build_s_own_words_are_quoted(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(asked(url), None)
+    own = [f"line {number}" for number in range(9)] + ["", "ERROR: toomanyrequests: pull rate limit\n"]
+    fakes.lines = ["[Container] Running command", *own, "[Container] Phase complete: BUILD State: FAILED"]
+    end(fakes, "FAILED", logs={"deepLink": "https://console/log", "groupName": "g", "streamName": "s"})
+    assert (
+        "It said last: line 6 | line 7 | line 8 | ERROR: toomanyrequests: pull rate limit Its" in answers[0]["Reason"]
+    )
+
+
+def test_a_log_that_cannot_be_read_delays_no_answer(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(asked(url), None)
+    end(fakes, "FAULT", logs={"deepLink": "https://console/log", "groupName": "g", "streamName": "s"})
+    assert answers[0]["Reason"].endswith("Its log: https://console/log")
+
+
 def test_a_long_reason_is_cut_for_cloudformation(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
     image_build.handler(asked(url), None)
     phases = [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "x" * 9000}]}]
-    end(fakes, "TIMED_OUT", phases=phases, logs={"deepLink": "https://console/log"})
+    fakes.lines = ["y" * 9000]
+    logs = {"deepLink": "https://console/log", "groupName": "g", "streamName": "s"}
+    end(fakes, "TIMED_OUT", phases=phases, logs=logs)
     assert len(json.dumps(answers[0])) < 4096
     assert answers[0]["Reason"].endswith("https://console/log")
 
