@@ -24,7 +24,8 @@ def measure() -> list[Measurement]:
     """Of the configuration with everything in it; the CDK's command is measured where it is installed (`npm ci`)."""
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder) / "checkout"
-        shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", ".venv", "cdk.out", "__pycache__"))
+        ignored = shutil.ignore_patterns(".git", ".venv", "cdk.out", "__pycache__")
+        shutil.copytree(ROOT, checkout, symlinks=True, ignore=ignored)
         (checkout / ".venv").symlink_to(ROOT / ".venv")
         measured = [_synthesis(checkout, "cold"), _synthesis(checkout, "warm"), *_sizes(checkout / "cdk.out")]
         measured += _own_deployment(checkout, Path(folder) / "own")

@@ -28,6 +28,13 @@ def ec2() -> Any:
     return ec2_backends[ACCOUNT][REGION]
 
 
+def ecr() -> Any:
+    """Return the ECR backend."""
+    from moto.ecr.models import ecr_backends
+
+    return ecr_backends[ACCOUNT][REGION]
+
+
 def efs() -> Any:
     """Return the EFS backend."""
     from moto.efs.models import efs_backends

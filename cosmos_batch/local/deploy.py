@@ -188,7 +188,7 @@ class _Publisher:
             raise DeployError(f"The image asset {source} has no directory, so it has no Dockerfile to read")
         dockerfile = self._assembly_dir / source["directory"] / source.get("dockerFile", "Dockerfile")
         try:
-            return vars(read_image(dockerfile))
+            return vars(read_image(dockerfile, source.get("dockerBuildArgs"), source.get("dockerBuildTarget")))
         except DockerfileError as error:
             raise DeployError(str(error)) from error
 

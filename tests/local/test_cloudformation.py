@@ -263,6 +263,24 @@ def test_change_sets_create_update_and_fail_as_the_direct_operations_do(cloud: L
     assert exported() == f"{stack.name}-b"
 
 
+def test_a_repository_with_images_goes_only_if_it_may_be_emptied(cloud: LocalCloud, stack: Stack) -> None:
+    ecr = cloud.client("ecr")
+
+    def put_with_an_image(empty: bool) -> str:
+        name = stack.put({"R": resource("AWS::ECR::Repository", EmptyOnDelete=empty)}, {"R": {"Ref": "R"}})["R"]
+        ecr.put_image(repositoryName=name, imageManifest='{"mediaType": "m"}', imageTag="1")
+        return name
+
+    gone = put_with_an_image(True)
+    stack.put({})
+    with pytest.raises(ClientError, match="RepositoryNotFound"):
+        ecr.describe_repositories(repositoryNames=[gone])
+    kept = put_with_an_image(False)
+    with pytest.raises(ClientError, match="still contains images"):
+        stack.put({})
+    assert ecr.describe_repositories(repositoryNames=[kept])["repositories"]
+
+
 def test_a_provider_is_asked_until_it_is_complete(stack: Stack) -> None:
     on_event = "def handler(event, context):\n    return {'PhysicalResourceId': 'build-1', 'Data': {'A': '1'}}\n"
     complete = (

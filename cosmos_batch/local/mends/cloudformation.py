@@ -158,14 +158,16 @@ def _updatable(resource_class: Any) -> bool:
 
 
 def _delete(resources: ResourceMap, logical_id: str) -> None:
-    resource = resources._parsed_resources.pop(logical_id, None)
-    resolved = resources.__dict__.get("resolved", {}).pop(logical_id, None)
-    if resource is None or resolved is None or resolved.get("DeletionPolicy", "").startswith("Retain"):
-        return
-    try:
-        resources._delete_resource(resource, resolved)
-    except Exception as error:
-        raise ResourceError(logical_id, resolved["Type"], "deleted", error) from error
+    resource = resources._parsed_resources.get(logical_id)
+    resolved = resources.__dict__.setdefault("resolved", {})
+    known = resolved.get(logical_id)
+    if resource is not None and known is not None and not known.get("DeletionPolicy", "").startswith("Retain"):
+        try:
+            resources._delete_resource(resource, known)
+        except Exception as error:
+            raise ResourceError(logical_id, known["Type"], "deleted", error) from error
+    resources._parsed_resources.pop(logical_id, None)
+    resolved.pop(logical_id, None)
 
 
 def _wanted(resource_json: dict[str, Any], resources: ResourceMap) -> bool:

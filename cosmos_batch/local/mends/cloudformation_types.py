@@ -24,6 +24,7 @@ from moto.ssm.models import Parameter
 from moto.stepfunctions.models import StateMachine
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.mends import ecr
 from cosmos_batch.local.mends.stepfunctions_tasks import state_machine_definition
 
 Properties = dict[str, Any]
@@ -51,6 +52,7 @@ def apply() -> None:
     FileSystem.delete = lambda self, *_: backends.efs().delete_file_system(self.file_system_id)
     _configure_after(FakeBucket, _configure_bucket)
     _configure_after(LambdaFunction, _configure_function)
+    _configure_after(Repository, ecr.configure)
     Queue.update_from_cloudformation_json = classmethod(_update_queue)
     _state_machine_arn()
 

@@ -3,9 +3,9 @@
 AWS: a tag of an immutable repository is ImageTagAlreadyExistsException, a repository that is not there
 RepositoryNotFoundException.
 
-moto: says ImageAlreadyExistsException, and fails with a plain exception.
+moto: says ImageAlreadyExistsException, and fails with a plain exception; does not know CloudFormation's EmptyOnDelete.
 
-Mend: both are looked for before moto puts the image.
+Mend: both are looked for before moto puts the image; a repository that may be emptied is deleted with its images.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.ecr.models import ECRBackend, Image, Repository
+
+from cosmos_batch.local import backends
 
 IMMUTABLE = ("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION")
 
@@ -39,6 +41,14 @@ def apply() -> None:
         return original(self, repository_name, image_manifest, image_tag, *more)
 
     ECRBackend.put_image = put_image
+    Repository.delete = lambda self, *_: backends.ecr().delete_repository(
+        self.name, force=getattr(self, "empty_on_delete", False)
+    )
+
+
+def configure(repository: Repository, properties: dict[str, Any]) -> None:
+    """Keep what moto leaves out of a repository's template."""
+    repository.empty_on_delete = str(properties.get("EmptyOnDelete", False)).lower() == "true"
 
 
 def _immutable(repository: Repository, tag: str) -> bool:
