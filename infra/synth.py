@@ -1,9 +1,15 @@
 """From a configuration to a cloud assembly."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.config import Config
 from infra.node import use_node
+
+if TYPE_CHECKING:
+    from aws_cdk import App
 
 PREFIX = "CosmosBatch"
 
@@ -14,6 +20,12 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
     With `config_file`, and a Hugging Face token in it, deployment writes the token into the deployed secret; it reads
     it from that file then, for the token itself is written nowhere.
     """
+    build(config, outdir, config_file).synth()
+    return outdir
+
+
+def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
+    """The app of a configuration, before it is written to `outdir`."""
     use_node()
     # Here, for jsii starts Node when it is imported.
     from aws_cdk import App
@@ -39,5 +51,4 @@ def synthesize(config: Config, outdir: Path, config_file: Path | None = None) ->
     )
     if config_file is not None and config.cosmos.hugging_face_token.get_secret_value():
         put_token_at_deployment(pipelines, config_file, storage.stack_name)
-    app.synth()
-    return outdir
+    return app

@@ -46,7 +46,13 @@ class NetworkStack(Stack):
         mode, zones = self.settings.mode, self.settings.availability_zones
         subnets = [ec2.SubnetConfiguration(name=_subnet_name(mode), subnet_type=SUBNET_TYPES[mode])]
         if mode == "private":
-            subnets.insert(0, ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=26))
+            public = ec2.SubnetConfiguration(
+                name="Public",
+                subnet_type=ec2.SubnetType.PUBLIC,
+                cidr_mask=26,
+                map_public_ip_on_launch=False,  # the NAT gateway has an address of its own, and nothing else is there
+            )
+            subnets.insert(0, public)
         return ec2.Vpc(
             self,
             "Vpc",

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.storage import StorageSettings
 from infra.constructs.asset_buckets import AssetBuckets, make_own_bucket
+from infra.constructs.log_bucket import LogBucket
 from infra.constructs.model_cache import ModelCache
 from infra.constructs.private_bucket import PrivateBucket
 from infra.constructs.state_table import StateTable
@@ -40,12 +41,19 @@ class StorageStack(Stack):
             lifecycle=[s3.LifecycleRule(prefix=prefix, expiration=KEEP) for prefix in ("jobs/", "requests/")],
         )
         self.models = PrivateBucket(self, "Models")
+        self.logs = LogBucket(self, "Logs")
+        for bucket in (own, self.state, self.models):
+            if bucket is not None:
+                self.logs.keep_accesses(bucket)
+        if network.settings.existing is None:
+            self.logs.keep_refusals(network.vpc)
         self.table = StateTable(self, "StateTable")
         self.cache = ModelCache(self, "ModelCache", network) if settings.use_efs else None
         self.token_arn = token_secret or self._make_token_secret()
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
+        CfnOutput(self, "LogBucketName", value=self.logs.bucket_name)
         CfnOutput(self, "StateTableName", value=self.table.table_name)
 
     def _make_token_secret(self) -> str:

@@ -1,0 +1,1 @@
+"""What reviews of security ask of the templates, and our answers."""
