@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 KEEP = Duration.days(90)
-ACCESS, FLOWS = "access/", "flows/"
+ACCESS, FLOWS = "access/", f"AWSLogs/{Aws.ACCOUNT_ID}/vpcflowlogs/"  # the second by AWS
 
 
 class LogBucket(s3.Bucket):
@@ -57,7 +57,7 @@ class LogBucket(s3.Bucket):
             resource_id=vpc.vpc_id,
             traffic_type="REJECT",
             log_destination_type="s3",
-            log_destination=self.arn_for_objects(FLOWS),
+            log_destination=self.bucket_arn,
         )
         assert self.policy is not None
         flows.node.add_dependency(self.policy)

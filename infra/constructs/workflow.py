@@ -41,6 +41,7 @@ class Workflow(Construct):
             definition_body=sfn.DefinitionBody.from_chainable(self._definition(plan, report)),
             state_machine_type=sfn.StateMachineType.STANDARD,
             timeout=longest_deadline.plus(Duration.days(1)),
+            tracing_enabled=True,
             logs=sfn.LogOptions(
                 destination=logs.LogGroup(
                     self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY

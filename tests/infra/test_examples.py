@@ -58,7 +58,7 @@ class TestAdoptedBuckets:
 
     def test_no_bucket_of_ours_is_made_for_files(self) -> None:
         buckets = example("existing-vpc").resources("Storage", "S3::Bucket")
-        assert len(buckets) == 2 and not [name for name in buckets if name.startswith("Assets")]
+        assert len(buckets) == 3 and not [name for name in buckets if name.startswith("Assets")]
 
     def test_inputs_and_outputs_lie_below_their_roots(self) -> None:
         variables = environment_variables(example("existing-vpc"), "FunctionsPlan")

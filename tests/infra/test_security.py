@@ -1,7 +1,5 @@
 """What cdk-nag and cfn-lint say of every example, and what neither looks at."""
 
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -11,7 +9,7 @@ import pytest
 from cosmos_batch.contract import Config
 from infra.security.acknowledged import ACKNOWLEDGED, Acknowledgement, unanswered
 from infra.security.nag import Finding, findings
-from tests.infra.examples import FOLDER, NAMES, example
+from tests.infra.examples import FOLDER, NAMES
 
 
 @cache
