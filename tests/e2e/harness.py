@@ -29,7 +29,9 @@ QUICK = {
 }
 
 
-def configuration(folder: Path, entry: dict[str, Any] | None = None, **cosmos_batch: Any) -> Config:
+def configuration(
+    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, **cosmos_batch: Any
+) -> Config:
     """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
     models: dict[str, dict[str, Any]] = {}
     for key, name in (("reason2B", TWO_B), ("reason8B", EIGHT_B)):
@@ -38,7 +40,7 @@ def configuration(folder: Path, entry: dict[str, Any] | None = None, **cosmos_ba
         models[key] = {"enabled": True, "engine": SCRIPTED, "model": str(folder / name)}
     models["reason2B"] |= entry or {}
     models["reason8B"]["autoTriggerOnFileExtensionsUpload"] = ".webm"
-    block = {"enabled": True, "modelsReason": models}
+    block = {"enabled": True, "useCodeBuild": use_code_build, "modelsReason": models}
     return Config.parse(
         json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": {**QUICK, **cosmos_batch}}})
     )

@@ -23,7 +23,7 @@ def dockerfile_of(assembly: Path) -> Path:
 
 def test_a_changed_entrypoint_is_what_runs(tmp_path: Path, picture: Path) -> None:
     ran = tmp_path / "ran"
-    assembly = synthesize(configuration(tmp_path), tmp_path / "cdk.out")
+    assembly = synthesize(configuration(tmp_path, use_code_build=False), tmp_path / "cdk.out")
     dockerfile = dockerfile_of(assembly)
     code = f"import os; open({str(ran)!r}, 'w').write(os.environ['PIPELINE'])"
     changed, count = re.subn(
