@@ -157,7 +157,7 @@ class ImageBuild(Construct):
             ),
             environment=codebuild.BuildEnvironment(
                 build_image=codebuild.LinuxBuildImage.STANDARD_7_0,
-                compute_type=codebuild.ComputeType.X2_LARGE,  # its disk: images of ten and more GB, and their layers
+                compute_type=codebuild.ComputeType.LARGE,  # 128 GB of disk: images of ten and more GB, and their layers
                 privileged=True,  # the Docker engine runs in the build's container
             ),
             environment_variables=self._variables(),
