@@ -30,6 +30,7 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     # Here, for jsii starts Node when it is imported.
     from aws_cdk import App
 
+    from infra.constructs.encryption import encrypt_stores
     from infra.constructs.token_value import put_token_at_deployment
     from infra.stacks.images import ImagesStack
     from infra.stacks.network import NetworkStack
@@ -49,6 +50,9 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     pipelines = PipelinesStack(
         app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images
     )
+    if storage.key is not None:
+        images.add_stack_dependency(storage)
+        encrypt_stores(app, storage, storage.key, except_for=storage.logs)
     if config_file is not None and config.cosmos.hugging_face_token.get_secret_value():
         put_token_at_deployment(pipelines, config_file, storage.stack_name)
     return app

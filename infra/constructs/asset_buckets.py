@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cosmos_batch.contract.storage import AdoptedBucket
-from infra.constructs.permissions import allow, allow_list, allow_objects
+from infra.constructs.permissions import allow, allow_key_of_bucket, allow_list, allow_objects
 from infra.constructs.private_bucket import PrivateBucket
 
 
@@ -20,6 +20,7 @@ class AssetBucket:
     bucket: s3.IBucket
     prefix: str = ""
     triggers: bool = False
+    key_arn: str | None = None  # the owner's, of an adopted bucket
 
     @property
     def root(self) -> str:
@@ -41,7 +42,7 @@ class AssetBuckets(Construct):
             if settings.trigger_on_upload:
                 # CDK's function adds this to the notifications that the bucket has; it stays when the stack goes.
                 bucket.enable_event_bridge_notification()
-            self.all.append(AssetBucket(bucket, settings.prefix, settings.trigger_on_upload))
+            self.all.append(AssetBucket(bucket, settings.prefix, settings.trigger_on_upload, settings.kms_key_arn))
 
     @property
     def roots(self) -> list[str]:
@@ -58,6 +59,8 @@ class AssetBuckets(Construct):
         for one in self.all:
             allow_list(grantee, one.bucket, one.prefix or None)
             allow_objects(grantee, one.bucket, f"{one.prefix}*", "GetObject", "GetObjectVersion", *actions)
+            if one.key_arn is not None:
+                allow_key_of_bucket(grantee, one.key_arn, writes="PutObject" in actions)
 
     def allow_versions(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` list the versions of files whose uploads start runs."""

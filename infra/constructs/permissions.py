@@ -27,6 +27,17 @@ def allow_list(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str | None =
     )
 
 
+def allow_key_of_bucket(grantee: iam.IGrantable, key_arn: str, writes: bool) -> None:
+    """Let `grantee` have S3 use the customer key of a bucket; the key's owner must allow that too."""
+    grantee.grant_principal.add_to_principal_policy(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:GenerateDataKey"] if writes else ["kms:Decrypt"],
+            resources=[key_arn],
+            conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
+        )
+    )
+
+
 def allow_vams_callback(grantee: iam.IGrantable, *calls: str) -> None:
     """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
 

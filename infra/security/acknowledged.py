@@ -46,11 +46,15 @@ ACKNOWLEDGED = [
     *(
         Acknowledgement(rule, construct, _KEYS_OF_AWS)
         for rule, construct in [
-            (f"{_SOLUTIONS}CB4", "Images/*Build/Project/Resource"),
             (f"{_NIST}CloudWatchLogGroupEncrypted", "*Log/Resource"),
             (f"{_NIST}S3DefaultEncryptionKMS", "Storage/*/Resource"),
             (f"{_NIST}SecretsManagerUsingKMSKey", "Storage/HuggingFaceToken"),
         ]
+    ),
+    Acknowledgement(
+        f"{_SOLUTIONS}CB4",
+        "Images/*Build/Project/Resource",
+        "The key of a project encrypts its artifacts, and builds leave none: images go to ECR, which has its own",
     ),
     # Roles
     Acknowledgement(

@@ -3,12 +3,14 @@
 from typing import Any
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from cosmos_batch.contract.storage import StorageSettings
 from infra.constructs.asset_buckets import AssetBuckets, make_own_bucket
+from infra.constructs.encryption import make_key
 from infra.constructs.log_bucket import LogBucket
 from infra.constructs.model_cache import ModelCache
 from infra.constructs.private_bucket import PrivateBucket
@@ -33,6 +35,7 @@ class StorageStack(Stack):
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
+        self.key = self._find_key(settings.kms_key)
         own = make_own_bucket(self, KEEP) if settings.create_asset_bucket else None
         self.assets = AssetBuckets(self, "AssetBuckets", own, settings.asset_buckets)
         self.state = PrivateBucket(
@@ -55,6 +58,12 @@ class StorageStack(Stack):
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
         CfnOutput(self, "LogBucketName", value=self.logs.bucket_name)
         CfnOutput(self, "StateTableName", value=self.table.table_name)
+
+    def _find_key(self, asked: str | None) -> kms.IKey | None:
+        """The customer key of all stores, or None for AWS's keys."""
+        if asked is None:
+            return None
+        return make_key(self) if asked == "create" else kms.Key.from_key_arn(self, "Key", asked)
 
     def _make_token_secret(self) -> str:
         token = secretsmanager.CfnSecret(

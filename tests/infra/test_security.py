@@ -1,5 +1,6 @@
 """What cdk-nag and cfn-lint say of every example, and what neither looks at."""
 
+import json
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -9,7 +10,9 @@ import pytest
 from cosmos_batch.contract import Config
 from infra.security.acknowledged import ACKNOWLEDGED, Acknowledgement, unanswered
 from infra.security.nag import Finding, findings
-from tests.infra.examples import FOLDER, NAMES
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly, Resource
+from tests.infra.examples import FOLDER, NAMES, example
 
 
 @cache
@@ -35,3 +38,144 @@ def test_an_answer_is_for_its_rule_and_construct_alone() -> None:
     assert answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
     assert not answer.answers(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
     assert not answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))
+
+
+# Where each type of store takes a customer key.
+KEYS = {
+    "DynamoDB::Table": "SSESpecification",
+    "EC2::LaunchTemplate": "LaunchTemplateData",
+    "ECR::Repository": "EncryptionConfiguration",
+    "EFS::FileSystem": "KmsKeyId",
+    "Logs::LogGroup": "KmsKeyId",
+    "S3::Bucket": "BucketEncryption",
+    "SecretsManager::Secret": "KmsKeyId",
+    "SNS::Topic": "KmsMasterKeyId",
+    "SQS::Queue": "KmsMasterKeyId",
+}
+
+
+def encryption_of(assembly: Assembly, kind: str) -> dict[str, str]:
+    """Logical id to what a resource says of its key, for all of a type."""
+    return {
+        name: json.dumps(one["Properties"].get(KEYS[kind]))
+        for stack in assembly.templates
+        for name, one in assembly.resources(stack, kind).items()
+    }
+
+
+class TestCustomerKey:
+    """`examples/vpc-only.json`"""
+
+    @pytest.mark.parametrize("kind", KEYS)
+    def test_every_store_has_the_key(self, kind: str) -> None:
+        ours = json.dumps(next(iter(example("vpc-only").resources("Storage", "KMS::Key"))))[1:-1]
+        found = encryption_of(example("vpc-only"), kind)
+        assert found or kind == "SNS::Topic"
+        assert [name for name, text in found.items() if ours not in text and not name.startswith("Logs")] == []
+
+    def test_queues_have_one_encryption(self) -> None:
+        queues = example("vpc-only").properties("Pipelines", "SQS::Queue")
+        assert {one["SqsManagedSseEnabled"] for one in queues} == {False}
+
+    def test_it_is_rotated_and_kept(self) -> None:
+        (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
+        assert key["Properties"]["EnableKeyRotation"] is True and key["DeletionPolicy"] == "Retain"
+
+    def test_its_policy_admits_nobody_without_a_condition_but_the_account(self) -> None:
+        (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
+        account, *others = key["Properties"]["KeyPolicy"]["Statement"]
+        assert ":root" in json.dumps(account["Principal"])
+        assert others and all(one["Condition"] for one in others)
+        (grants,) = [one for one in others if one["Action"] == "kms:CreateGrant"]
+        assert grants["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+        assert "AWSServiceRoleForAutoScaling" in json.dumps(grants) and "AWSServiceRoleForEC2Spot" in json.dumps(grants)
+
+    def test_an_existing_key_is_used_and_not_made(self, tmp_path: Path) -> None:
+        arn = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
+        config = json.loads((FOLDER / "vpc-only.json").read_text(encoding="utf-8"))
+        config["app"]["cosmosBatch"]["storage"]["kmsKey"] = arn
+        assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+        assert not assembly.resources("Storage", "KMS::Key")
+        assert all(text == f'"{arn}"' for text in encryption_of(assembly, "SQS::Queue").values())
+
+    def test_without_one_every_store_is_encrypted_all_the_same(self) -> None:
+        assembly = example("everything")
+        assert not assembly.resources("Storage", "KMS::Key")
+        assert all(one["SqsManagedSseEnabled"] for one in assembly.properties("Pipelines", "SQS::Queue"))
+        assert all("AES256" in text for text in encryption_of(assembly, "S3::Bucket").values())
+        assert '"Encrypted": true' in json.dumps(assembly.resources("Pipelines", "EC2::LaunchTemplate"))
+
+
+def test_the_key_of_an_adopted_bucket_is_used_through_s3_alone(tmp_path: Path) -> None:
+    arn = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
+    config = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))
+    config["app"]["cosmosBatch"]["storage"]["assetBuckets"][0]["kmsKeyArn"] = arn
+    assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+    actions = {}
+    for role in ("FunctionsPlan", "FunctionsUpload", "WorkerRole"):
+        (statement,) = [one for one in assembly.statements(role) if one["Resource"] == arn]
+        assert "kms:ViaService" in json.dumps(statement["Condition"])
+        actions[role] = statement["Action"]
+    assert actions["FunctionsPlan"] == actions["FunctionsUpload"] == "kms:Decrypt"
+    assert actions["WorkerRole"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+
+
+def everywhere(kind: str) -> list[tuple[str, Resource]]:
+    """Example and properties, for all resources of a type in all examples."""
+    return [
+        (name, properties)
+        for name in NAMES
+        for stack in example(name).templates
+        for properties in example(name).properties(stack, kind)
+    ]
+
+
+class TestWhatTheToolsMiss:
+    """cdk-nag has no rules for Batch, and cfn-lint passes values that AWS refuses."""
+
+    def test_workers_are_not_privileged_and_tried_once(self) -> None:
+        definitions = everywhere("Batch::JobDefinition")
+        assert definitions
+        for name, definition in definitions:
+            assert not definition["ContainerProperties"].get("Privileged"), name
+            assert definition["RetryStrategy"]["Attempts"] == 1, name
+            assert len(json.dumps(definition)) < 24 * 1024, name
+
+    def test_files_are_mounted_with_tls_and_iam(self) -> None:
+        volumes = [
+            volume["EfsVolumeConfiguration"]
+            for _, definition in everywhere("Batch::JobDefinition")
+            for volume in definition["ContainerProperties"]["Volumes"]
+            if "EfsVolumeConfiguration" in volume
+        ]
+        assert volumes
+        for volume in volumes:
+            assert volume["TransitEncryption"] == "ENABLED"
+            assert volume["AuthorizationConfig"]["Iam"] == "ENABLED"
+
+    def test_hosts_have_a_numbered_version_of_their_template(self) -> None:
+        for name, environment in everywhere("Batch::ComputeEnvironment"):
+            version = environment["ComputeResources"]["LaunchTemplate"]["Version"]
+            assert "LatestVersionNumber" in json.dumps(version), name
+
+    def test_queues_have_no_more_environments_than_batch_takes(self) -> None:
+        assert all(1 <= len(queue["ComputeEnvironmentOrder"]) <= 3 for _, queue in everywhere("Batch::JobQueue"))
+
+    def test_environments_of_functions_fit(self) -> None:
+        for name, function in everywhere("Lambda::Function"):
+            assert len(json.dumps(function.get("Environment", {}))) < 4096, name
+
+    def test_buckets_and_queues_refuse_plain_http(self) -> None:
+        plain = {"Bool": {"aws:SecureTransport": "false"}}
+        for kind, policy in (("S3::Bucket", "S3::BucketPolicy"), ("SQS::Queue", "SQS::QueuePolicy")):
+            policies = [one for _, one in everywhere(policy)]
+            assert len(policies) >= len(everywhere(kind))
+            for one in policies:
+                denials = [each for each in one["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
+                assert plain in [each["Condition"] for each in denials]
+
+    def test_flow_logs_are_there_where_the_vpc_is_ours(self) -> None:
+        for name in NAMES:
+            vpcs = example(name).resources("Network", "EC2::VPC")
+            logs = example(name).properties("Storage", "EC2::FlowLog")
+            assert len(logs) == len(vpcs) and all(one["TrafficType"] == "REJECT" for one in logs)
