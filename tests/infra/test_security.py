@@ -1,6 +1,8 @@
 """What cdk-nag and cfn-lint say of every example, and what neither looks at."""
 
 import json
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -179,3 +181,22 @@ class TestWhatTheToolsMiss:
             vpcs = example(name).resources("Network", "EC2::VPC")
             logs = example(name).properties("Storage", "EC2::FlowLog")
             assert len(logs) == len(vpcs) and all(one["TrafficType"] == "REJECT" for one in logs)
+
+
+# Dependencies that CDK writes, and availability zones that the configuration names.
+NOT_AMISS = "W3005,W3010"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cfn_lint_finds_nothing_in_an_example(name: str) -> None:
+    command = [Path(sys.executable).with_name("cfn-lint"), "--ignore-checks", NOT_AMISS, "--"]
+    templates = sorted(example(name).folder.glob("*.template.json"))
+    answer = subprocess.run([*command, *templates], capture_output=True, text=True, check=False, timeout=120)
+    assert templates and answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_is_far_from_cloudformations_limits(name: str) -> None:
+    for stack, template in example(name).templates.items():
+        assert len(template["Resources"]) <= 400, stack  # of 500
+        assert len(json.dumps(template)) <= 800_000, stack  # of 1,000,000

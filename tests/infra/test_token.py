@@ -82,3 +82,15 @@ def test_a_second_deployment_with_the_same_token_makes_no_new_version(secret: st
 
 def test_the_storage_stack_has_the_output_that_the_command_reads(assembly: Assembly) -> None:
     assert put_secret.OUTPUT in assembly.templates["Storage"]["Outputs"]
+
+
+def test_an_existing_secret_is_read_and_none_is_made(tmp_path: Path) -> None:
+    arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:theirs-AbCdEf"
+    file = tmp_path / "config.json"
+    cosmos = {"enabled": True, "huggingFaceTokenSecretArn": arn, "modelsReason": {"reason2B": {"enabled": True}}}
+    file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}}}), encoding="utf-8")
+    assembly = Assembly(synthesize(Config.load(file), tmp_path / "cdk.out", file))
+    assert not [stack for stack in assembly.templates if assembly.resources(stack, "SecretsManager::Secret")]
+    assert commands(assembly) == []
+    (statement,) = [one for one in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(one["Action"])]
+    assert (statement["Action"], statement["Resource"]) == ("secretsmanager:GetSecretValue", arn)
