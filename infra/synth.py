@@ -31,8 +31,10 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     from aws_cdk import App
 
     from infra.constructs.encryption import encrypt_stores
+    from infra.constructs.labels import label
     from infra.constructs.token_value import put_token_at_deployment
     from infra.stacks.images import ImagesStack
+    from infra.stacks.monitoring import MonitoringStack
     from infra.stacks.network import NetworkStack
     from infra.stacks.pipelines import PipelinesStack
     from infra.stacks.storage import StorageStack
@@ -50,6 +52,8 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     pipelines = PipelinesStack(
         app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images
     )
+    MonitoringStack(app, f"{PREFIX}-Monitoring", settings=config.own, pipelines=pipelines)
+    label(app, config.own.operations)
     if storage.key is not None:
         images.add_stack_dependency(storage)
         encrypt_stores(app, storage, storage.key, except_for=storage.logs)

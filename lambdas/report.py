@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
+from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Callbacks, Jobs, Reports, Table
+from cosmos_batch.state import Callbacks, JobRow, Jobs, Reports, Table
 from lambdas.batches import Record, each_record
 from lambdas.clients import client, state_table
 from lambdas.execution_error import error_of
 from lambdas.log import log
+from lambdas.measuring import measure
 from lambdas.tokens import VAMS_CAUSE_LIMIT, fail, succeed
 
 EVENT_SOURCE = "cosmos.batch"
@@ -87,6 +89,7 @@ def report(end: End, table: Table) -> None:
     answer_callback(end, Callbacks(table))
     close_job(end, Jobs(table))
     publish(end)
+    measure_end(end, Jobs(table).get(end.job_id))
     Reports(table).note(end.job_id)
     code = None if end.result.error is None else end.result.error.code
     log("reported", jobId=end.job_id, succeeded=end.result.succeeded, code=code)
@@ -111,6 +114,21 @@ def close_job(end: End, jobs: Jobs) -> None:
     if end.result.error is not None:
         jobs.close(end.job_id, end.result, cancelled=end.result.error.code == "Cancelled")
     jobs.stamp(end.job_id, "reported")
+
+
+def measure_end(end: End, row: JobRow | None) -> None:
+    """Count the job, and its seconds by phase. A refused request has no row, and no pipeline that is ours."""
+    if row is None:
+        return
+    error = end.result.error
+    if error is not None:
+        measure(row.pipeline, {metrics.FAILED: 1})
+        measure(row.pipeline, {metrics.FAILED: 1}, code=error.code)
+        return
+    measure(row.pipeline, {metrics.SUCCEEDED: 1})
+    for phase in metrics.PHASES:
+        if phase in end.result.timings:
+            measure(row.pipeline, {metrics.PHASE_SECONDS: end.result.timings[phase]}, unit="Seconds", phase=phase)
 
 
 def publish(end: End) -> None:

@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
 from lambdas.batches import Record, failed
 from lambdas.clients import client, state_table
 from lambdas.fleet import Fleet, Worker
-from lambdas.log import log, log_fault, measure
+from lambdas.log import log, log_fault
+from lambdas.measuring import measure
 from lambdas.nudge import nudge_to_look
 from lambdas.refusal import refuse_queue
 from lambdas.scaling import judged, may_start, retiring, wanted_workers, workers_to_start
@@ -97,11 +99,12 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
     measure(
         pipeline.id,
         {
-            "Backlog": backlog,
-            "LiveWorkers": len(live),
-            "WantedWorkers": wanted,
-            "BreakerOpen": int(breaker.open),
-            "StuckWorkers": stuck,
+            metrics.BACKLOG: backlog,
+            metrics.LIVE_WORKERS: len(live),
+            metrics.RUNNING_WORKERS: fleet.running,
+            metrics.WANTED_WORKERS: wanted,
+            metrics.BREAKER_OPEN: int(breaker.open),
+            metrics.STUCK_WORKERS: stuck,
         },
     )
 

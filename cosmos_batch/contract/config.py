@@ -13,6 +13,7 @@ from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.network import NetworkSettings
+from cosmos_batch.contract.operations import OperationsSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import StorageSettings
 
@@ -86,9 +87,16 @@ class OwnSettings(Model):
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Where workers run")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="What is kept where")
+    operations: OperationsSettings = Field(default_factory=OperationsSettings, description="Alarms, logs, costs")
     images: ImageSettings = Field(default_factory=ImageSettings, description="How images are built")
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="Clocks of a worker")
     scaling: ScalingSettings = Field(default_factory=ScalingSettings, description="How many workers")
+
+    @model_validator(mode="after")
+    def _a_budget_has_a_reader(self) -> Self:
+        if self.operations.monthly_budget_dollars is not None and self.operations.alarm_email is None:
+            raise ValueError("operations.monthlyBudgetDollars: nobody would hear of it; set operations.alarmEmail too")
+        return self
 
 
 class App(Model):

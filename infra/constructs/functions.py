@@ -40,8 +40,12 @@ class Functions(Construct):
     They share the zip of `files`, and the layer of dependencies unless they need none.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, files: list[str] = CODE, layer: bool = True) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, tracing: bool, files: list[str] = CODE, layer: bool = True
+    ) -> None:
         super().__init__(scope, construct_id)
+        self.made: dict[str, lambda_.Function] = {}
+        self._tracing = lambda_.Tracing.ACTIVE if tracing else lambda_.Tracing.DISABLED
         self._code = code(files)
         self._layers = [self._dependencies()] if layer else []
 
@@ -61,13 +65,12 @@ class Functions(Construct):
         log = logs.LogGroup(
             self,
             f"{construct_id}Log",
-            retention=logs.RetentionDays.THREE_MONTHS,
             removal_policy=RemovalPolicy.DESTROY,
         )
         # Lambda's managed policy would let every function write every log group of the account.
         role = iam.Role(self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log.grant_write(role)
-        return lambda_.Function(
+        self.made[construct_id] = lambda_.Function(
             self,
             construct_id,
             description=f"Cosmos Batch: lambdas/{module}.py",
@@ -82,7 +85,9 @@ class Functions(Construct):
             memory_size=512,
             role=role,
             log_group=log,
+            tracing=self._tracing,
         )
+        return self.made[construct_id]
 
     def _dependencies(self) -> lambda_.LayerVersion:
         return lambda_.LayerVersion(

@@ -45,7 +45,7 @@ class ImageBuilds(Construct):
         super().__init__(scope, construct_id)
         self.settings = settings
         self.network = network
-        functions = Functions(self, "Functions", IMAGE_BUILD_CODE, layer=False)
+        functions = Functions(self, "Functions", tracing=False, files=IMAGE_BUILD_CODE, layer=False)
         self.function = functions.create("image_build", Environment(), HANDLER_TIMEOUT)
         self._last: IDependable | None = None
 
@@ -128,9 +128,7 @@ class ImageBuild(Construct):
             empty_on_delete=True,
         )
         self.named = ecr.Repository.from_repository_name(self, "Named", name)
-        self.log = logs.LogGroup(
-            self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
-        )
+        self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.project = self._make_project(source, builds.network)
         builds.wait_for(self)
 

@@ -3,11 +3,9 @@
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
-from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
-from infra.constructs.event_patterns import object_created
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
@@ -20,17 +18,9 @@ VAMS_TIMEOUT = Duration.minutes(1)
 
 
 def create_upload(
-    scope: Construct, functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine
+    functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine, intake: EventQueue
 ) -> lambda_.Function:
     """`upload`, fed from the asset bucket."""
-    intake = EventQueue(
-        scope,
-        "UploadIntake",
-        "Objects that came into an asset bucket",
-        [object_created(bucket) for bucket in storage.assets.triggering],
-        function_timeout=UPLOAD_TIMEOUT,
-        max_receives=10,
-    )
     environment = UploadEnvironment(
         state_machine_arn=machine.state_machine_arn,
         state_table=storage.table.table_name,

@@ -25,14 +25,14 @@ class Nudges(Construct):
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
-        failed = self._queue("Failed", retention_period=Duration.days(14))
+        self.failed = self._queue("Failed", retention_period=Duration.days(14))
         self.queue = self._queue(
             "Queue",
             content_based_deduplication=True,
             delivery_delay=Duration.seconds(NUDGE_SECONDS),
             visibility_timeout=TIMEOUT.plus(Duration.seconds(30)),
             # A nudge that fails holds its pipeline up: three times, then the next sweep has its turn.
-            dead_letter_queue=sqs.DeadLetterQueue(queue=failed, max_receive_count=3),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.failed, max_receive_count=3),
         )
 
     def feed(self, scale: lambda_.Function) -> None:
@@ -47,7 +47,21 @@ class Nudges(Construct):
         )
 
     def watch(self, pipeline: str, job_queue: batch.IJobQueue) -> None:
-        """Nudge when a worker of the pipeline ends. A rule for each, for a target's message group is a constant."""
+        """Nudge when a worker of the pipeline ends, or finds no instance.
+
+        Rules for each, for a target's message group is a constant.
+        """
+        events.Rule(
+            self,
+            f"{pipeline}-queue-blocked",
+            description=f"Workers of {pipeline} that find no instance",
+            event_pattern=events.EventPattern(
+                source=["aws.batch"],
+                detail_type=["Batch Job Queue Blocked"],
+                detail={"jobQueue": [job_queue.job_queue_arn]},
+            ),
+            targets=[targets.SqsQueue(self.queue, message_group_id=pipeline)],
+        )
         events.Rule(
             self,
             f"{pipeline}-worker-ended",

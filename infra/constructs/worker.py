@@ -67,9 +67,7 @@ class Worker(Construct):
     def _container(
         self, environment: dict[str, str], storage: StorageStack, image: ecs.ContainerImage
     ) -> batch.EcsEc2ContainerDefinition:
-        log = logs.LogGroup(
-            self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
-        )
+        log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         return batch.EcsEc2ContainerDefinition(
             self,
             "Container",

@@ -33,6 +33,7 @@ class Workflow(Construct):
         plan: lambda_.IFunction,
         report: lambda_.IFunction,
         longest_deadline: Duration,
+        tracing: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self.machine = sfn.StateMachine(
@@ -41,11 +42,9 @@ class Workflow(Construct):
             definition_body=sfn.DefinitionBody.from_chainable(self._definition(plan, report)),
             state_machine_type=sfn.StateMachineType.STANDARD,
             timeout=longest_deadline.plus(Duration.days(1)),
-            tracing_enabled=True,
+            tracing_enabled=tracing,
             logs=sfn.LogOptions(
-                destination=logs.LogGroup(
-                    self, "Log", retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
-                ),
+                destination=logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY),
                 level=sfn.LogLevel.ALL,
                 include_execution_data=False,  # it holds prompts and task tokens
             ),

@@ -4,15 +4,16 @@ from typing import Any
 
 from aws_cdk import Annotations, CfnOutput, Duration, Stack
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from infra.constructs import workflow_functions
-from infra.constructs.event_patterns import execution_ended_badly
+from infra.constructs.event_patterns import execution_ended_badly, object_created
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
-from infra.constructs.intake_functions import VAMS_TASK_TIMEOUT, create_upload, create_vams
+from infra.constructs.intake_functions import UPLOAD_TIMEOUT, VAMS_TASK_TIMEOUT, create_upload, create_vams
 from infra.constructs.nudges import Nudges
 from infra.constructs.pipeline import Pipeline
 from infra.constructs.scaling import Scaling
@@ -40,8 +41,10 @@ class PipelinesStack(Stack):
         self.add_stack_dependency(images)
         settings = config.app.cosmos_batch
         deadline = Duration.seconds(round(settings.deadline_hours * 3600))
-        hosts, functions, nudges = GpuHosts(self, "Hosts"), Functions(self, "Functions"), Nudges(self, "Nudges")
-        pipelines = [
+        tracing = settings.operations.tracing
+        hosts, nudges = GpuHosts(self, "Hosts"), Nudges(self, "Nudges")
+        functions = Functions(self, "Functions", tracing)
+        self.pipelines = pipelines = [
             Pipeline(
                 self,
                 enabled.pipeline.id,
@@ -56,18 +59,22 @@ class PipelinesStack(Stack):
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage)
-        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT))
-        self.execution_ends = self._report_bad_ends(workflow, report)
+        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT), tracing)
+        ends = self._report_bad_ends(workflow, report)
+        self.undelivered: dict[str, sqs.IQueue] = {"report": ends.undelivered, "scale": nudges.failed}
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         if storage.assets.triggering and any(one.enabled.pipeline.surface == "reasoner" for one in pipelines):
-            create_upload(self, functions, config, storage, workflow.machine)
+            intake = self._hear_uploads(storage)
+            self.undelivered["upload"] = intake.undelivered
+            create_upload(functions, config, storage, workflow.machine, intake)
         for pipeline in pipelines:
             pipeline.connect(workflow)
             vams = create_vams(functions, pipeline.id, storage, workflow.machine)
             name = _output_name(pipeline)
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}VamsFunctionName", value=vams.function_name)
+        self.machine, self.functions = workflow.machine, functions.made
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
         if any(pipeline.enabled.pipeline.surface == "generator" for pipeline in pipelines):
             Annotations.of(self).add_warning_v2(
@@ -75,6 +82,16 @@ class PipelinesStack(Stack):
                 "The generators' compute, queues and images are deployed, but no worker has their engines yet: "
                 "a job for one ends with EngineFailed.",
             )
+
+    def _hear_uploads(self, storage: StorageStack) -> EventQueue:
+        return EventQueue(
+            self,
+            "UploadIntake",
+            "Objects that came into an asset bucket",
+            [object_created(bucket) for bucket in storage.assets.triggering],
+            function_timeout=UPLOAD_TIMEOUT,
+            max_receives=10,
+        )
 
     def _report_bad_ends(self, workflow: Workflow, report: lambda_.Function) -> EventQueue:
         """Executions that could not call `report` themselves: their event is the only word of them."""

@@ -39,7 +39,7 @@ SEED = {
 }
 # What SEED enables.
 REASONERS = [one for one in catalogue.PIPELINES if one.surface == "reasoner"]
-STACKS = ["Network", "Storage", "Images", "Pipelines"]
+STACKS = ["Network", "Storage", "Images", "Pipelines", "Monitoring"]
 
 
 class Assembly:

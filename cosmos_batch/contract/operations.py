@@ -1,0 +1,33 @@
+"""`app.cosmosBatch.operations`: what those who keep it running decide."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from cosmos_batch.contract.base import Model
+
+# What CloudWatch Logs takes, in days.
+RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+APP_TAG, APP_NAME = "cosmos-batch:app", "cosmos-batch"
+
+
+def _known_retention(days: int) -> int:
+    if days not in RETENTIONS:
+        raise ValueError(f"CloudWatch keeps logs for a fixed choice of days: {', '.join(map(str, RETENTIONS))}")
+    return days
+
+
+class OperationsSettings(Model):
+    """Alarms, logs, costs."""
+
+    alarm_email: str | None = Field(
+        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Who is told of alarms, after a confirmation"
+    )
+    log_retention_days: Annotated[int, AfterValidator(_known_retention)] = Field(
+        default=90, description="Logs are kept for so long"
+    )
+    tracing: bool = Field(default=True, description="X-Ray traces of the state machine and the functions")
+    monthly_budget_dollars: int | None = Field(
+        default=None, ge=1, description="Warn at 80 % of this, by what is tagged as ours; needs alarmEmail"
+    )
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of everything, for cost allocation")

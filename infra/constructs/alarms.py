@@ -1,0 +1,120 @@
+"""What somebody must be told of, and what they can do about it. `docs/operations.md` has a section for each."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from cosmos_batch.contract import metrics
+from infra.constructs.measured import measured
+from infra.constructs.pipeline import Pipeline
+
+MISSING_IS_FINE = cloudwatch.TreatMissingData.NOT_BREACHING
+MISSING_IS_WRONG = cloudwatch.TreatMissingData.BREACHING
+
+
+class Alarms(Construct):
+    """All of them tell one topic, when they begin and when they end."""
+
+    def __init__(self, scope: Construct, construct_id: str, email: str | None) -> None:
+        super().__init__(scope, construct_id)
+        self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
+        # A topic with a policy of its own, which TLS alone needs, admits nobody that the policy does not name.
+        self.topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        if email is not None:
+            self.topic.add_subscription(subscriptions.EmailSubscription(email))
+
+    def watch_pipeline(self, pipeline: Pipeline, longest_wait: Duration) -> None:
+        """A pipeline's queue, workers and jobs. `longest_wait` is when its callers begin to miss their deadlines."""
+        name = pipeline.id
+        age = pipeline.queue.queue.metric_approximate_age_of_oldest_message(period=Duration.minutes(5))
+        self._alarm(
+            f"{name}-oldest-job",
+            age,
+            longest_wait.to_seconds(),
+            f"A job of {name} has waited for half of its deadline. See why workers do not come, or raise maxVCpus.",
+        )
+        self._alarm(
+            f"{name}-breaker",
+            measured(metrics.BREAKER_OPEN, name),
+            1,
+            f"Workers of {name} cannot start; its jobs fail with the reason. Correct it; the next probe closes it.",
+        )
+        self._alarm(
+            f"{name}-stuck-workers",
+            measured(metrics.STUCK_WORKERS, name, "Sum"),
+            1,
+            f"Workers of {name} found no instance. Add a type or a zone, or ask for a higher quota.",
+        )
+        self._alarm(
+            f"{name}-failures",
+            measured(metrics.FAILED, name, "Sum").with_(period=Duration.minutes(15)),
+            10,
+            f"Ten jobs of {name} failed within a quarter of an hour. The dashboard shows their codes.",
+        )
+        self._alarm(
+            f"{name}-dead-letters",
+            measured(metrics.DEAD_LETTERS, name, "Sum"),
+            1,
+            f"A job of {name} was received twenty times and never ended. Its caller was told; see the workers' log.",
+        )
+
+    def watch_heartbeat(self, pipeline: Pipeline) -> None:
+        """`scale` measures each pipeline every minute; one pipeline is enough to see that it lives."""
+        self._alarm(
+            "no-heartbeat",
+            measured(metrics.LIVE_WORKERS, pipeline.id, "SampleCount").with_(period=Duration.minutes(5)),
+            1,
+            "scale has not looked at its pipelines for ten minutes: nobody starts workers. See its log.",
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=2,
+            missing=MISSING_IS_WRONG,
+        )
+
+    def watch_queue(self, name: str, queue: sqs.IQueue, description: str) -> None:
+        """A queue that must be empty."""
+        visible = queue.metric_approximate_number_of_messages_visible(period=Duration.minutes(5))
+        self._alarm(name, visible, 1, description)
+
+    def watch_function(self, name: str, function: lambda_.IFunction) -> None:
+        """A function that fails or is throttled time and again. Once passes: whoever called it calls again."""
+        wrong = cloudwatch.MathExpression(
+            expression="errors + throttles",
+            using_metrics={"errors": function.metric_errors(), "throttles": function.metric_throttles()},
+            period=Duration.minutes(5),
+        )
+        self._alarm(
+            f"{name}-function",
+            wrong,
+            5,
+            f"The function {name} fails or is throttled. What called it tries again; see its log.",
+            evaluation_periods=2,
+        )
+
+    def _alarm(
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        threshold: float,
+        description: str,
+        comparison: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        evaluation_periods: int = 1,
+        missing: cloudwatch.TreatMissingData = MISSING_IS_FINE,
+    ) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_description=description,
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=comparison,
+            evaluation_periods=evaluation_periods,
+            treat_missing_data=missing,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self.topic))
+        alarm.add_ok_action(actions.SnsAction(self.topic))

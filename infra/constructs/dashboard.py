@@ -1,0 +1,129 @@
+"""What a person sees, from top to bottom: is it working, is it waiting, is it failing, what does it cost."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from cosmos_batch.contract import capacity, metrics
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.error import ErrorCode
+from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
+from infra.constructs.measured import measured
+from infra.constructs.pipeline import Pipeline
+
+HALF, HEIGHT = 12, 6
+
+
+class Dashboard(Construct):
+    """One for the app."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, pipelines: Sequence[Pipeline], machine: sfn.IStateMachine
+    ) -> None:
+        super().__init__(scope, construct_id)
+        names = [pipeline.id for pipeline in pipelines]
+        cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            default_interval=Duration.hours(6),
+            widgets=[
+                [_results(names), _executions(machine)],
+                [_backlog(names), _age(pipelines)],
+                [_workers(names), _instances(pipelines)],
+                [_phases(name) for name in names],
+                [_failures(name) for name in names],
+                [_stops(names), _cost(pipelines)],
+            ],
+        )
+
+
+def _graph(title: str, left: Sequence[cloudwatch.IMetric], width: int = HALF) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=list(left), width=width, height=HEIGHT)
+
+
+def _results(names: Sequence[str]) -> cloudwatch.GraphWidget:
+    outcomes = (metrics.SUCCEEDED, metrics.FAILED)
+    return _graph("Jobs ended", [measured(outcome, name, "Sum") for name in names for outcome in outcomes])
+
+
+def _executions(machine: sfn.IStateMachine) -> cloudwatch.GraphWidget:
+    return _graph(
+        "Executions",
+        [machine.metric_started(), machine.metric_succeeded(), machine.metric_failed(), machine.metric_throttled()],
+    )
+
+
+def _backlog(names: Sequence[str]) -> cloudwatch.GraphWidget:
+    return _graph("Jobs that wait or are being done", [measured(metrics.BACKLOG, name) for name in names])
+
+
+def _age(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+    return _graph(
+        "Age of the oldest job, seconds",
+        [one.queue.queue.metric_approximate_age_of_oldest_message(label=one.id) for one in pipelines],
+    )
+
+
+def _workers(names: Sequence[str]) -> cloudwatch.GraphWidget:
+    kinds = (metrics.WANTED_WORKERS, metrics.LIVE_WORKERS)
+    return _graph("Workers, wanted and live", [measured(kind, name) for name in names for kind in kinds])
+
+
+def _instances(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+    return _graph(
+        "GPU instances, if full and of the preferred type",
+        [_per_worker(one, 1 / _workers_each(one.enabled), f"{one.id} instances") for one in pipelines],
+    )
+
+
+def _phases(name: str) -> cloudwatch.GraphWidget:
+    return _graph(
+        f"{name}: seconds of a job by phase",
+        [
+            measured(metrics.PHASE_SECONDS, name, statistic, f"{phase} {statistic}", **{metrics.PHASE: phase})
+            for phase in metrics.PHASES
+            for statistic in ("p50", "p90")
+        ],
+    )
+
+
+def _failures(name: str) -> cloudwatch.GraphWidget:
+    return _graph(
+        f"{name}: failures by code",
+        [measured(metrics.FAILED, name, "Sum", code, **{metrics.CODE: code}) for code in get_args(ErrorCode)],
+    )
+
+
+def _stops(names: Sequence[str]) -> cloudwatch.GraphWidget:
+    kinds = (metrics.BREAKER_OPEN, metrics.STUCK_WORKERS, metrics.DEAD_LETTERS)
+    return _graph("Breaker, stuck workers, dead letters", [measured(kind, name) for name in names for kind in kinds])
+
+
+def _cost(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+    hourly = [
+        _per_worker(
+            one,
+            INSTANCE_TYPES[one.enabled.instance_types[0]].dollars_per_hour / _workers_each(one.enabled),
+            f"{one.id} $/h",
+        )
+        for one in pipelines
+    ]
+    return _graph(f"Estimated cost of GPUs, $ an hour ({PRICES_AS_OF})", hourly)
+
+
+def _per_worker(pipeline: Pipeline, factor: float, label: str) -> cloudwatch.MathExpression:
+    workers = f"workers_{pipeline.id.replace('-', '_')}"
+    return cloudwatch.MathExpression(
+        expression=f"{workers} * {factor:.6g}",
+        using_metrics={workers: measured(metrics.RUNNING_WORKERS, pipeline.id)},
+        label=label,
+        period=Duration.minutes(1),
+    )
+
+
+def _workers_each(enabled: EnabledPipeline) -> int:
+    return capacity.workers_per_instance(enabled.pipeline, enabled.instance_types[0])

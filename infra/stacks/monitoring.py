@@ -1,0 +1,69 @@
+"""What tells people how it goes."""
+
+from typing import Any
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_budgets as budgets
+from constructs import Construct
+
+from cosmos_batch.contract.config import OwnSettings
+from cosmos_batch.contract.operations import APP_NAME, APP_TAG
+from infra.constructs.alarms import Alarms
+from infra.constructs.dashboard import Dashboard
+from infra.stacks.pipelines import PipelinesStack
+
+WARN_AT_PERCENT = 80
+
+
+class MonitoringStack(Stack):
+    """A dashboard, alarms to one topic, and a budget where one is set."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        settings: OwnSettings,
+        pipelines: PipelinesStack,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        Dashboard(self, "Dashboard", pipelines.pipelines, pipelines.machine)
+        alarms = Alarms(self, "Alarms", settings.operations.alarm_email)
+        for pipeline in pipelines.pipelines:
+            alarms.watch_pipeline(pipeline, Duration.hours(settings.deadline_hours / 2))
+        if pipelines.pipelines:
+            alarms.watch_heartbeat(pipelines.pipelines[0])
+        for name, queue in pipelines.undelivered.items():
+            alarms.watch_queue(
+                f"{name}-undelivered",
+                queue,
+                f"Events for {name} could not be delivered. Mend what its function's log says, then redrive the queue.",
+            )
+        for name, function in pipelines.functions.items():
+            alarms.watch_function(name, function)
+        budget, email = settings.operations.monthly_budget_dollars, settings.operations.alarm_email
+        if budget is not None and email is not None:
+            self._add_budget(budget, email)
+
+    def _add_budget(self, dollars: int, email: str) -> None:
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=dollars, unit="USD"),
+                cost_filters={"TagKeyValue": [f"user:{APP_TAG}${APP_NAME}"]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type="ACTUAL",
+                        comparison_operator="GREATER_THAN",
+                        threshold=WARN_AT_PERCENT,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[budgets.CfnBudget.SubscriberProperty(subscription_type="EMAIL", address=email)],
+                )
+            ],
+        )
