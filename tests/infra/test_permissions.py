@@ -6,7 +6,8 @@ import pytest
 
 from tests.infra.assembly import Assembly, Resource, resolve
 
-LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+# What every function has: its log, and its traces.
+LOG = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 READ_FILES = {"s3:ListBucket", "s3:GetObject", "s3:GetObjectVersion"}
 CONSUME = {  # what Lambda's own poller needs
     "sqs:ReceiveMessage",
