@@ -49,6 +49,7 @@ ACKNOWLEDGED = [
             (f"{_NIST}CloudWatchLogGroupEncrypted", "*Log/Resource"),
             (f"{_NIST}S3DefaultEncryptionKMS", "Storage/*/Resource"),
             (f"{_NIST}SecretsManagerUsingKMSKey", "Storage/HuggingFaceToken"),
+            (f"{_NIST}SNSEncryptedKMS", "Monitoring/Alarms/Topic/Resource"),
         ]
     ),
     Acknowledgement(
@@ -71,8 +72,8 @@ ACKNOWLEDGED = [
         Acknowledgement(f"{_SOLUTIONS}IAM5[Resource::*]", construct, _AWS_HAS_NO_RESOURCE)
         for construct in [
             "Images/*Build/Project/PolicyDocument/Resource",
+            "Pipelines/Functions/*Role/DefaultPolicy/Resource",  # traces
             "Images/*Build/Project/Role/DefaultPolicy/Resource",
-            "Pipelines/Functions/ScaleRole/DefaultPolicy/Resource",
             "Pipelines/*/Worker/Container/ExecutionRole/DefaultPolicy/Resource",
             "Pipelines/Workflow/Machine/Role/DefaultPolicy/Resource",
         ]

@@ -30,7 +30,7 @@ def test_the_token_is_nowhere_in_the_assembly(assembly: Assembly) -> None:
 
 def test_the_secret_is_made_without_a_value(assembly: Assembly) -> None:
     secret = assembly.one("Storage", "SecretsManager::Secret")
-    assert secret.keys() == {"Description"}
+    assert secret.keys() == {"Description", "Tags"}
 
 
 def test_deployment_puts_it_there_after_the_storage_stack(assembly: Assembly, config_file: Path) -> None:
