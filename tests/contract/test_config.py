@@ -202,6 +202,12 @@ def test_the_token_is_not_shown() -> None:
             with_own(network={"existing": {**EXISTING, "interfaceEndpoints": ["sqs"]}}),
             ["network", "existing.interfaceEndpoints", "vpcOnly"],
         ),
+        (with_own(operations={"monthlyBudgetDollars": 5}), ["operations.monthlyBudgetDollars", "alarmEmail"]),
+        (with_own(operations={"logRetentionDays": 31}), ["operations.logRetentionDays", "31", "30, 60"]),
+        (with_own(operations={"alarmEmail": "me"}), ["operations.alarmEmail", "'me'"]),
+        (with_own(worker={"maxLifeHours": 4}), ["worker", "attemptLimitHours", "8", "maxLifeHours, 4"]),
+        (with_own(scaling={"stuckMinutes": 5}), ["scaling.stuckMinutes", "5", "10"]),
+        (with_own(images={"cuda": "cu12"}), ["images.cuda", "cu12", "cu128"]),
         (with_own(storage={"createAssetBucket": False}), ["storage", "assetBuckets", "createAssetBucket"]),
         (
             with_own(storage={"assetBuckets": [{"name": "theirs"}, {"name": "theirs"}]}),

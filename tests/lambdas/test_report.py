@@ -176,3 +176,28 @@ def test_a_decided_job_stays_as_it_was_decided(cloud: Cloud) -> None:
     changed(event("step_functions_aborted"))
     row = jobs.get("job-1")
     assert row is not None and row.state == "COMMITTED" and row.result == RESULT
+
+
+def measured(lines: Callable[[], str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines().splitlines() if "_aws" in line]
+
+
+def test_an_end_is_counted_once_with_its_phases(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
+    result = RESULT.model_copy(update={"timings": {"total": 9.5, "infer": 2.0, "other": 1.0}})
+    for _ in range(2):
+        handler({"execution": EXECUTION, "result": result.model_dump(mode="json")}, None)
+    found = measured(lines)
+    assert [one["Succeeded"] for one in found if "Succeeded" in one] == [1]
+    phases = {one["phase"]: one["PhaseSeconds"] for one in found if "PhaseSeconds" in one}
+    assert phases == {"total": 9.5, "infer": 2.0}
+    assert all(one["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0][0] == "pipeline" for one in found)
+
+
+def test_a_failure_is_counted_for_the_pipeline_and_for_its_code(jobs: Jobs, lines: Callable[[], str]) -> None:
+    failed("EngineFailed", ERROR.model_dump_json())
+    found = [one for one in measured(lines) if "Failed" in one]
+    assert [one["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for one in found] == [
+        [["pipeline"]],
+        [["pipeline", "code"]],
+    ]
+    assert found[1]["code"] == "EngineFailed"
