@@ -41,18 +41,20 @@ def take(event: dict[str, Any]) -> None:
     """Answer at once where there is nothing to build, else start the build."""
     properties = event["ResourceProperties"]
     request = {name: event[name] for name in SAME if name in event}
+    if event["RequestType"] == "Delete":
+        answer(request)
+        return
     # Another tag is another resource: CloudFormation then deletes the one before, which leaves its image alone.
     request["PhysicalResourceId"] = f"{properties['Repository']}:{properties['Tag']}"
+    failure = None
     try:
-        if event["RequestType"] == "Delete":
-            answer({**request, "PhysicalResourceId": event["PhysicalResourceId"]})
-        elif is_there(properties["Repository"], properties["Tag"]):
-            log("image is there", image=request["PhysicalResourceId"])
-            answer(request)
-        else:
+        if not is_there(properties["Repository"], properties["Tag"]):
             start(properties["Project"], request)
+            return
+        log("image is there", image=request["PhysicalResourceId"])
     except Exception as error:
-        answer(request, f"The build of {request['PhysicalResourceId']} could not be started: {error}")
+        failure = f"The build of {request['PhysicalResourceId']} could not be started: {error}"
+    answer(request, failure)  # where the answer itself fails, Lambda tries the whole again
 
 
 def is_there(repository: str, tag: str) -> bool:

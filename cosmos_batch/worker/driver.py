@@ -15,10 +15,9 @@ def check_driver(cuda: str | None, version_file: Path = VERSION_FILE) -> None:
     if cuda is None:
         return
     needed = FIRST_DRIVER[cuda]
-    remedy = (
-        f"Use hosts whose driver is {_text(needed)} or later, as today's ECS_AL2023_NVIDIA image has; for older ones "
-        "set app.cosmosBatch.images.cuda to 'cu128'."
-    )
+    remedy = f"Use hosts whose driver is {_text(needed)} or later, as today's ECS_AL2023_NVIDIA image has."
+    if cuda == "cu130":
+        remedy += " The reasoner's image is built for older ones too: set app.cosmosBatch.images.cuda to 'cu128'."
     if not version_file.exists():
         raise Failure(
             "EngineFailed", f"This host has no NVIDIA driver; the image needs one for {cuda}.", remedy, retryable=True

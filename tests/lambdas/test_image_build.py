@@ -109,6 +109,24 @@ def test_an_image_that_is_no_longer_wanted_stays(fakes: Fakes, cloudformation) -
     assert (answers[0]["Status"], answers[0]["PhysicalResourceId"]) == ("SUCCESS", "images:old")
 
 
+@pytest.mark.parametrize("request_type", ["Create", "Delete"])
+def test_an_answer_that_does_not_arrive_is_no_failed_build(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, request_type: str
+) -> None:
+    """Lambda repeats the request; CloudFormation must not hear in between that something failed."""
+    put: list[Any] = []
+
+    def lost(request: Any, timeout: int) -> None:
+        put.append(json.loads(request.data)["Status"])
+        raise TimeoutError
+
+    monkeypatch.setattr(image_build.urllib.request, "urlopen", lost)
+    fakes.there.add(TAG)
+    with pytest.raises(TimeoutError):
+        image_build.handler(asked("http://nowhere", request_type, PhysicalResourceId="images:old"), None)
+    assert put == ["SUCCESS"]
+
+
 def test_a_build_that_cannot_begin_fails_the_deployment(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
     fakes.refusal = ClientError({"Error": {"Code": "AccountLimitExceededException", "Message": "no"}}, "StartBuild")
