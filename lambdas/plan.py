@@ -5,6 +5,7 @@ It raises `Failure`, whose text is the Error as JSON; the state machine does not
 `report`. Anything else that it raises is a fault that may pass: it is called again.
 """
 
+import hashlib
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.request import Request
 from cosmos_batch.state import Callbacks, Jobs
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -38,7 +40,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     Jobs(table).create(job)
     nudge_for_work(environment().nudge_queue_url, job.pipeline)
     log("planned", jobId=job.job_id, pipeline=job.pipeline)
-    return enqueueable(job, queue)
+    return {**enqueueable(job, queue), "messageGroup": message_group(request)}
 
 
 def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
@@ -58,6 +60,14 @@ def enabled_queue(pipeline: str) -> PipelineQueue:
             f"Use one of: {', '.join(queues)}; or enable it in config.json and deploy.",
         )
     return queues[pipeline]
+
+
+def message_group(request: Request) -> str:
+    """By whom SQS tells callers apart: one whose jobs fill the queue does not make the others wait.
+
+    A group's name is limited in length and characters, and says nothing of who it is.
+    """
+    return hashlib.sha256((request.caller or "").encode()).hexdigest()[:32]
 
 
 def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:

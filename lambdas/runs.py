@@ -38,6 +38,7 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
         prompt=metadata.prompt,
         input_version_id=file.version_id,
         sidecar=metadata.sidecar,
+        caller=f"{location.bucket}/{location.key.partition('/')[0] if '/' in location.key else ''}",
     )
     if start(environment.state_machine_arn, name, request, environment.state_bucket) or metadata.sidecar is None:
         return

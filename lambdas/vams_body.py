@@ -52,6 +52,7 @@ def read_request(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -
             input=_needed(body, "inputS3AssetFilePath"),
             output=_needed(body, "outputS3AssetFilesPath"),
             asset_id=_text(body, "assetId"),
+            caller=_text(body, "databaseId"),
             prompt=read_prompt(_object(body, "inputMetadata"), parameters),
             parameters=_parameters(parameters),
             invalidate_model=_invalidates(parameters),

@@ -41,6 +41,9 @@ class Request(Model):
     sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")
     output: S3Uri | None = Field(default=None, description="Prefix for the results; beside the input if absent")
     asset_id: str | None = Field(default=None, description="VAMS asset: its folder roots relative directories")
+    caller: Text | None = Field(
+        default=None, max_length=1024, description="Who asks: of one pipeline, callers are served fairly"
+    )
     invalidate_model: bool = Field(
         default=False, description="Drop stored copies of the model that are older than this"
     )

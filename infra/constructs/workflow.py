@@ -112,6 +112,8 @@ def _enqueue(partition: str) -> dict[str, object]:
         "Resource": f"arn:{partition}:states:::sqs:sendMessage.waitForTaskToken",
         "Parameters": {
             "QueueUrl.$": "$.queueUrl",
+            # On a standard queue a group holds nothing up: SQS serves the groups fairly.
+            "MessageGroupId.$": "$.messageGroup",
             "MessageBody": {
                 "schemaVersion": SCHEMA_VERSION,
                 "taskToken.$": "$$.Task.Token",

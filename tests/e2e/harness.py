@@ -96,7 +96,7 @@ class App:
             for page in functions
             for function in page["Functions"]
             if function["FunctionName"].startswith("vams")
-            and function["Environment"]["Variables"]["PIPELINE"] == pipeline
+            and function.get("Environment", {}).get("Variables", {}).get("PIPELINE") == pipeline
         ]
         return str(name)
 

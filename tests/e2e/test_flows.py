@@ -32,6 +32,20 @@ def test_upload_with_metadata(app: App, clip: Path) -> None:
     assert re.fullmatch(r"meta/clip_CosmosReason_\d{8}-\d{6}\.json", key)
 
 
+def test_a_message_says_whose_it_is_so_that_callers_are_served_fairly(app: App, clip: Path) -> None:
+    """SQS does the rest: it serves the groups of a standard queue in turn when one of them fills it."""
+    app.upload("ann/clip.mp4", clip, prompt="Ann asks")
+    app.upload("bob/clip.mp4", clip, prompt="Bob asks")
+    stepfunctions = app.client("stepfunctions")
+    groups = []
+    for key in ("ann/clip.mp4", "bob/clip.mp4"):
+        arn = app.execution_of(key)["executionArn"]
+        events = stepfunctions.get_execution_history(executionArn=arn)["events"]
+        [sent] = [one["taskScheduledEventDetails"] for one in events if "taskScheduledEventDetails" in one][:1]
+        groups.append(json.loads(sent["parameters"]).get("MessageGroupId"))
+    assert len({*groups}) == 2 and None not in groups
+
+
 def test_upload_with_a_prompt_that_is_not_ascii(app: App, clip: Path) -> None:
     app.upload("meta2/clip.mp4", clip, prompt=encoded(TRICKY))
     assert app.document(app.execution_of("meta2/clip.mp4")["executionArn"])["userPrompt"] == TRICKY
@@ -269,7 +283,7 @@ def test_the_same_event_twice_is_one_run(app: App, picture: Path) -> None:
         one["FunctionName"]
         for page in upload.get_paginator("list_functions").paginate()
         for one in page["Functions"]
-        if "UPLOAD_QUEUE_URL" in one["Environment"]["Variables"]
+        if "UPLOAD_QUEUE_URL" in one.get("Environment", {}).get("Variables", {})
     ]
     version = app.client("s3").head_object(Bucket=app.assets, Key="twice/p.png")["VersionId"]
     event = json.loads((Path(__file__).parent.parent / "events" / "s3_object_created.json").read_text())
@@ -322,6 +336,8 @@ def test_nothing_of_ours_holds_a_token_in_the_clear(app: App, picture: Path) -> 
 UNUSED = {
     "FunctionsDeadLetter": "works only on dead letters, which no flow here makes: tests/lambdas/test_dead_letter.py",
     "ContainerExecution": "used by ECS: pulls the image, makes log streams",
+    "ReasonerBuildProject": "CDK's grants of a build: tests/e2e/test_image_builds.py; reports and layers go unused",
+    "BuildsFunctionsImageBuild": "reads the log of a build that failed: tests/e2e/test_image_builds.py",
     "logs:": "used by Lambda and Step Functions themselves",
     "xray:": "used by Lambda and Step Functions themselves",
     "batch:terminatejob": "a worker without an instance: tests/lambdas/test_fleet_rules.py",

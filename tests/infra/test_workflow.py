@@ -65,6 +65,7 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
     assert enqueue["Resource"].endswith(":states:::sqs:sendMessage.waitForTaskToken")
     assert enqueue["Parameters"] == {
         "QueueUrl.$": "$.queueUrl",
+        "MessageGroupId.$": "$.messageGroup",
         "MessageBody": {"schemaVersion": 1, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
     }
     assert enqueue["TimeoutSecondsPath"] == "$.timeoutSeconds"

@@ -1,6 +1,7 @@
 """`plan` decides everything, says the same twice, and refuses with a reason and a remedy."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -285,3 +286,12 @@ def test_many_plans_in_a_moment_are_one_nudge(cloud: Cloud, monkeypatch: pytest.
     clock[0] += NUDGE_SECONDS
     plan(name="later")
     assert len(cloud.messages(cloud.nudges)) == 2
+
+
+def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    groups = {caller: plan(name=f"job-{n}", caller=caller)["messageGroup"] for n, caller in enumerate(["ann", "bob"])}
+    assert groups["ann"] != groups["bob"]
+    assert plan(name="job-2", caller="ann")["messageGroup"] == groups["ann"]
+    assert plan(name="job-3")["messageGroup"] == plan(name="job-4")["messageGroup"]
+    assert all(re.fullmatch(r"[0-9a-f]{32}", group) for group in groups.values())

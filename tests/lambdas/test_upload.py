@@ -49,6 +49,7 @@ def test_a_key_is_taken_as_it_is(cloud: Cloud, key: str) -> None:
         "input": f"s3://assets/{key}",
         "prompt": "What happens?",
         "inputVersionId": version,
+        "caller": f"assets/{key.split('/')[0]}",
     }
     assert execution["name"] == execution_name(SMALL, "assets", key, str(version))
 

@@ -60,6 +60,7 @@ def test_the_body_becomes_a_request(cloud: Cloud, shape: str) -> None:
         "input": "s3://assets/xasset1/cameras/front/robot demo.mp4",
         "output": "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/",
         "assetId": "xasset1",
+        "caller": "robots",
         "prompt": "Was passiert hier? 🤖",
         "parameters": {"maxTokens": 512, "seed": 7},
     }
@@ -144,7 +145,7 @@ def test_a_token_that_nobody_waits_for_is_no_fault(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("empty", ["", " ", None, "{}", {}, "null"])
 def test_nothing_said_is_nothing_set(cloud: Cloud, empty: object) -> None:
-    call(inputParameters=empty, inputMetadata=empty, assetId="")
+    call(inputParameters=empty, inputMetadata=empty, assetId="", databaseId="")
     [execution] = cloud.executions()
     assert set(execution["input"]) == {"pipeline", "input", "output", "deadline"}
 

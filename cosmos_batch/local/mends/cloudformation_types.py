@@ -36,7 +36,7 @@ REPLACED = {MountTarget}
 def apply() -> None:
     """Install the mend."""
     before(Repository, lambda name, properties: name.lower())  # A generated name has capitals; ECR's have none.
-    before(Parameter, lambda name, properties: properties.setdefault("Name", name))  # moto makes up no name.
+    before(Parameter, _named_parameter)
     before(Queue, _fifo_name)
     before(StateMachine, _inline_definition)
     before(EventSourceMapping, _typed_mapping)
@@ -118,6 +118,13 @@ def _configure_function(function: LambdaFunction, properties: Properties) -> Non
     group = properties.get("LoggingConfig", {}).get("LogGroup")
     function.logs_group_name = group or f"/aws/lambda/{function.function_name}"
     function.environment_vars = properties.get("Environment", {}).get("Variables", {})
+
+
+def _named_parameter(name: str, properties: Properties) -> None:
+    """moto makes up no name, and reads tags as a list: the template has them as names and values."""
+    properties.setdefault("Name", name)
+    if isinstance(tags := properties.get("Tags"), dict):
+        properties["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def _fifo_name(name: str, properties: Properties) -> str:
