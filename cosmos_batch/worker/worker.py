@@ -113,7 +113,9 @@ class Worker:
     async def _leave(self) -> bool:
         """Say that we leave, then look a last time: what was sent before we said so must not wait for nobody."""
         row = await asyncio.to_thread(self._workers.draining, self._name)
-        self._kept = row.keep and not row.must_drain
+        if row.must_drain:
+            return True  # others take what comes
+        self._kept = row.keep
         look = min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))
         if not self._kept and await self._take(look) == 0:
             log.info("no work for %d s: leaving", self._settings.idle_seconds)
@@ -141,8 +143,8 @@ class Worker:
         except Unreadable as unreadable:
             await asyncio.to_thread(self._refuse, handle, unreadable)
             return
-        if self._stopping.is_set() or self._fatal is not None:
-            await asyncio.to_thread(self.runner.queue.give_back, handle)
+        if self._stopping.is_set() or self._draining or self._fatal is not None:
+            await asyncio.to_thread(self.runner.queue.give_back, handle)  # it came by a receive that was under way
             return
         self._start(Run(delivery))
 

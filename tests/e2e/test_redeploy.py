@@ -1,0 +1,54 @@
+"""A deployment under workers that are busy: they finish what they hold, new ones serve the rest, nothing is lost."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from cosmos_batch.local.deploy import deploy
+from infra.synth import synthesize
+from tests.e2e.harness import TWO_B, App, configuration, wait_for
+
+JOBS = 6
+
+
+def test_a_new_job_definition_drains_the_old_workers_and_loses_no_job(app: App, picture: Path, tmp_path: Path) -> None:
+    app.upload("p.png", picture)
+    arns = [
+        app.start(
+            {
+                "pipeline": TWO_B,
+                "input": f"s3://{app.assets}/p.png",
+                "output": f"s3://{app.assets}/out/{number}/",
+                "prompt": json.dumps({"seconds": 4 if number == 0 else 0.2, "text": f"answer {number}"}),
+            }
+        )
+        for number in range(JOBS)
+    ]
+    wait_for(lambda: (row := app.jobs.get(arns[0].rsplit(":", 1)[-1])) and row.open_attempt, 60, "nobody begins")
+    [old] = app.live_workers(TWO_B)
+
+    settings = {"worker": {**configuration(app.folder).own.worker.model_dump(by_alias=True), "idleSeconds": 9}}
+    deploy(synthesize(configuration(app.folder, **settings), tmp_path / "cdk.out"), app.cloud)
+    app.sweep()
+    wait_for(lambda: app.workers().get(old).must_drain, 30, "it is not asked to leave")
+    wait_for(lambda: app.workers().get(old).state in ("DRAINING", "ENDED"), 60, "it does not leave")
+    late = app.start(
+        {
+            "pipeline": TWO_B,
+            "input": f"s3://{app.assets}/p.png",
+            "output": f"s3://{app.assets}/out/late/",
+            "prompt": json.dumps({"text": "answer late"}),
+        }
+    )
+
+    ended = [app.ended_under_sweeps(arn) for arn in [*arns, late]]
+    assert [one["status"] for one in ended] == ["SUCCEEDED"] * (JOBS + 1)
+    written = Counter(key.rsplit("/", 1)[0] for key in app.keys("out/"))
+    assert len(written) == JOBS + 1 and set(written.values()) == {1}  # one result each
+    answers = [app.document(arn)["result"] for arn in [*arns, late]]
+    assert answers == [*(f"answer {number}" for number in range(JOBS)), "answer late"]
+    for arn in arns:
+        events = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+        assert sum(one["type"] == "TaskSucceeded" for one in events) == 1  # one answer each
+    assert app.row(late).worker != old  # it takes nothing more
+    assert app.row(arns[0]).worker == old  # what it held it finished
