@@ -87,6 +87,7 @@ def _apply_mends() -> None:
         events,
         s3,
         sqs,
+        stack_outputs,
         stepfunctions,
         stepfunctions_tasks,
     )
@@ -104,6 +105,7 @@ def _apply_mends() -> None:
         codebuild,
         ec2,
         ecr,
+        stack_outputs,
     )
     for mend in (*mended, cloudformation):
         mend.apply()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import Duration, Stack
+from aws_cdk import CrossStackReferences, Duration, ReferenceStrength, Stack
 from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
@@ -27,6 +27,8 @@ class MonitoringStack(Stack):
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
+        # An export that is in use cannot go: a pipeline that is watched could never be disabled.
+        CrossStackReferences.of(self).consume(ReferenceStrength.WEAK)
         Dashboard(self, "Dashboard", pipelines.pipelines, pipelines.machine)
         alarms = Alarms(self, "Alarms", settings.operations.alarm_email)
         for pipeline in pipelines.pipelines:

@@ -132,3 +132,9 @@ def test_functions_and_executions_are_traced(assembly: Assembly) -> None:
 def test_every_pipeline_that_is_enabled_is_shown() -> None:
     titles = " ".join(widget["properties"]["title"] for widget in widgets(example("everything")))
     assert "cosmos3-super-image2video: failures by code" in titles
+
+
+def test_a_pipeline_that_is_watched_can_be_disabled(assembly: Assembly) -> None:
+    """Pipelines is updated first: CloudFormation refuses to delete an export that Monitoring still imports."""
+    template = json.dumps(assembly.templates["Monitoring"])
+    assert "Fn::GetStackOutput" in template and "Fn::ImportValue" not in template

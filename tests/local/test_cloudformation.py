@@ -327,3 +327,23 @@ def test_resources_come_after_what_they_refer_to() -> None:
         "E": {},
     }
     assert in_dependency_order(resources) == ["E", "D", "C", "B", "A"]
+
+
+def test_an_output_of_another_stack_is_read_without_an_export(cloud: LocalCloud, stack: Stack) -> None:
+    stack.put({"Topic": resource("AWS::SNS::Topic")}, {"Topic": get("Topic", "TopicName")})
+    other = Stack(cloud)
+    try:
+        parameter = resource(
+            "AWS::SSM::Parameter",
+            Type="String",
+            Value={"Fn::GetStackOutput": {"StackName": stack.name, "OutputName": "Topic"}},
+        )
+        name = other.put({"Parameter": parameter}, {"Name": {"Ref": "Parameter"}})["Name"]
+        value = cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+        assert stack.name in value
+        parameter["Properties"]["Value"]["Fn::GetStackOutput"]["OutputName"] = "Missing"
+        with pytest.raises(ClientError) as failure:
+            other.put({"Parameter": parameter})
+        assert f"Stack {stack.name} has no output Missing" in message_of(failure)
+    finally:
+        other.delete()
