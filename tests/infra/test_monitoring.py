@@ -138,3 +138,20 @@ def test_a_pipeline_that_is_watched_can_be_disabled(assembly: Assembly) -> None:
     """Pipelines is updated first: CloudFormation refuses to delete an export that Monitoring still imports."""
     template = json.dumps(assembly.templates["Monitoring"])
     assert "Fn::GetStackOutput" in template and "Fn::ImportValue" not in template
+
+
+def test_tags_of_the_user_replace_no_compute_environment(tmp_path: Path) -> None:
+    """CloudFormation replaces one whose own tags change; what it starts has the tags of the launch template."""
+    config = Config.parse(
+        '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
+        ' "cosmosBatch": {"operations": {"tags": {"team": "robots"}}}}}'
+    )
+    assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
+    environments = assembly.properties("Pipelines", "Batch::ComputeEnvironment")
+    assert environments and all("Tags" not in one for one in environments)
+    assert all(one["ComputeResources"]["Tags"].keys() == {"cosmos-batch:pipeline"} for one in environments)
+    specifications = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]["TagSpecifications"]
+    assert {one["ResourceType"] for one in specifications} == {"instance", "volume"}
+    for one in specifications:
+        assert {"Key": "team", "Value": "robots"} in one["Tags"]
+        assert {"Key": "cosmos-batch:app", "Value": "cosmos-batch"} in one["Tags"]
