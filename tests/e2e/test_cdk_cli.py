@@ -15,7 +15,7 @@ from tests.e2e.harness import QUICK, SCRIPTED, App
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "hf_the-cli-must-not-say-this"
-STACKS = {"CosmosBatch-Network", "CosmosBatch-Storage", "CosmosBatch-Images", "CosmosBatch-Pipelines"}
+STACKS = {f"CosmosBatch-{name}" for name in ("Network", "Storage", "Images", "Pipelines", "Monitoring")}
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "node_modules", "cdk.out", "__pycache__", ".*_cache")
 
 
@@ -100,7 +100,7 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
 
     assert set(re.findall(r"✅  (\S+): destroyed$", shell.run(point, destroy), re.MULTILINE)) == STACKS
     assert left(cloud) == {
-        "buckets": ["assets", "models", "state"],
+        "buckets": ["assets", "logs", "models", "state"],
         "tables": [outputs["StateTableName"]],
         "stacks": ["CDKToolkit"],
     }

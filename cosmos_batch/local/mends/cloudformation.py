@@ -371,7 +371,7 @@ def _show_only_what_is_made() -> None:
 
     Stack.delete = delete_without_outputs
     Stack.outputs = property(lambda self: outputs(self) if self.status in settled else None)
-    Stack.stack_resources = property(lambda self: [one for one in self.resource_map._parsed_resources.values() if one])
+    Stack.stack_resources = property(_made_resources)
 
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
@@ -379,3 +379,9 @@ def _given_parameters(self: Stack) -> dict[str, Any]:
     given = self.resource_map.input_parameters
     declared = self.template_dict.get("Parameters", {})
     return {name: given.get(name, parameter.get("Default")) for name, parameter in declared.items()}
+
+
+def _made_resources(stack: Stack) -> list[Any]:
+    """Beside what the template makes, moto keeps the values of parameters and of AWS's own names."""
+    made = stack.resource_map._parsed_resources
+    return [made[name] for name in stack.resource_map._resource_json_map if made.get(name)]

@@ -37,6 +37,7 @@ def apply() -> None:
     """Install the mend."""
     before(Repository, lambda name, properties: name.lower())  # A generated name has capitals; ECR's have none.
     before(Parameter, _named_parameter)
+    before(Key, _tagged_key)
     before(Queue, _fifo_name)
     before(StateMachine, _inline_definition)
     before(EventSourceMapping, _typed_mapping)
@@ -125,6 +126,14 @@ def _named_parameter(name: str, properties: Properties) -> None:
     properties.setdefault("Name", name)
     if isinstance(tags := properties.get("Tags"), dict):
         properties["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _tagged_key(name: str, properties: Properties) -> None:
+    """moto reads the tags of a key as the service's own API has them."""
+    properties["Tags"] = [
+        {"TagKey": tag.get("Key", tag.get("TagKey")), "TagValue": tag.get("Value", tag.get("TagValue"))}
+        for tag in properties.get("Tags", [])
+    ]
 
 
 def _fifo_name(name: str, properties: Properties) -> str:
