@@ -1,5 +1,6 @@
 """The GPUs of one pipeline: which instance types, in which order, and when to give up on them."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from aws_cdk import Duration
@@ -9,6 +10,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.catalogue import PIPELINE_TAG
 from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.stacks.network import NetworkStack
 
@@ -31,9 +33,17 @@ class GpuCompute(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, pipeline: EnabledPipeline, network: NetworkStack, hosts: GpuHosts
+        self,
+        scope: Construct,
+        construct_id: str,
+        pipeline: EnabledPipeline,
+        settings: WorkerSettings,
+        network: NetworkStack,
+        hosts: GpuHosts,
     ) -> None:
         super().__init__(scope, construct_id)
+        # Half an hour more than an attempt: one that had begun ends before its host is replaced.
+        self._update_timeout = Duration.minutes(math.ceil(60 * settings.attempt_limit_hours) + 30)
         self.queue = batch.JobQueue(self, "Queue", priority=1)
         for order, environment in enumerate(self._environments(pipeline, network, hosts), start=1):
             self.queue.add_compute_environment(environment, order)
@@ -81,9 +91,8 @@ class GpuCompute(Construct):
             maxv_cpus=pipeline.max_vcpus,
             instance_role=hosts.role,
             launch_template=hosts.template,
-            # An update lets running workers finish an attempt, for as long as Batch allows.
             terminate_on_update=False,
-            update_timeout=Duration.hours(6),
+            update_timeout=self._update_timeout,
         )
         resource = environment.node.default_child
         assert isinstance(resource, batch.CfnComputeEnvironment)

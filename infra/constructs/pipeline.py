@@ -35,7 +35,7 @@ class Pipeline(Construct):
         self.enabled = enabled
         self._settings = settings
         self.queue = PipelineQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
-        self.compute = GpuCompute(self, "Compute", enabled, network, hosts)
+        self.compute = GpuCompute(self, "Compute", enabled, settings, network, hosts)
         self.worker = Worker(self, "Worker", enabled, settings, self.queue.queue, storage, image)
 
     @property

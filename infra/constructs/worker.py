@@ -54,9 +54,10 @@ class Worker(Construct):
             container=self._container(_environment(pipeline, settings, queue, storage), storage, image),
             # Batch would start a worker again that cannot start; `scale` decides that, with its breaker.
             retry_attempts=1,
+            propagate_tags=True,  # of the job, to its ECS task: the costs of a shared host are split by them
             # A backstop: one that idles leaves by itself, and `scale` replaces one at the end of its life.
             timeout=Duration.seconds(
-                round(3600 * (settings.max_life_hours * 1.1 + settings.attempt_limit_hours + 0.5))
+                round(3600 * (settings.max_life_hours * LONGEST_LIFE + settings.attempt_limit_hours + 0.5))
             ),
         )
 

@@ -40,7 +40,9 @@ def test_a_compute_environment(assembly: Assembly, pipeline: str, vcpus: int) ->
         assert all("PrivateSubnet" in subnet["Fn::ImportValue"] for subnet in resources["Subnets"])
         # A number, and a new one with each change: `$Latest` would go stale.
         assert resources["LaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
-        assert environment["UpdatePolicy"]["TerminateJobsOnUpdate"] is False
+        # 8 hours of an attempt, and half an hour.
+        assert environment["UpdatePolicy"] == {"TerminateJobsOnUpdate": False, "JobExecutionTimeoutMinutes": 510}
+        assert "ScalingPolicy" not in resources  # no delay: a host without workers goes at once
         assert environment["ReplaceComputeEnvironment"] is False
         assert "ComputeEnvironmentName" not in environment
 
@@ -83,6 +85,7 @@ def test_a_generator_falls_back_to_p5() -> None:
 def test_what_a_pipeline_costs_is_found_by_its_tag(assembly: Assembly, pipeline: str) -> None:
     tags = [one["ComputeResources"]["Tags"] for one in environments_in_order(assembly, pipeline)]
     assert [one["cosmos-batch:pipeline"].replace("-", "") for one in tags] == [pipeline] * len(tags)
+    assert worker(assembly, pipeline)["PropagateTags"] is True  # `scale` tags the job
 
 
 @pytest.mark.parametrize("pipeline", TYPES)
