@@ -20,6 +20,8 @@ from lambdas.execution_error import error_of
 from lambdas.log import log
 from lambdas.measuring import measure
 from lambdas.tokens import VAMS_CAUSE_LIMIT, fail, succeed
+from lambdas.vams_account import vams_client
+from lambdas.vams_group import end_in_group
 
 EVENT_SOURCE = "cosmos.batch"
 SUCCEEDED = "Cosmos Batch Job Succeeded"
@@ -87,6 +89,7 @@ def report_once(end: End) -> None:
 def report(end: End, table: Table) -> None:
     """Each step may be taken again: after a crash between two of them, all are."""
     answer_callback(end, Callbacks(table))
+    end_in_group(end.job_id, end.result.error, table, environment().callback_role_arn)
     close_job(end, Jobs(table))
     publish(end)
     measure_end(end, Jobs(table).get(end.job_id))
@@ -100,10 +103,11 @@ def answer_callback(end: End, callbacks: Callbacks) -> None:
     token = callbacks.waiting(end.job_id)
     if token is None:
         return
+    states = vams_client("stepfunctions", environment().callback_role_arn)
     if end.result.error is None:
-        succeed(end.job_id, token, end.result.model_dump_json(exclude_none=True))
+        succeed(end.job_id, token, end.result.model_dump_json(exclude_none=True), states)
     else:
-        fail(end.job_id, token, end.result.error, VAMS_CAUSE_LIMIT)
+        fail(end.job_id, token, end.result.error, VAMS_CAUSE_LIMIT, states)
     callbacks.answered(end.job_id)
 
 

@@ -14,18 +14,18 @@ VAMS_CAUSE_LIMIT = 256
 NOBODY_WAITS = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
 
 
-def succeed(job_id: str, token: str, output: str) -> None:
-    """SendTaskSuccess."""
-    _answer(job_id, "send_task_success", taskToken=token, output=output)
+def succeed(job_id: str, token: str, output: str, states: Any = None) -> None:
+    """SendTaskSuccess, by our own client of Step Functions unless another is given."""
+    _answer(states, job_id, "send_task_success", taskToken=token, output=output)
 
 
-def fail(job_id: str, token: str, error: Error, cause_limit: int = CAUSE_LIMIT) -> None:
-    """SendTaskFailure."""
-    _answer(job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause(cause_limit))
+def fail(job_id: str, token: str, error: Error, cause_limit: int = CAUSE_LIMIT, states: Any = None) -> None:
+    """SendTaskFailure, by our own client of Step Functions unless another is given."""
+    _answer(states, job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause(cause_limit))
 
 
-def _answer(job_id: str, operation: str, **arguments: Any) -> None:
-    stepfunctions = client("stepfunctions")
+def _answer(states: Any, job_id: str, operation: str, **arguments: Any) -> None:
+    stepfunctions = states or client("stepfunctions")
     try:
         getattr(stepfunctions, operation)(**arguments)
     except stepfunctions.exceptions.ClientError as error:

@@ -101,6 +101,9 @@ class VamsEnvironment(Environment):
     state_bucket: str
     pipeline: str
     task_timeout_seconds: int = Field(description="VAMS's own; a request's deadline is 15 minutes before it")
+    callback_role_arn: str | None = Field(default=None, description="Answers tokens in VAMS's account, if not in ours")
+    orchestration_bus: str | None = Field(default=None, description="ARN; executions are registered there")
+    log_group_arn: str = Field(description="Of our state machine's log, for whoever looks at a run in VAMS")
 
 
 class PlanEnvironment(Environment):
@@ -118,6 +121,7 @@ class ReportEnvironment(Environment):
     """Of `lambdas/report`."""
 
     state_table: str
+    callback_role_arn: str | None = Field(default=None, description="Answers tokens in VAMS's account, if not in ours")
 
 
 class ScaleEnvironment(Environment):

@@ -1,6 +1,7 @@
 """The state table: what must be decided once, shared by the Lambdas and the workers."""
 
 from cosmos_batch.state.callbacks import Callbacks
+from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState
 from cosmos_batch.state.outputs import Outputs
 from cosmos_batch.state.reports import Reports
@@ -12,6 +13,8 @@ __all__ = [
     "Attempt",
     "Callbacks",
     "ConditionFailed",
+    "Group",
+    "Groups",
     "JobRow",
     "JobState",
     "Jobs",

@@ -28,6 +28,8 @@ EVENTS = Path(__file__).parent.parent / "events"
 SMALL, LARGE = "cosmos-reason2-2b", "cosmos-reason2-8b"
 JOB_QUEUE = "arn:aws:batch:us-east-1:123456789012:job-queue/reason2B"
 DEFINITION = "arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:1"
+BUS = "arn:aws:events:us-east-1:123456789012:event-bus/vams-orchestration"
+LOG_GROUP = "arn:aws:logs:us-east-1:123456789012:log-group:/cosmos/machine:*"
 TABLE, STATE_BUCKET = "state", "state-bucket"
 KEY_SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 KEY_TYPES = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
@@ -157,7 +159,9 @@ class Cloud:
         """In the place of `boto3.client`."""
         return getattr(self, service)
 
-    def environments(self, auto_trigger: str = "", grace_seconds: int = 10) -> list[Environment]:
+    def environments(
+        self, auto_trigger: str = "", grace_seconds: int = 10, callback_role: str | None = None
+    ) -> list[Environment]:
         """Of every function."""
         pipelines = [
             PipelineRef(id=SMALL, auto_trigger=[auto_trigger] if auto_trigger else []),
@@ -189,7 +193,7 @@ class Cloud:
                 nudge_queue_url=self.nudges,
                 deadline_seconds=3600,
             ),
-            ReportEnvironment(state_table=TABLE),
+            ReportEnvironment(state_table=TABLE, callback_role_arn=callback_role),
             DeadLetterEnvironment(state_table=TABLE),
             VamsEnvironment(
                 state_machine_arn=self.machine,
@@ -197,6 +201,9 @@ class Cloud:
                 state_bucket=STATE_BUCKET,
                 pipeline=SMALL,
                 task_timeout_seconds=28_800,
+                callback_role_arn=callback_role,
+                orchestration_bus=BUS,
+                log_group_arn=LOG_GROUP,
             ),
             ScaleEnvironment(
                 state_table=TABLE,

@@ -13,7 +13,7 @@ from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.state import Callbacks
 from lambdas.vams import handler
-from lambdas.vams_body import read_prompt
+from lambdas.vams_request import read_prompt
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
 
 TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
@@ -177,13 +177,14 @@ def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
 MAYBE = st.none() | st.sampled_from(["", "  ", "\n"]) | st.text(st.characters(codec="utf-8"), min_size=1)
 
 
-@given(of_file=MAYBE, of_asset=MAYBE, lower=MAYBE, upper=MAYBE)
-def test_priority_of_prompts(of_file: str | None, of_asset: str | None, lower: str | None, upper: str | None) -> None:
-    metadata = {
-        "VAMS": {
-            "fileMetadata": {"COSMOS_REASON_PROMPT": of_file},
-            "assetMetadata": {"COSMOS_REASON_PROMPT": of_asset},
-        }
-    }
+@given(of_file=MAYBE, lower=MAYBE, upper=MAYBE)
+def test_priority_of_prompts(of_file: str | None, lower: str | None, upper: str | None) -> None:
     said = [text for text in (of_file, lower, upper) if text and text.strip()]
-    assert read_prompt(metadata, {"prompt": lower, "PROMPT": upper}) == (said[0] if said else None)
+    parameters = {"prompt": lower, "PROMPT": upper}
+    assert read_prompt({"COSMOS_REASON_PROMPT": of_file}, parameters) == (said[0] if said else None)
+
+
+def test_the_prompt_of_the_asset_does_not_count(cloud: Cloud) -> None:
+    call(inputMetadata={"VAMS": {"assetMetadata": {"COSMOS_REASON_PROMPT": "of the asset"}}}, inputParameters="")
+    [execution] = cloud.executions()
+    assert "prompt" not in execution["input"]

@@ -1,0 +1,72 @@
+"""`app.cosmosBatch.vams`: the VAMS deployment whose workflows run our pipelines."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
+
+TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
+
+VamsVersion = Literal["2.5", "2.6"]
+BucketRoot = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/([^/*?][^*?]*/)?)?$", strict=True)
+]
+
+
+class VamsSettings(Model):
+    """What we must know of a VAMS deployment. Without this block, the app is deployed alone."""
+
+    version: VamsVersion = Field(description="Of VAMS: 2.6 and later register pipelines in another way than 2.5")
+    import_function_name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="VAMS's Lambda importGlobalPipelineWorkflow, by its deployed name. By default nothing is "
+        "registered, whatever autoRegisterWithVAMS says",
+    )
+    task_timeout_seconds: int = Field(
+        default=TASK_TIMEOUT_SECONDS,
+        ge=1800,
+        le=864_000,
+        description="A workflow of VAMS waits so long for a pipeline; our deadline is 15 minutes less",
+    )
+    buckets: list[BucketRoot] = Field(
+        default_factory=list,
+        description="VAMS's asset buckets, each as 'bucket' or 'bucket/prefix/'. Files there may be inputs and take "
+        "results; uploads to them start runs through VAMS alone",
+    )
+    kms_key_arn: str | None = Field(
+        default=None, pattern=KMS_KEY_ARN, description="The customer key that encrypts VAMS's buckets, if one does"
+    )
+    callback_role_arn: str | None = Field(
+        default=None,
+        pattern=r"^arn:[a-z-]+:iam::\d{12}:role/[\w+=,.@/-]+$",
+        description="With VAMS in another account: a role there, which answers task tokens for us",
+    )
+    orchestration_bus_name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9._/-]+$",
+        max_length=256,
+        description="VAMS 2.6's orchestration bus, where our executions are registered: an abort in VAMS stops them",
+    )
+
+    @property
+    def adopted_buckets(self) -> list[AdoptedBucket]:
+        """The buckets as the storage stack takes them. They never trigger: VAMS's own trigger would double it."""
+        return [
+            AdoptedBucket(name=name, prefix=prefix, kms_key_arn=self.kms_key_arn)
+            for name, _, prefix in (root.partition("/") for root in self.buckets)
+        ]
+
+    @model_validator(mode="after")
+    def _no_twins(self) -> Self:
+        if len({root.rstrip("/") for root in self.buckets}) != len(self.buckets):
+            raise ValueError("buckets: names a bucket and prefix twice; name each once")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_bus(self) -> Self:
+        if self.version == "2.5" and self.orchestration_bus_name is not None:
+            raise ValueError("orchestrationBusName: VAMS has an orchestration bus since 2.6, and version is '2.5'")
+        return self

@@ -1,0 +1,47 @@
+"""VAMS 2.6's orchestration bus: it hears which executions a workflow has led to, so that an abort stops them."""
+
+import json
+
+from cosmos_batch.contract.environment import VamsEnvironment
+from lambdas.log import log, log_fault
+from lambdas.vams_account import vams_client
+
+REGISTER = "pipeline.execution.register"
+ENTRIES_AT_ONCE = 10  # of PutEvents
+
+
+def register(jobs: list[str], event_prefix: str | None, environment: VamsEnvironment) -> None:
+    """Register executions of ours. VAMS runs without that too: a failure is logged and stops nothing.
+
+    `event_prefix` is `<source>.execution.<id>.pipeline.<id>`, from the manifest.
+    """
+    bus = environment.orchestration_bus
+    if bus is None or not event_prefix:
+        return
+    entries = [
+        {"EventBusName": bus, "Source": event_prefix, "DetailType": REGISTER, "Detail": json.dumps(detail)}
+        for detail in (_detail(job, event_prefix, environment) for job in jobs)
+    ]
+    try:
+        events = vams_client("events", environment.callback_role_arn)
+        refused = sum(
+            events.put_events(Entries=entries[first : first + ENTRIES_AT_ONCE])["FailedEntryCount"]
+            for first in range(0, len(entries), ENTRIES_AT_ONCE)
+        )
+        log("registered with VAMS", executions=len(entries), refused=refused)
+    except Exception as error:
+        log_fault("not registered with VAMS: its abort will not stop them", error, executions=len(entries))
+
+
+def _detail(job: str, event_prefix: str, environment: VamsEnvironment) -> dict[str, object]:
+    machine = environment.state_machine_arn
+    log_group = environment.log_group_arn
+    return {
+        "pipelineExecutionId": event_prefix.rpartition(".pipeline.")[2],
+        "subExecution": {
+            "resourceType": "stepFunctionsExecution",
+            "stateMachineArn": machine,
+            "executionArn": f"{machine.replace(':stateMachine:', ':execution:')}:{job}",
+        },
+        "logs": [{"logGroupArn": log_group, "logGroupName": log_group.partition(":log-group:")[2].removesuffix(":*")}],
+    }

@@ -1,0 +1,168 @@
+"""VAMS 2.6: the body says where manifest, configuration and metadata lie; they are read from S3."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
+from lambdas.input_file import head_or_refuse, read_or_refuse
+from lambdas.objects import Missing
+from lambdas.vams_request import Asked, Run, inner, make_request, text
+
+# All are started by one call of the function, within its time.
+FILES_LIMIT = 500
+GROUPED = 2  # schemaVersion of metadata by asset and file; 1 has the shape that 2.5 sent
+
+
+class _Sent(BaseModel):
+    """A part of the manifest. What is not ours is left alone."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
+
+
+class File(_Sent):
+    """One input file; VAMS writes "" for what it does not know."""
+
+    bucket: str
+    key: str
+    version_id: str = ""
+    relative_path: str = Field(default="", description="Within the asset, with a leading slash")
+    asset_id: str = ""
+    database_id: str = ""
+
+
+class Outputs(_Sent):
+    """Where results go: a bucket, and prefixes in it."""
+
+    bucket: str = Field(min_length=1)
+    files: str = Field(min_length=1)
+
+
+class SystemConfig(_Sent):
+    """What VAMS says of itself."""
+
+    orchestration_event_prefix: str = ""
+
+
+class Manifest(_Sent):
+    """The inputs and outputs of one pipeline within one run."""
+
+    input_files: list[File] = Field(default_factory=list)
+    outputs: Outputs
+    input_metadata_s3_location: str = Field(default="", alias="inputMetadataS3Location")
+    system_config: SystemConfig = Field(default_factory=SystemConfig)
+
+
+def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
+    """What a workflow of VAMS 2.6 asks for. Raises Failure."""
+    manifest = _manifest(uri)
+    parameters = _configuration(text(body, "inputConfigurationS3Location"))
+    metadata = _metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location"))
+    _refuse_number(len(manifest.input_files), pipeline)
+    asked = [
+        Asked(
+            _name(file),
+            make_request(
+                pipeline,
+                deadline,
+                parameters,
+                file_metadata(metadata, file),
+                input=S3Location(file.bucket, file.key).uri,
+                input_version_id=file.version_id or None,
+                output=_output(manifest.outputs, file),
+                caller=file.database_id or None,
+            ),
+        )
+        for file in manifest.input_files
+    ] or [Asked("the run", make_request(pipeline, deadline, parameters, {}, output=_output(manifest.outputs, None)))]
+    return Run(asked, manifest.system_config.orchestration_event_prefix or None)
+
+
+def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:
+    """The file's own, and never that of its asset, whose record has the key `/`."""
+    if metadata.get("schemaVersion") != GROUPED:
+        return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "fileMetadata")
+    for asset in _objects(metadata.get("assets")):
+        if (asset.get("databaseId"), asset.get("assetId")) == (file.database_id, file.asset_id):
+            for record in _objects(asset.get("files")):
+                if _path(record.get("fileKey")) == _path(file.relative_path) != "":
+                    return inner(record, "metadata")
+    return {}
+
+
+def _refuse_number(files: int, pipeline: Pipeline) -> None:
+    if files == 0 and pipeline.surface == "reasoner":
+        raise Failure(
+            "InvalidInput", "The workflow was started on no file.", f"Select a file: {pipeline.id} looks at files."
+        )
+    if files > FILES_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"The workflow was started on {files} files.",
+            f"Select at most {FILES_LIMIT} and run it again for the rest.",
+        )
+
+
+def _manifest(uri: str) -> Manifest:
+    try:
+        return Manifest.model_validate(_read(uri, "manifest"))
+    except ValidationError as error:
+        raise Failure(
+            "InvalidInput", f"{uri} is no manifest of VAMS 2.6: {explain(error)}", "Run the workflow again."
+        ) from error
+
+
+def _configuration(uri: str | None) -> dict[str, Any]:
+    """VAMS names its place whether or not somebody has written one."""
+    try:
+        return {} if uri is None else _read(uri, "configuration")
+    except Failure as failure:
+        if isinstance(failure.__cause__, Missing):
+            return {}
+        raise
+
+
+def _metadata(uri: str | None) -> dict[str, Any]:
+    return {} if uri is None else _read(uri, "metadata")
+
+
+def _read(uri: str, what: str) -> dict[str, Any]:
+    """A JSON object in S3; an empty file is an empty object. Raises Failure."""
+    content = read_or_refuse(head_or_refuse(_location(uri, what)))
+    try:
+        found = json.loads(content) if content.strip() else {}
+    except ValueError as error:
+        raise Failure("InvalidInput", f"The {what}, {uri}, is not JSON.", f"Correct the {what} in VAMS.") from error
+    if not isinstance(found, dict):
+        raise Failure("InvalidInput", f"The {what}, {uri}, is not a JSON object.", f"Correct the {what} in VAMS.")
+    return found
+
+
+def _location(uri: str, what: str) -> S3Location:
+    try:
+        return parse_uri(uri)
+    except ValueError as error:
+        raise Failure("InvalidInput", f"The {what}'s place, {uri!r}, {error}.", "Run the workflow again.") from error
+
+
+def _output(outputs: Outputs, file: File | None) -> str:
+    """The prefix of a file's results: VAMS moves them onto the asset, into the directory that they have here."""
+    directory = _path(file.relative_path).rpartition("/")[0] if file is not None else ""
+    return f"{S3Location(outputs.bucket, join_below(outputs.files, directory)).uri}/"
+
+
+def _name(file: File) -> str:
+    return _path(file.relative_path) or file.key
+
+
+def _path(relative: object) -> str:
+    return relative.strip("/") if isinstance(relative, str) else ""
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,104 @@
+"""What every version of VAMS says of a run, as requests of ours. What is not ours in it is left alone."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.metadata import PROMPT
+from cosmos_batch.contract.request import Parameters, Request
+
+PROMPT_PARAMETERS = ("prompt", "PROMPT")
+
+# What VAMS calls this family of models in its own pipelines.
+MODEL_TYPES = ("reason", "reason2", "cosmos-reason", "cosmos-reason2")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One file of a run; `name` is what a person knows it by."""
+
+    name: str
+    request: Request
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of VAMS asks for. `event_prefix` is the run's name on the orchestration bus, if it has one."""
+
+    asked: list[Asked]
+    event_prefix: str | None = None
+
+
+def make_request(
+    pipeline: Pipeline,
+    deadline: datetime,
+    parameters: dict[str, Any],
+    file_metadata: dict[str, Any],
+    **where: Any,
+) -> Request:
+    """The request for one file; `where` are the fields of Request that say where it lies. Raises Failure."""
+    check_model(parameters, pipeline)
+    try:
+        return Request(
+            pipeline=pipeline.id,
+            prompt=read_prompt(file_metadata, parameters),
+            parameters=_parameters(parameters),
+            invalidate_model=_invalidates(parameters),
+            deadline=deadline,
+            **where,
+        )
+    except ValidationError as error:
+        raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+
+
+def read_prompt(file_metadata: dict[str, Any], parameters: dict[str, Any]) -> str | None:
+    """The file's metadata first, then the parameters; the asset's metadata does not count; blank is absent."""
+    if (prompt := text(file_metadata, PROMPT)) is not None:
+        return prompt
+    return next((found for name in PROMPT_PARAMETERS if (found := text(parameters, name)) is not None), None)
+
+
+def check_model(parameters: dict[str, Any], pipeline: Pipeline) -> None:
+    """MODEL_TYPE and MODEL_SIZE may be said; what they say must be this pipeline's. Raises Failure."""
+    kind, size = text(parameters, "MODEL_TYPE"), text(parameters, "MODEL_SIZE")
+    if kind is not None and kind.strip().lower() not in MODEL_TYPES:
+        raise _other_model("MODEL_TYPE", kind, pipeline, MODEL_TYPES[0])
+    if size is not None and size.strip().upper() != pipeline.model_size:
+        raise _other_model("MODEL_SIZE", size, pipeline, pipeline.model_size)
+
+
+def inner(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A field that is an object; an empty one otherwise."""
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def text(value: dict[str, Any], name: str) -> str | None:
+    """A field's text; None if it is absent or blank. Raises Failure if it is no text."""
+    found = value.get(name)
+    if found is not None and not isinstance(found, str):
+        raise Failure("InvalidInput", f"{name} must be text.", f"Correct {name} in VAMS.")
+    return found if found and found.strip() else None
+
+
+def _other_model(name: str, given: str, pipeline: Pipeline, right: str) -> Failure:
+    return Failure(
+        "InvalidInput",
+        f"{name} is {given!r}, but {pipeline.id} runs {pipeline.model}.",
+        f"Set {name} to {right!r} or leave it out, or run the workflow of the other pipeline.",
+    )
+
+
+def _parameters(parameters: dict[str, Any]) -> Parameters:
+    """Ours among the parameters. VAMS's form makes text of numbers: it is read as the number that it is."""
+    names = {field.alias for field in Parameters.model_fields.values()}
+    ours = {name: value for name, value in parameters.items() if name in names and value not in (None, "")}
+    return Parameters.model_validate(ours, strict=False)
+
+
+def _invalidates(parameters: dict[str, Any]) -> bool:
+    return str(parameters.get("INVALIDATE_COSMOS_MODELS")).strip().lower() == "true"

@@ -1,0 +1,235 @@
+"""VAMS 2.6: manifest, configuration and metadata lie in S3, and there may be several files."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.state import Callbacks, Groups
+from lambdas.vams import handler
+from tests.lambdas.cloud import BUS, LOG_GROUP, SMALL, Cloud, event
+
+INPUTS = "pipelines/workflowExecutionInputs/5d0c2f1e9b7a4c3d8e6f7a8b9c0d1e2f"
+FILES = "s3://assets/pipelines/cosmos-reason2-2b/job1/output/5d0c2f1e9b7a4c3d8e6f7a8b9c0d1e2f/files/"
+TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
+FIRST, SECOND = 0, 1
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(VamsEnvironment)
+
+
+def call(cloud: Cloud, files: slice = slice(None), **changes: Any) -> str:
+    """Write what VAMS writes, with changes to the manifest, the metadata or the configuration; returns the run's id."""
+    manifest = {**event("vams_26_manifest"), **changes.pop("manifest", {})}
+    manifest["inputFiles"] = manifest["inputFiles"][files]
+    sent = {
+        f"{INPUTS}/pipeline1/manifest.json": manifest,
+        f"{INPUTS}/pipeline1/config.json": changes.pop("configuration", event("vams_26_configuration")),
+        f"{INPUTS}/metadata.json": changes.pop("metadata", event("vams_26_metadata")),
+    }
+    for key, content in sent.items():
+        if content is not None:
+            cloud.put(key, content if isinstance(content, bytes) else json.dumps(content).encode())
+    answer = handler({"body": {**event("vams_26_body")["body"], **changes}}, None)
+    assert answer["statusCode"] == 200
+    run_id: str = json.loads(answer["body"])["jobId"]
+    return run_id
+
+
+def requests(cloud: Cloud) -> list[dict[str, Any]]:
+    inputs = [one["input"] for one in cloud.executions()]
+    assert all(one.pop("deadline") for one in inputs)
+    return sorted(inputs, key=lambda one: str(one["input"]))
+
+
+def refusal(cloud: Cloud) -> dict[str, Any]:
+    [answer] = cloud.stepfunctions.answers
+    assert answer["taskToken"] == TOKEN and len(answer["cause"]) <= 256
+    assert cloud.executions() == []
+    error: dict[str, Any] = json.loads(answer["cause"])
+    return error
+
+
+def test_each_file_becomes_a_request(cloud: Cloud) -> None:
+    call(cloud)
+    assert requests(cloud) == [
+        {
+            "pipeline": SMALL,
+            "input": "s3://assets/imported/arm/cameras/front/robot demo.mp4",
+            "inputVersionId": "aVersion",
+            "output": f"{FILES}cameras/front/",
+            "caller": "robots",
+            "prompt": "Was passiert hier? 🤖",
+            "parameters": {"maxTokens": 512, "seed": 7},
+        },
+        {
+            "pipeline": SMALL,
+            "input": "s3://assets/imported/arm/still.png",
+            "output": FILES,
+            "caller": "robots",
+            "prompt": "of the configuration",
+            "parameters": {"maxTokens": 512, "seed": 7},
+        },
+    ]
+
+
+def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
+    run_id = call(cloud, slice(1))
+    [execution] = cloud.executions()
+    assert execution["name"] == run_id
+    assert Callbacks(cloud.table).waiting(run_id) == TOKEN
+
+
+def test_a_repeated_call_starts_nothing_twice(cloud: Cloud) -> None:
+    call(cloud)
+    call(cloud)
+    assert len(cloud.executions()) == 2
+
+
+def test_the_token_is_kept_once_and_goes_nowhere_else(cloud: Cloud, lines: Callable[[], str]) -> None:
+    run_id = call(cloud)
+    assert TOKEN not in json.dumps(cloud.executions(), default=str) + lines() + json.dumps(cloud.events.entries)
+    row = cloud.table.get(f"group#{run_id}", "group")
+    assert row is not None and (row["taskToken"], row["jobs"]) == (TOKEN, 2)
+
+
+def test_metadata_of_schema_version_1_is_that_of_2_5(cloud: Cloud) -> None:
+    sent = {"schemaVersion": 1, "metadata": {"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": "as before"}}}}
+    call(cloud, slice(1), metadata=sent)
+    assert requests(cloud)[FIRST]["prompt"] == "as before"
+
+
+@pytest.mark.parametrize("configuration", [None, b"", {}])
+def test_nobody_needs_to_write_a_configuration(cloud: Cloud, configuration: object) -> None:
+    call(cloud, configuration=configuration)
+    assert "prompt" not in requests(cloud)[SECOND]
+
+
+def test_metadata_may_be_named_in_the_body(cloud: Cloud) -> None:
+    place = f"s3://assets/{INPUTS}/metadata.json"
+    call(cloud, manifest={"inputMetadataS3Location": ""}, inputMetadataS3Location=place)
+    assert requests(cloud)[FIRST]["prompt"] == "Was passiert hier? 🤖"
+
+
+def test_a_path_cannot_climb_out_of_the_output(cloud: Cloud) -> None:
+    manifest = event("vams_26_manifest")
+    manifest["inputFiles"][0]["relativePath"] = "/../../other/clip.mp4"
+    call(cloud, slice(1), manifest=manifest)
+    assert requests(cloud)[FIRST]["output"] == f"{FILES}%2E%2E/%2E%2E/other/"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"inputManifestS3Location": f"s3://assets/{INPUTS}/pipeline2/manifest.json"}, "pipeline2/manifest.json"),
+        ({"inputManifestS3Location": "manifest.json"}, "manifest"),
+        ({"inputConfigurationS3Location": "config.json"}, "configuration"),
+        ({"configuration": b"{broken"}, "configuration"),
+        ({"configuration": [1]}, "configuration"),
+        ({"configuration": {"MODEL_SIZE": "8B"}}, "MODEL_SIZE"),
+        ({"metadata": b"\xff"}, "metadata"),
+        ({"metadata": None}, "metadata.json"),
+        ({"manifest": {"outputs": {"bucket": "", "files": ""}}}, "outputs.bucket"),
+        ({"manifest": {"inputFiles": []}}, "no file"),
+        ({"manifest": {"inputFiles": [{"bucket": "", "key": "a.mp4"}]}}, "input"),
+        ({"manifest": {"inputFiles": [{"bucket": "assets", "key": "a.mp4"}] * 501}}, "501"),
+    ],
+)
+def test_what_is_wrong_reaches_the_token(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
+    call(cloud, **changes)
+    error = refusal(cloud)
+    assert error["code"] == "InvalidInput"
+    assert named in error["message"]
+
+
+def test_a_generator_may_start_from_text_alone(monkeypatch: pytest.MonkeyPatch, cloud: Cloud) -> None:
+    monkeypatch.setenv("PIPELINE", "cosmos3-nano")
+    call(cloud, manifest={"inputFiles": []}, configuration={"prompt": "A drone shot."})
+    [execution] = cloud.executions()
+    assert (execution["input"].get("input"), execution["input"]["output"]) == (None, FILES)
+
+
+def test_a_file_that_cannot_be_started_counts_as_ended(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = cloud.stepfunctions.start_execution
+
+    def once(**arguments: str) -> Any:
+        if "still.png" in arguments["input"]:
+            raise ConnectionError
+        return started(**arguments)
+
+    monkeypatch.setattr(cloud.stepfunctions, "start_execution", once, raising=False)
+    run_id = call(cloud)
+    [execution] = cloud.executions()
+    assert cloud.stepfunctions.answers == []
+    group = Groups(cloud.table).end(execution["name"], None)
+    assert group is not None and group.complete and group.id == run_id
+    assert [(one.name, one.error.code) for one in group.failed] == [("still.png", "Internal")]
+
+
+def test_nothing_that_can_be_started_is_a_failure_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(**_: str) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(cloud.stepfunctions, "start_execution", unreachable, raising=False)
+    call(cloud)
+    assert refusal(cloud)["code"] == "Internal"
+
+
+class TestOrchestration:
+    """Executions on VAMS's orchestration bus."""
+
+    def test_each_execution_is_registered(self, cloud: Cloud) -> None:
+        call(cloud)
+        assert len(cloud.events.entries) == 2
+        for entry, execution in zip(cloud.events.entries, cloud.executions(), strict=True):
+            assert entry["EventBusName"] == BUS
+            assert entry["Source"] == event("vams_26_manifest")["systemConfig"]["orchestrationEventPrefix"]
+            assert entry["DetailType"] == "pipeline.execution.register"
+            assert json.loads(entry["Detail"]) == {
+                "pipelineExecutionId": "0a1b2c3d",
+                "subExecution": {
+                    "resourceType": "stepFunctionsExecution",
+                    "stateMachineArn": cloud.machine,
+                    "executionArn": execution["executionArn"],
+                },
+                "logs": [{"logGroupArn": LOG_GROUP, "logGroupName": "/cosmos/machine"}],
+            }
+
+    def test_ten_at_once_are_what_eventbridge_takes(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        sizes: list[int] = []
+        put = cloud.events.put_events
+
+        def counted(Entries: list[dict[str, str]]) -> Any:  # noqa: N803 - boto3's name
+            sizes.append(len(Entries))
+            return put(Entries)
+
+        monkeypatch.setattr(cloud.events, "put_events", counted)
+        [file, _] = event("vams_26_manifest")["inputFiles"]
+        call(cloud, manifest={"inputFiles": [file] * 23})
+        assert sizes == [10, 10, 3]
+
+    @pytest.mark.parametrize("without", ["bus", "prefix"])
+    def test_without_a_bus_or_a_name_on_it_nothing_is_said(
+        self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, without: str
+    ) -> None:
+        if without == "bus":
+            monkeypatch.delenv("ORCHESTRATION_BUS")
+        call(cloud, manifest={"systemConfig": {}} if without == "prefix" else {})
+        assert len(cloud.executions()) == 2 and cloud.events.entries == []
+
+    def test_a_bus_that_refuses_stops_nothing(
+        self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, lines: Callable[[], str]
+    ) -> None:
+        def refuses(**_: Any) -> None:
+            raise PermissionError
+
+        monkeypatch.setattr(cloud.events, "put_events", refuses)
+        call(cloud)
+        assert len(cloud.executions()) == 2 and cloud.stepfunctions.answers == []
+        assert "its abort will not stop them" in lines()
+
+
