@@ -47,6 +47,7 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
         settings=config.own.storage,
         network=network,
         token_secret=config.cosmos.hugging_face_token_secret_arn,
+        adopted=config.own.vams.adopted_buckets if config.own.vams else [],
     )
     images = ImagesStack(app, f"{PREFIX}-Images", config=config, network=network)
     pipelines = PipelinesStack(

@@ -7,15 +7,14 @@ It has a zip of its own, without the layer, so that an edit of another function 
 """
 
 import json
-import urllib.request
 from functools import cache
 from typing import Any
 
+from lambdas import cloudformation
 from lambdas.log import log, log_fault
 
 # Of the build: what CloudFormation must be answered with.
 REQUEST = "CLOUDFORMATION_REQUEST"
-SAME = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
 REASON_LIMIT = 1000  # characters; CloudFormation takes an answer of 4 KB
 TAIL = 50  # lines of a log, of which CodeBuild's own are left out
 QUOTED = 5
@@ -40,12 +39,11 @@ def handler(event: dict[str, Any], _context: object) -> None:
 def take(event: dict[str, Any]) -> None:
     """Answer at once where there is nothing to build, else start the build."""
     properties = event["ResourceProperties"]
-    request = {name: event[name] for name in SAME if name in event}
+    # Another tag is another resource: CloudFormation then deletes the one before, which leaves its image alone.
+    request = cloudformation.to_answer(event, f"{properties['Repository']}:{properties['Tag']}")
     if event["RequestType"] == "Delete":
         answer(request)
         return
-    # Another tag is another resource: CloudFormation then deletes the one before, which leaves its image alone.
-    request["PhysicalResourceId"] = f"{properties['Repository']}:{properties['Tag']}"
     failure = None
     try:
         if not is_there(properties["Repository"], properties["Tag"]):
@@ -118,10 +116,4 @@ def answer(request: dict[str, str], failure: str | None = None) -> None:
     """Tell CloudFormation."""
     if failure is not None:
         log("image failed", image=request["PhysicalResourceId"], reason=failure)
-    body = {name: value for name, value in request.items() if name != "ResponseURL"}
-    body |= {"Status": "FAILED", "Reason": failure} if failure is not None else {"Status": "SUCCESS"}
-    # The URL is signed for no content type.
-    put = urllib.request.Request(  # noqa: S310 - CloudFormation's own
-        request["ResponseURL"], json.dumps(body).encode(), {"Content-Type": ""}, method="PUT"
-    )
-    urllib.request.urlopen(put, timeout=30).close()  # noqa: S310
+    cloudformation.answer(request, failure)

@@ -9,6 +9,11 @@ from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
 
+# Within VAMS's default asset bucket: what a run reads and writes before VAMS moves it onto the asset, and in it the
+# manifests, configurations and metadata of runs.
+RUNS = "pipelines/"
+EXECUTION_INPUTS = f"{RUNS}workflowExecutionInputs/"
+
 VamsVersion = Literal["2.5", "2.6"]
 BucketRoot = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/([^/*?][^*?]*/)?)?$", strict=True)
@@ -58,6 +63,24 @@ class VamsSettings(Model):
             AdoptedBucket(name=name, prefix=prefix, kms_key_arn=self.kms_key_arn)
             for name, _, prefix in (root.partition("/") for root in self.buckets)
         ]
+
+    @property
+    def buckets_of_inputs(self) -> list[str]:
+        """Buckets in which VAMS 2.6 may write what a run is about."""
+        if self.version == "2.5":
+            return []
+        covering = [bucket.name for bucket in self.adopted_buckets if EXECUTION_INPUTS.startswith(bucket.prefix)]
+        return list(dict.fromkeys(covering))
+
+    @model_validator(mode="after")
+    def _holds_runs(self) -> Self:
+        if self.buckets and not any(RUNS.startswith(bucket.prefix) for bucket in self.adopted_buckets):
+            name = self.adopted_buckets[0].name
+            raise ValueError(
+                f"buckets: VAMS keeps its runs below '{RUNS}' of its default bucket, which none of "
+                f"{', '.join(self.buckets)} holds; add '{name}/{RUNS}' or '{name}'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _no_twins(self) -> Self:

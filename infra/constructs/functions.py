@@ -24,7 +24,11 @@ CODE = [
     *CACHES,
 ]
 # It has a zip of its own and no layer: else an edit of any function would touch the stack of the images.
-IMAGE_BUILD_CODE = ["*", "!lambdas/__init__.py", "!lambdas/image_build.py", "!lambdas/log.py", *CACHES]
+IMAGE_BUILD_CODE = [
+    "*",
+    *(f"!lambdas/{module}.py" for module in ("__init__", "cloudformation", "image_build", "log")),
+    *CACHES,
+]
 RUNTIME = lambda_.Runtime.PYTHON_3_12
 ARCHITECTURE = lambda_.Architecture.ARM_64
 

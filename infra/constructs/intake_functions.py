@@ -1,20 +1,17 @@
-"""The functions that start executions: for an upload, and for VAMS."""
+"""The function that starts executions for an upload; those for VAMS are in `vams`."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 
 from cosmos_batch.contract.config import Config
-from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment, VamsEnvironment
+from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
+from infra.constructs.permissions import allow, allow_objects
 from infra.stacks.storage import StorageStack
 
 UPLOAD_TIMEOUT = Duration.minutes(1)  # of the function
-VAMS_TASK_TIMEOUT = Duration.hours(8)  # what VAMS registers a Cosmos pipeline with
-# Of the function. What it cannot start it must still refuse, after boto3's own retries, which may take half a minute.
-VAMS_TIMEOUT = Duration.minutes(1)
 
 
 def create_upload(
@@ -44,22 +41,3 @@ def create_upload(
     allow(upload, ["sqs:SendMessage"], [intake.queue.queue_arn])  # a file waits there for its sidecar
     intake.feed(upload)
     return upload
-
-
-def create_vams(
-    functions: Functions, pipeline: str, storage: StorageStack, machine: sfn.StateMachine
-) -> lambda_.Function:
-    """`vams` for one pipeline: VAMS's body names none, and VAMS may invoke only what is called `vams...`."""
-    environment = VamsEnvironment(
-        state_machine_arn=machine.state_machine_arn,
-        state_table=storage.table.table_name,
-        state_bucket=storage.state.bucket_name,
-        pipeline=pipeline,
-        task_timeout_seconds=int(VAMS_TASK_TIMEOUT.to_seconds()),
-    )
-    vams = functions.create("vams", environment, VAMS_TIMEOUT, f"Vams-{pipeline}", name=f"vams-{pipeline}-cosmos-batch")
-    allow_objects(vams, storage.state, "requests/*", "PutObject")
-    storage.table.grant_calls(vams, "PutItem")
-    machine.grant_start_execution(vams)
-    allow_vams_callback(vams, "SendTaskFailure")  # what `vams` refuses itself
-    return vams

@@ -36,12 +36,3 @@ def allow_key_of_bucket(grantee: iam.IGrantable, key_arn: str, writes: bool) -> 
             conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
         )
     )
-
-
-def allow_vams_callback(grantee: iam.IGrantable, *calls: str) -> None:
-    """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
-
-    They are state machines of this account and region, called `vams-...`; another's tokens are refused.
-    """
-    machines = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:vams-*"
-    allow(grantee, [f"states:{call}" for call in calls], [machines])

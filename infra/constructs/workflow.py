@@ -36,6 +36,7 @@ class Workflow(Construct):
         tracing: bool,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.machine = sfn.StateMachine(
             self,
             "Machine",
@@ -44,7 +45,7 @@ class Workflow(Construct):
             timeout=longest_deadline.plus(Duration.days(1)),
             tracing_enabled=tracing,
             logs=sfn.LogOptions(
-                destination=logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY),
+                destination=self.log,
                 level=sfn.LogLevel.ALL,
                 include_execution_data=False,  # it holds prompts and task tokens
             ),

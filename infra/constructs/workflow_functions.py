@@ -13,9 +13,11 @@ from cosmos_batch.contract.environment import (
     PlanEnvironment,
     ReportEnvironment,
 )
+from cosmos_batch.contract.vams import VamsSettings
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_objects, allow_vams_callback
+from infra.constructs.permissions import allow, allow_objects
 from infra.constructs.pipeline import Pipeline
+from infra.constructs.vams import allow_vams_callback
 from infra.stacks.storage import StorageStack
 
 TIMEOUT = Duration.minutes(1)
@@ -45,11 +47,14 @@ def create_plan(
     return plan
 
 
-def create_report(functions: Functions, storage: StorageStack) -> lambda_.Function:
+def create_report(functions: Functions, storage: StorageStack, vams: VamsSettings | None) -> lambda_.Function:
     """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus."""
-    report = functions.create("report", ReportEnvironment(state_table=storage.table.table_name), TIMEOUT)
+    environment = ReportEnvironment(
+        state_table=storage.table.table_name, callback_role_arn=vams.callback_role_arn if vams else None
+    )
+    report = functions.create("report", environment, TIMEOUT)
     storage.table.grant_calls(report, "GetItem", "PutItem", "UpdateItem")
-    allow_vams_callback(report, "SendTaskSuccess", "SendTaskFailure")
+    allow_vams_callback(report, vams, "SendTaskSuccess", "SendTaskFailure")
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
     allow(report, ["events:PutEvents"], [bus])
     return report

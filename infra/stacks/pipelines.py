@@ -13,10 +13,11 @@ from infra.constructs.event_patterns import execution_ended_badly, object_create
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
-from infra.constructs.intake_functions import UPLOAD_TIMEOUT, VAMS_TASK_TIMEOUT, create_upload, create_vams
+from infra.constructs.intake_functions import UPLOAD_TIMEOUT, create_upload
 from infra.constructs.nudges import Nudges
 from infra.constructs.pipeline import Pipeline
 from infra.constructs.scaling import Scaling
+from infra.constructs.vams import Vams, task_timeout
 from infra.constructs.workflow import Workflow
 from infra.constructs.workflow_functions import create_dead_letter, create_plan, create_report
 from infra.stacks.images import ImagesStack
@@ -58,8 +59,8 @@ class PipelinesStack(Stack):
             for enabled in config.enabled_pipelines()
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
-        report = create_report(functions, storage)
-        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, VAMS_TASK_TIMEOUT), tracing)
+        report = create_report(functions, storage, settings.vams)
+        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, task_timeout(settings.vams)), tracing)
         ends = self._report_bad_ends(workflow, report)
         self.undelivered: dict[str, sqs.IQueue] = {"report": ends.undelivered, "scale": nudges.failed}
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
@@ -68,12 +69,13 @@ class PipelinesStack(Stack):
             intake = self._hear_uploads(storage)
             self.undelivered["upload"] = intake.undelivered
             create_upload(functions, config, storage, workflow.machine, intake)
+        vams = Vams(self, "Vams", functions, settings.vams, storage, workflow)
         for pipeline in pipelines:
             pipeline.connect(workflow)
-            vams = create_vams(functions, pipeline.id, storage, workflow.machine)
+            function = vams.serve(pipeline.enabled)
             name = _output_name(pipeline)
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
-            CfnOutput(self, f"{name}VamsFunctionName", value=vams.function_name)
+            CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
         self.machine, self.functions = workflow.machine, functions.made
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
         if any(pipeline.enabled.pipeline.surface == "generator" for pipeline in pipelines):

@@ -1,5 +1,6 @@
 """What is kept when the rest goes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
@@ -8,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from cosmos_batch.contract.storage import StorageSettings
+from cosmos_batch.contract.storage import AdoptedBucket, StorageSettings
 from infra.constructs.asset_buckets import AssetBuckets, make_own_bucket
 from infra.constructs.encryption import make_key
 from infra.constructs.log_bucket import LogBucket
@@ -32,12 +33,13 @@ class StorageStack(Stack):
         settings: StorageSettings,
         network: NetworkStack,
         token_secret: str | None,
+        adopted: Sequence[AdoptedBucket] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         self.key = self._find_key(settings.kms_key)
         own = make_own_bucket(self, KEEP) if settings.create_asset_bucket else None
-        self.assets = AssetBuckets(self, "AssetBuckets", own, settings.asset_buckets)
+        self.assets = AssetBuckets(self, "AssetBuckets", own, [*settings.asset_buckets, *adopted])
         self.state = PrivateBucket(
             self,
             "State",

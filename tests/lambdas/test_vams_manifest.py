@@ -231,5 +231,3 @@ class TestOrchestration:
         call(cloud)
         assert len(cloud.executions()) == 2 and cloud.stepfunctions.answers == []
         assert "its abort will not stop them" in lines()
-
-

@@ -1,0 +1,139 @@
+"""What a VAMS deployment calls, and what it is told: a function for each pipeline, and its registration."""
+
+from aws_cdk import Aws, CustomResource, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.environment import Environment, VamsEnvironment
+from cosmos_batch.contract.vams import EXECUTION_INPUTS, TASK_TIMEOUT_SECONDS, VamsSettings
+from infra.constructs.functions import Functions
+from infra.constructs.permissions import allow, allow_key_of_bucket, allow_objects
+from infra.constructs.vams_import import import_properties
+from infra.constructs.workflow import Workflow
+from infra.stacks.storage import StorageStack
+
+# Of the function. It may start some hundred executions, and what it cannot start it must still refuse.
+CALL_TIMEOUT = Duration.minutes(5)
+IMPORT_TIMEOUT = Duration.minutes(15)
+
+
+class Vams(Construct):
+    """The functions that VAMS's workflows invoke. With `settings`, pipelines are registered as they ask for."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        functions: Functions,
+        settings: VamsSettings | None,
+        storage: StorageStack,
+        workflow: Workflow,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._functions = functions
+        self._settings = settings
+        self._storage = storage
+        self._workflow = workflow
+        self._registrar: lambda_.Function | None = None
+
+    def serve(self, enabled: EnabledPipeline) -> lambda_.Function:
+        """The function for one pipeline: VAMS's body names none. VAMS may invoke only what is called `vams...`."""
+        pipeline, settings, machine = enabled.pipeline.id, self._settings, self._workflow.machine
+        name = f"vams-{pipeline}-cosmos-batch"
+        environment = VamsEnvironment(
+            state_machine_arn=machine.state_machine_arn,
+            state_table=self._storage.table.table_name,
+            state_bucket=self._storage.state.bucket_name,
+            pipeline=pipeline,
+            task_timeout_seconds=int(task_timeout(settings).to_seconds()),
+            callback_role_arn=settings.callback_role_arn if settings else None,
+            orchestration_bus=_bus_arn(settings),
+            log_group_arn=self._workflow.log.log_group_arn,
+        )
+        function = self._functions.create("vams", environment, CALL_TIMEOUT, f"Vams-{pipeline}", name=name)
+        allow_objects(function, self._storage.state, "requests/*", "PutObject")
+        self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
+        machine.grant_start_execution(function)
+        # What `vams` refuses itself, or could not start.
+        allow_vams_callback(function, settings, "SendTaskFailure")
+        if settings is not None:
+            _allow_inputs(function, settings)
+            self._connect(enabled, function, name, settings)
+        return function
+
+    def _connect(self, enabled: EnabledPipeline, function: lambda_.Function, name: str, settings: VamsSettings) -> None:
+        if settings.callback_role_arn is not None:
+            theirs = settings.callback_role_arn.split(":")[4]
+            function.add_permission("VamsOfAnotherAccount", principal=iam.AccountPrincipal(theirs))
+        elif (bus := _bus_arn(settings)) is not None:
+            allow(function, ["events:PutEvents"], [bus])
+        # A generator is not registered while no worker has its engine.
+        wanted = enabled.auto_register_with_vams and enabled.pipeline.surface == "reasoner"
+        if settings.import_function_name is None or not wanted:
+            return
+        registrar = self._make_registrar(settings.import_function_name)
+        registration = CustomResource(
+            self,
+            f"Registration-{enabled.pipeline.id}",
+            resource_type="Custom::VamsRegistration",
+            service_token=registrar.function_arn,
+            service_timeout=IMPORT_TIMEOUT.plus(Duration.minutes(1)),
+            properties={
+                "ImportFunction": settings.import_function_name,
+                "Pipeline": enabled.pipeline.id,
+                "Import": import_properties(enabled, name, settings),
+            },
+        )
+        registration.node.add_dependency(function)
+
+    def _make_registrar(self, import_function: str) -> lambda_.Function:
+        if self._registrar is None:
+            self._registrar = self._functions.create("register_vams", Environment(), IMPORT_TIMEOUT)
+            function = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{import_function}"
+            allow(self._registrar, ["lambda:InvokeFunction"], [function])
+        return self._registrar
+
+
+def task_timeout(settings: VamsSettings | None) -> Duration:
+    """How long a workflow of VAMS waits for a pipeline."""
+    return Duration.seconds(settings.task_timeout_seconds if settings else TASK_TIMEOUT_SECONDS)
+
+
+def allow_vams_callback(grantee: iam.IGrantable, settings: VamsSettings | None, *calls: str) -> None:
+    """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
+
+    They are state machines of this account and region, called `vams-...`; those of another account are answered by a
+    role there.
+    """
+    if settings is not None and settings.callback_role_arn is not None:
+        allow(grantee, ["sts:AssumeRole"], [settings.callback_role_arn])
+        return
+    machines = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:vams-*"
+    allow(grantee, [f"states:{call}" for call in calls], [machines])
+
+
+def _bus_arn(settings: VamsSettings | None) -> str | None:
+    """Of the orchestration bus, which is where VAMS is."""
+    if settings is None or settings.orchestration_bus_name is None:
+        return None
+    account = settings.callback_role_arn.split(":")[4] if settings.callback_role_arn else Aws.ACCOUNT_ID
+    return f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{account}:event-bus/{settings.orchestration_bus_name}"
+
+
+def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
+    """Let a function read manifests, configurations and metadata; files themselves are read by others."""
+    for bucket in settings.buckets_of_inputs:
+        arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
+        allow(function, ["s3:GetObject"], [f"{arn}/{EXECUTION_INPUTS}*"])
+        # Without that S3 calls a missing object forbidden, not missing.
+        function.add_to_role_policy(
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"],
+                resources=[arn],
+                conditions={"StringLike": {"s3:prefix": f"{EXECUTION_INPUTS}*"}},
+            )
+        )
+    if settings.kms_key_arn is not None:
+        allow_key_of_bucket(function, settings.kms_key_arn, writes=False)

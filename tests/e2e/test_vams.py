@@ -1,0 +1,275 @@
+"""VAMS 2.6 beside the app: its workflows, its orchestration bus, and its import function."""
+
+import io
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.metadata import PROMPT
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.deploy import deploy
+from infra.synth import synthesize
+from tests.e2e.grants import allowed, grants, uses
+from tests.e2e.harness import TWO_B, App, configuration, error_of, running_app, wait_for
+
+BUCKET, IMPORT, BUS, RECORD = "vams-assets", "vams-import", "vams-orchestration", "vams-record"
+ROLE = "arn:aws:iam::123456789012:role/vams-callbacks"
+PREFIX = "vams.prod.execution.run.pipeline.0a1b2c3d"
+SETTINGS: dict[str, Any] = {
+    "version": "2.6",
+    "importFunctionName": IMPORT,
+    "buckets": [BUCKET],
+    "callbackRoleArn": ROLE,
+    "orchestrationBusName": BUS,
+}
+
+# In the place of VAMS's import function: it keeps what it was asked, and answers as that of 2.6 does.
+IMPORT_SOURCE = f"""
+import json, time, boto3
+
+def handler(event, context):
+    key = f"{{time.time_ns()}}-{{event['RequestType']}}.json"
+    boto3.client("s3").put_object(Bucket="{RECORD}", Key=key, Body=json.dumps(event).encode())
+    if "refuse" in json.dumps(event["ResourceProperties"]):
+        raise Exception("Failed creating pipeline: it is refused here")
+    return {{"Data": {{}}}} if event["RequestType"] == "Delete" else {{"PhysicalResourceId": "p", "Data": {{}}}}
+"""
+
+
+def make_vams(cloud: LocalCloud) -> None:
+    """What is in the account before us: VAMS's bucket, bus, role and import function."""
+    s3, iam = cloud.client("s3"), cloud.client("iam")
+    for bucket in (BUCKET, RECORD):
+        s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    cloud.client("events").create_event_bus(Name=BUS)
+    trust = {"Version": "2012-10-17", "Statement": []}
+    for name in ("vams-callbacks", "vams-import"):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("index.py", IMPORT_SOURCE)
+    cloud.client("lambda").create_function(
+        FunctionName=IMPORT,
+        Runtime="python3.12",
+        Role="arn:aws:iam::123456789012:role/vams-import",
+        Handler="index.handler",
+        Code={"ZipFile": packed.getvalue()},
+        Timeout=30,
+    )
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    folder = tmp_path_factory.mktemp("vams")
+    with running_app(folder, configuration(folder, vams=SETTINGS), make_vams) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow of VAMS 2.6: it writes what a run is about to S3, and its body says where."""
+
+    app: App
+    machine: str
+
+    @classmethod
+    def of(cls, app: App) -> "Workflow":
+        names = ("inputManifestS3Location", "inputConfigurationS3Location", "workflowExecutionId")
+        body = {f"{name}.$": f"$.{name}" for name in names} | {"TaskToken.$": "$$.Task.Token", "workflowId": TWO_B}
+        invoke = {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+            "Parameters": {"FunctionName": app.vams_function(TWO_B), "Payload": {"body": body}},
+            "TimeoutSeconds": 28_800,
+            "End": True,
+        }
+        machine: str = app.client("stepfunctions").create_state_machine(
+            name=f"vams-{uuid.uuid4().hex[:12]}",
+            definition=json.dumps({"StartAt": "Pipeline", "States": {"Pipeline": invoke}}),
+            roleArn="arn:aws:iam::123456789012:role/vams",
+        )["stateMachineArn"]
+        return cls(app, machine)
+
+    def start(self, files: dict[str, str | None], prompts: dict[str, str] | None = None, manifest: bool = True) -> str:
+        """Run on files of one asset, each a path and the version to use; returns the ARN of VAMS's execution."""
+        run = uuid.uuid4().hex
+        inputs = f"pipelines/workflowExecutionInputs/{run}"
+        if manifest:
+            self._put(f"{inputs}/pipeline1/manifest.json", self._manifest(run, files))
+        self._put(f"{inputs}/pipeline1/config.json", {"PROMPT": "of the configuration"})
+        records = [{"fileKey": f"/{path}", "metadata": {PROMPT: text}} for path, text in (prompts or {}).items()]
+        asset = {"databaseId": "robots", "assetId": "xarm", "assetData": {}, "files": records}
+        self._put(f"{inputs}/metadata.json", {"schemaVersion": 2, "assets": [asset]})
+        body = {
+            "workflowExecutionId": run,
+            "inputManifestS3Location": f"s3://{BUCKET}/{inputs}/pipeline1/manifest.json",
+            "inputConfigurationS3Location": f"s3://{BUCKET}/{inputs}/pipeline1/config.json",
+        }
+        arn: str = self.app.client("stepfunctions").start_execution(
+            stateMachineArn=self.machine, input=json.dumps(body), name=run
+        )["executionArn"]
+        return arn
+
+    def outputs(self, arn: str) -> dict[str, dict[str, Any]]:
+        """The documents of a run, by their directory within the asset."""
+        prefix = self._files(arn.rpartition(":")[2])
+        s3 = self.app.client("s3")
+        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return {
+            one["Key"].removeprefix(prefix).rpartition("/")[0]: json.loads(
+                s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read()
+            )
+            for one in found
+        }
+
+    @staticmethod
+    def _files(run: str) -> str:
+        return f"pipelines/{TWO_B}/job/output/{run}/files/"
+
+    def _manifest(self, run: str, files: dict[str, str | None]) -> dict[str, Any]:
+        return {
+            "schemaVersion": 1,
+            "inputFiles": [
+                {
+                    "relativePath": f"/{path}",
+                    "databaseId": "robots",
+                    "assetId": "xarm",
+                    "assetRootS3Key": "imported/arm/",
+                    "bucket": BUCKET,
+                    "key": f"imported/arm/{path}",
+                    "versionId": version or "",
+                }
+                for path, version in files.items()
+            ],
+            "inputMetadataS3Location": f"s3://{BUCKET}/pipelines/workflowExecutionInputs/{run}/metadata.json",
+            "outputs": {"bucket": BUCKET, "files": self._files(run)},
+            "systemConfig": {"orchestrationEventPrefix": PREFIX},
+        }
+
+    def _put(self, key: str, content: dict[str, Any]) -> None:
+        self.app.client("s3").put_object(Bucket=BUCKET, Key=key, Body=json.dumps(content).encode())
+
+
+def put(app: App, path: str, body: bytes | Path) -> str:
+    """A file of the asset; returns its version."""
+    data = body.read_bytes() if isinstance(body, Path) else body
+    version: str = app.client("s3").put_object(Bucket=BUCKET, Key=f"imported/arm/{path}", Body=data)["VersionId"]
+    return version
+
+
+def answers_to(app: App, arn: str) -> list[str]:
+    """How the step of VAMS's execution was answered."""
+    history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    return [one["type"] for one in history if one["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
+
+
+def asked_of_vams(app: App) -> list[dict[str, Any]]:
+    """What the import function was asked, in order."""
+    s3 = app.client("s3")
+    keys = sorted(one["Key"] for one in s3.list_objects_v2(Bucket=RECORD).get("Contents", []))
+    return [json.loads(s3.get_object(Bucket=RECORD, Key=key)["Body"].read()) for key in keys]
+
+
+def test_two_files_return_two_documents_and_one_callback(app: App, picture: Path, clip: Path) -> None:
+    wanted = put(app, "left/p.png", picture)
+    put(app, "left/p.png", b"no picture any more")
+    put(app, "right/c.mp4", clip)
+    workflow = Workflow.of(app)
+    arn = workflow.start({"left/p.png": wanted, "right/c.mp4": None}, {"right/c.mp4": "What moves?"})
+    ended = app.ended(arn)
+    assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"files": 2})
+    assert answers_to(app, arn) == ["TaskSucceeded"]
+    documents = workflow.outputs(arn)
+    assert {path: one["userPrompt"] for path, one in documents.items()} == {
+        "left": "of the configuration",
+        "right": "What moves?",
+    }
+    assert documents["left"]["inputVersionId"] == wanted
+
+
+def test_one_bad_file_of_two_is_named_and_the_other_has_its_document(app: App, picture: Path) -> None:
+    put(app, "good.png", picture)
+    workflow = Workflow.of(app)
+    arn = workflow.start({"good.png": None, "never/there.png": None})
+    error = error_of(app.ended(arn))
+    assert error["code"] == "InvalidInput"
+    assert error["message"].startswith("1 of 2 files failed: never/there.png (InvalidInput).")
+    assert answers_to(app, arn) == ["TaskFailed"]
+    assert list(workflow.outputs(arn)) == [""]
+
+
+def test_a_missing_manifest_is_said_at_once(app: App) -> None:
+    error = error_of(app.ended(Workflow.of(app).start({}, manifest=False)))
+    assert error["code"] == "InvalidInput"
+    assert "manifest.json does not exist" in error["message"]
+
+
+def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, picture: Path) -> None:
+    """As VAMS's abort does: it stops what was registered."""
+    sqs, events = app.client("sqs"), app.client("events")
+    queue = sqs.create_queue(QueueName="heard")["QueueUrl"]
+    queue_arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    pattern = json.dumps({"detail-type": ["pipeline.execution.register"]})
+    events.put_rule(Name="register", EventBusName=BUS, EventPattern=pattern)
+    events.put_targets(Rule="register", EventBusName=BUS, Targets=[{"Id": "heard", "Arn": queue_arn}])
+    put(app, "slow.png", picture)
+    script = json.dumps({"seconds": 60})
+    arn = Workflow.of(app).start({"slow.png": None}, {"slow.png": script})
+
+    def heard() -> Any:
+        messages = sqs.receive_message(QueueUrl=queue).get("Messages", [])
+        return [json.loads(one["Body"]) for one in messages]
+
+    [event] = wait_for(heard, 30, "nothing was registered")
+    assert event["source"] == PREFIX
+    assert event["detail"]["pipelineExecutionId"] == "0a1b2c3d"
+    ours = event["detail"]["subExecution"]["executionArn"]
+    app.client("stepfunctions").stop_execution(executionArn=ours, cause="aborted in VAMS")
+    assert error_of(app.ended(arn))["code"] == "Cancelled"
+    assert event["detail"]["logs"][0]["logGroupArn"].startswith("arn:aws:logs:")
+
+
+def test_tokens_are_answered_by_the_role_in_their_account(app: App) -> None:
+    """What the roles did is what they may: nobody of ours answers a token of VAMS as itself."""
+    used, granted = uses(app), grants(app)
+    assert not [one for one in used if not allowed(one, granted)]
+    assumed = {one.role for one in used if one.action == "sts:assumerole"}
+    assert {"FunctionsReport", "FunctionsVamscosmosreason22b"} <= assumed
+    for role in assumed:
+        assert not [one for one in used if one.role == role and one.action.startswith("states:sendtask")]
+
+
+def test_registration_follows_the_configuration(app: App) -> None:
+    """Last of the module: it deploys again, thrice."""
+    created = {one["ResourceProperties"]["resourceOverrides"]: one for one in asked_of_vams(app)}
+    assert len(created) == 2 and {one["RequestType"] for one in created.values()} == {"Create"}
+    bundle = json.loads(next(iter(created.values()))["ResourceProperties"]["inlineBundle"])
+    assert bundle["pipeline"]["pipelineId"] == bundle["workflow"]["workflowId"]
+
+    redeploy(app, taskTimeoutSeconds=7200)
+    updates = asked_of_vams(app)[2:]
+    assert [one["RequestType"] for one in updates] == ["Update", "Update"]
+    for one in updates:
+        timeouts = [
+            json.loads(one[properties]["inlineBundle"])["pipeline"]["executionConfig"]["taskTimeout"]
+            for properties in ("OldResourceProperties", "ResourceProperties")
+        ]
+        assert timeouts == ["28800", "7200"]
+        assert one["PhysicalResourceId"].startswith(f"{IMPORT}/cosmos-reason2-")
+
+    redeploy(app, entry={"autoRegisterWithVAMS": False}, taskTimeoutSeconds=7200)
+    [deleted] = asked_of_vams(app)[4:]
+    assert deleted["RequestType"] == "Delete"
+    assert json.loads(deleted["ResourceProperties"]["inlineBundle"])["pipeline"]["pipelineId"] == TWO_B
+
+
+def redeploy(app: App, entry: dict[str, Any] | None = None, **vams: Any) -> None:
+    config = configuration(app.folder, entry, vams={**SETTINGS, **vams})
+    deploy(synthesize(config, app.folder / f"cdk-{uuid.uuid4().hex[:6]}.out"), app.cloud)

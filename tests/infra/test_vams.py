@@ -1,0 +1,259 @@
+"""What the app makes for a VAMS deployment, and what it makes without one."""
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config, ConfigError
+from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.contract.environment import VamsEnvironment
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly, Resource, resolve
+from tests.infra.examples import FOLDER, example
+
+PIPELINE, IMPORT = "cosmos-reason2-2b", "vams-prod-importGlobalPipelineWorkflow"
+ROLE = "arn:aws:iam::999999999999:role/cosmos-callbacks"
+
+
+def configuration(**vams: Any) -> dict[str, Any]:
+    """The example, with changes to its block `vams`; None removes a field."""
+    given: dict[str, Any] = json.loads((FOLDER / "vams.json").read_text(encoding="utf-8"))
+    block = given["app"]["cosmosBatch"]["vams"]
+    given["app"]["cosmosBatch"]["vams"] = {name: value for name, value in (block | vams).items() if value is not None}
+    return given
+
+
+@cache
+def synthesized(changes: str) -> Assembly:
+    outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
+    return Assembly(synthesize(Config.parse(json.dumps(configuration(**json.loads(changes)))), outdir))
+
+
+def with_vams(**changes: Any) -> Assembly:
+    return synthesized(json.dumps(changes))
+
+
+def registrations(assembly: Assembly) -> list[Resource]:
+    resources = assembly.templates["Pipelines"]["Resources"].values()
+    return [one["Properties"] for one in resources if one["Type"] == "Custom::VamsRegistration"]
+
+
+def listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def actions(assembly: Assembly, role: str) -> dict[str, list[str]]:
+    """Each allowed action with its resources, as texts."""
+    found: dict[str, list[str]] = {}
+    for statement in assembly.statements(role):
+        for action in listed(statement["Action"]):
+            found.setdefault(action, []).extend(resolve(one) for one in listed(statement["Resource"]))
+    return found
+
+
+class TestRegistration:
+    """One custom resource for each pipeline that asks for it."""
+
+    def test_is_of_those_that_ask_for_it(self) -> None:
+        [registration] = registrations(example("vams"))
+        assert registration["Pipeline"] == PIPELINE
+        assert registration["ImportFunction"] == IMPORT
+
+    def test_comes_after_the_function_that_vams_shall_call(self) -> None:
+        resources = example("vams").templates["Pipelines"]["Resources"].values()
+        [registration] = [one for one in resources if one["Type"] == "Custom::VamsRegistration"]
+        assert any(name.startswith("FunctionsVamscosmosreason22b") for name in registration["DependsOn"])
+
+    @pytest.mark.parametrize("name", ["reason-only", "everything"])
+    def test_is_not_made_without_a_vams(self, name: str) -> None:
+        assert registrations(example(name)) == []
+        assert not example(name).properties("Pipelines", "Lambda::Function", "RegisterVams")
+
+    def test_is_not_made_without_an_import_function(self) -> None:
+        assert registrations(with_vams(importFunctionName=None)) == []
+
+    def test_may_invoke_the_import_function_and_nothing_else(self) -> None:
+        found = actions(example("vams"), "RegisterVams")
+        assert {action for action in found if not action.startswith(("logs:", "xray:"))} == {"lambda:InvokeFunction"}
+        [function] = found["lambda:InvokeFunction"]
+        assert function.endswith(f":function:{IMPORT}")
+
+    def test_of_2_5_has_the_documented_fields(self) -> None:
+        [registration] = registrations(with_vams(version="2.5", orchestrationBusName=None, taskTimeoutSeconds=7200))
+        fields = registration["Import"]
+        assert json.loads(fields.pop("inputParameters")) == {"MODEL_TYPE": "reason", "MODEL_SIZE": "2B"}
+        description = fields.pop("pipelineDescription")
+        assert description and fields.pop("workflowDescription") == description
+        assert fields == {
+            "pipelineId": PIPELINE,
+            "pipelineType": "standardFile",
+            "pipelineExecutionType": "Lambda",
+            "assetType": ".all",
+            "outputType": ".json",
+            "waitForCallback": "Enabled",
+            "lambdaName": f"vams-{PIPELINE}-cosmos-batch",
+            "taskTimeout": "7200",
+            "taskHeartbeatTimeout": "",
+            "workflowId": PIPELINE,
+            "autoTriggerOnFileExtensionsUpload": ".mp4,.mov",
+        }
+
+
+class TestSchemaBundle:
+    """VAMS 2.6's `vamsSchema`."""
+
+    @pytest.fixture
+    def properties(self) -> dict[str, str]:
+        [registration] = registrations(example("vams"))
+        sent: dict[str, str] = registration["Import"]
+        return sent
+
+    @pytest.fixture
+    def bundle(self, properties: dict[str, str]) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(properties["inlineBundle"])
+        return parsed
+
+    def test_what_belongs_to_an_account_is_beside_it(self, properties: dict[str, str]) -> None:
+        assert json.loads(properties["resourceOverrides"]) == {"lambdaName": f"vams-{PIPELINE}-cosmos-batch"}
+        assert properties["triggerEnabled"] == "true"
+        assert "arn:" not in properties["inlineBundle"] and "vams-prod" not in properties["inlineBundle"]
+
+    def test_every_property_is_text(self, properties: dict[str, str]) -> None:
+        """CloudFormation makes text of every scalar: `"false"` would be true in VAMS."""
+        assert {type(value) for value in properties.values()} == {str}
+
+    def test_its_parts_name_each_other(self, bundle: dict[str, Any]) -> None:
+        assert bundle.keys() == {"pipeline", "workflow", "templates"}
+        [template] = bundle["templates"]
+        [trigger] = bundle["workflow"]["triggers"]
+        assert bundle["pipeline"]["pipelineId"] == bundle["workflow"]["workflowId"] == PIPELINE
+        assert trigger["defaultTemplateIds"] == {f"GLOBAL:{PIPELINE}": template["templateId"]}
+        assert template["isDefault"] is True
+
+    def test_required_fields_are_there(self, bundle: dict[str, Any]) -> None:
+        assert bundle["pipeline"]["pipelineName"] and bundle["workflow"]["workflowName"]
+        execution = bundle["pipeline"]["executionConfig"]
+        assert execution == {
+            "executionType": "Lambda",
+            "waitForCallback": "Enabled",
+            "taskTimeout": "28800",
+            "taskHeartbeatTimeout": "",
+            "lambda": {},
+        }
+
+    def test_several_files_may_be_selected(self, bundle: dict[str, Any]) -> None:
+        assert {bundle[part]["systemConfig"]["inputFileArity"] for part in ("pipeline", "workflow")} == {"multi"}
+
+    def test_only_files_that_we_take_may_be_selected(self, bundle: dict[str, Any]) -> None:
+        allowed = bundle["pipeline"]["systemConfig"]["inputFileFilters"]["allow"]
+        assert allowed == [f"*{extension}" for extension in EXTENSIONS]
+
+    def test_uploads_trigger_what_the_configuration_says(self, bundle: dict[str, Any]) -> None:
+        [trigger] = bundle["workflow"]["triggers"]
+        assert (trigger["triggerType"], trigger["enabled"]) == ("fileUpload", True)
+        assert trigger["inputFileFilters"] == {"allow": ["*.mp4", "*.mov"], "exclude": []}
+
+    def test_every_tag_of_a_template_is_declared(self, bundle: dict[str, Any]) -> None:
+        [template] = bundle["templates"]
+        body = json.loads(template["configBody"])
+        assert {tag["tagKey"] for tag in template["tagSchema"]} == {"PROMPT"}
+        assert body == {"MODEL_TYPE": "reason", "MODEL_SIZE": "2B", "PROMPT": "{{PROMPT}}"}
+
+
+class TestPermissions:
+    """Least privilege."""
+
+    def test_vams_reads_manifests_where_vams_writes_them(self) -> None:
+        found = actions(example("vams"), f"Vams{PIPELINE.replace('-', '')}")
+        [inputs] = found["s3:GetObject"]
+        assert inputs.endswith("vams-prod-assets/pipelines/workflowExecutionInputs/*")
+
+    def test_it_reads_none_for_2_5_or_without_a_vams(self) -> None:
+        for assembly in (with_vams(version="2.5", orchestrationBusName=None), example("reason-only")):
+            assert "s3:GetObject" not in actions(assembly, "FunctionsVams")
+
+    def test_a_bucket_that_holds_no_runs_holds_no_manifests(self) -> None:
+        found = actions(with_vams(buckets=["robots/models/", "vams-prod-assets/pipelines/"]), "FunctionsVams")
+        assert not [place for place in found["s3:GetObject"] if "robots" in place]
+
+    def test_executions_are_registered_on_the_named_bus(self) -> None:
+        [bus, *_] = actions(example("vams"), "FunctionsVamscosmosreason22b")["events:PutEvents"]
+        assert bus.endswith(":event-bus/vams-prod-orchestration")
+        assert "events:PutEvents" not in actions(with_vams(orchestrationBusName=None), "FunctionsVams")
+
+    def test_files_of_vams_may_be_read_and_results_written(self) -> None:
+        for role, action in (("FunctionsPlan", "s3:GetObject"), ("cosmosreason22bWorkerRole", "s3:PutObject")):
+            assert any(place.endswith("vams-prod-assets/*") for place in actions(example("vams"), role)[action])
+
+    def test_uploads_to_vams_start_nothing_of_ours(self) -> None:
+        assert not example("vams").properties("Pipelines", "Events::Rule", "UploadIntake")
+        assert "vams-prod-assets" not in json.dumps(example("vams").properties("Storage", "S3::Bucket"))
+
+    def test_a_key_of_vams_is_used_through_s3_alone(self) -> None:
+        key = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
+        assembly = with_vams(kmsKeyArn=key)
+        for role in ("FunctionsVamscosmosreason22b", "FunctionsPlan", "cosmosreason22bWorkerRole"):
+            [statement] = [one for one in assembly.statements(role) if key in listed(one["Resource"])]
+            assert "kms:ViaService" in json.dumps(statement["Condition"])
+
+
+class TestAnotherAccount:
+    """`vams.callbackRoleArn`"""
+
+    def test_tokens_are_answered_by_the_role_and_by_nothing_else(self) -> None:
+        for role in ("FunctionsReport", "FunctionsVamscosmosreason22b"):
+            found = actions(with_vams(callbackRoleArn=ROLE), role)
+            assert found["sts:AssumeRole"] == [ROLE]
+            assert not [action for action in found if action.startswith("states:SendTask")]
+
+    def test_the_bus_is_there_too(self) -> None:
+        assembly = with_vams(callbackRoleArn=ROLE)
+        [function] = assembly.properties("Pipelines", "Lambda::Function", "FunctionsVamscosmosreason22b")
+        bus = resolve(function["Environment"]["Variables"]["ORCHESTRATION_BUS"])
+        assert bus.endswith(":999999999999:event-bus/vams-prod-orchestration")
+        assert "events:PutEvents" not in actions(assembly, "FunctionsVamscosmosreason22b")
+
+    def test_its_workflows_may_invoke_the_function(self) -> None:
+        [permission, *_] = with_vams(callbackRoleArn=ROLE).properties("Pipelines", "Lambda::Permission", "Vams")
+        assert "999999999999" in json.dumps(permission["Principal"])
+
+    def test_a_session_begins_where_the_role_is(self) -> None:
+        without = example("vams")
+        assert "sts:AssumeRole" not in actions(without, "FunctionsReport")
+
+
+class TestClocks:
+    """VAMS's own, ours within it, and the state machine's behind it."""
+
+    def test_the_function_knows_how_long_vams_waits(self) -> None:
+        [function, *_] = with_vams(taskTimeoutSeconds=7200).properties("Pipelines", "Lambda::Function", "FunctionsVams")
+        variables = {name: resolve(value) for name, value in function["Environment"]["Variables"].items()}
+        assert VamsEnvironment.read(variables).task_timeout_seconds == 7200
+
+    def test_the_state_machine_outlasts_it(self) -> None:
+        machine = with_vams(taskTimeoutSeconds=864_000).one("Pipelines", "StepFunctions::StateMachine")
+        assert f'"TimeoutSeconds":{864_000 + 86_400}' in json.dumps(machine["DefinitionString"]).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"version": "2.4"}, "vams.version"),
+        ({"version": None}, "vams.version"),
+        ({"taskTimeoutSeconds": 60}, "vams.taskTimeoutSeconds"),
+        ({"buckets": ["vams-prod-assets/robots/"]}, "pipelines/"),
+        ({"buckets": ["vams-prod-assets", "vams-prod-assets/"]}, "twice"),
+        ({"buckets": ["s3://vams-prod-assets"]}, "vams.buckets[0]"),
+        ({"version": "2.5"}, "orchestrationBusName"),
+        ({"callbackRoleArn": "cosmos-callbacks"}, "vams.callbackRoleArn"),
+        ({"importFunctionName": "a:b"}, "vams.importFunctionName"),
+        ({"importFunction": "a"}, "vams.importFunction"),
+    ],
+)
+def test_a_wrong_block_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named.replace("[", r"\[").replace(".", r"\.")):
+        Config.parse(json.dumps(configuration(**changes)))

@@ -1,0 +1,161 @@
+"""Registration: VAMS's import function is asked as CDK's framework asks it, and CloudFormation hears what it said."""
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from lambdas import register_vams
+from tests.lambdas.cloud import event
+
+ID = "vams-import/cosmos-reason2-2b"
+
+
+class ImportFunction:
+    """VAMS's, behind Lambda's API."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.says: object = {"PhysicalResourceId": "cosmos-reason2-2b", "Data": {}}
+        self.raises = False
+        self.refusal: Exception | None = None
+
+    def invoke(self, FunctionName: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803 - boto3's names
+        assert FunctionName == "vams-import"
+        if self.refusal:
+            raise self.refusal
+        self.requests.append(json.loads(Payload))
+        said = self.says if isinstance(self.says, bytes) else json.dumps(self.says).encode()
+        return {"Payload": io.BytesIO(said), **({"FunctionError": "Unhandled"} if self.raises else {})}
+
+
+@pytest.fixture
+def vams(monkeypatch: pytest.MonkeyPatch) -> ImportFunction:
+    function = ImportFunction()
+    monkeypatch.setattr(register_vams, "client", lambda: function)
+    return function
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A ResponseURL; what is put to it comes in `answers`."""
+    answers.clear()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/signed"
+        server.shutdown()
+
+
+answers: list[dict[str, Any]] = []
+
+
+def ask(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
+    """Let CloudFormation ask; returns its answer."""
+    register_vams.handler(
+        {**event("cloudformation_vams"), "RequestType": request_type, "ResponseURL": url, **more}, None
+    )
+    [answer] = answers
+    return answer
+
+
+def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, url: str) -> None:
+    request = event("cloudformation_vams")
+    answer = ask(url)
+    assert vams.requests == [
+        {
+            "RequestType": "Create",
+            "ResponseURL": "...",
+            "StackId": request["StackId"],
+            "RequestId": request["RequestId"],
+            "LogicalResourceId": request["LogicalResourceId"],
+            "ResourceType": "Custom::VamsRegistration",
+            "ResourceProperties": request["ResourceProperties"]["Import"],
+        }
+    ]
+    assert answer == {
+        "Status": "SUCCESS",
+        "PhysicalResourceId": ID,
+        "StackId": request["StackId"],
+        "RequestId": request["RequestId"],
+        "LogicalResourceId": request["LogicalResourceId"],
+    }
+
+
+def test_an_update_brings_what_was_before(vams: ImportFunction, url: str) -> None:
+    old = {"Import": {"pipelineId": "cosmos-reason2-2b", "workflowId": "old"}}
+    answer = ask(url, "Update", PhysicalResourceId=ID, OldResourceProperties=old)
+    [request] = vams.requests
+    assert (request["RequestType"], request["OldResourceProperties"]) == ("Update", old["Import"])
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", ID)
+
+
+def test_another_vams_is_another_registration(vams: ImportFunction, url: str) -> None:
+    """CloudFormation sees a new id, and has the old one deleted at the old VAMS."""
+    answer = ask(url, "Update", PhysicalResourceId="old-vams/cosmos-reason2-2b", OldResourceProperties={"Import": {}})
+    [request] = vams.requests
+    assert request["RequestType"] == "Create" and "OldResourceProperties" not in request
+    assert answer["PhysicalResourceId"] == ID
+
+
+def test_a_deletion_is_told(vams: ImportFunction, url: str) -> None:
+    answer = ask(url, "Delete", PhysicalResourceId=ID)
+    [request] = vams.requests
+    assert (request["RequestType"], request["PhysicalResourceId"]) == ("Delete", ID)
+    assert answer["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize(
+    ("says", "raises", "word"),
+    [
+        ({"errorMessage": "Failed creating pipeline 'p': no", "errorType": "ImportError_"}, True, "Failed creating"),
+        (b"Task timed out after 900 s", True, "timed out"),
+        ({"statusCode": 500, "body": '{"error": "Pipeline p already exists."}'}, False, "already exists"),
+        ({"statusCode": 400, "body": '{"error": "Missing required pipeline field"}'}, False, "Missing required"),
+    ],
+)
+def test_what_vams_says_is_why_a_deployment_fails(
+    vams: ImportFunction, url: str, says: object, raises: bool, word: str
+) -> None:
+    vams.says, vams.raises = says, raises
+    answer = ask(url)
+    assert answer["Status"] == "FAILED"
+    assert "vams-import" in answer["Reason"] and "cosmos-reason2-2b" in answer["Reason"] and word in answer["Reason"]
+
+
+@pytest.mark.parametrize("says", [{"statusCode": 200, "body": "{}"}, None, "done", b"", {"Data": {}}])
+def test_what_is_no_refusal_is_none(vams: ImportFunction, url: str, says: object) -> None:
+    vams.says = says
+    assert ask(url)["Status"] == "SUCCESS"
+
+
+NO_FUNCTION = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "Function not found"}}, "Invoke")
+
+
+def test_a_function_that_is_not_there_is_named(vams: ImportFunction, url: str) -> None:
+    vams.refusal = NO_FUNCTION
+    answer = ask(url)
+    assert answer["Status"] == "FAILED" and "Function not found" in answer["Reason"]
+
+
+def test_a_vams_that_is_gone_does_not_stop_a_deletion(vams: ImportFunction, url: str) -> None:
+    vams.refusal = NO_FUNCTION
+    assert ask(url, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS"
+
+
+def test_a_long_reason_fits_into_an_answer(vams: ImportFunction, url: str) -> None:
+    vams.says, vams.raises = {"errorMessage": "x" * 10_000}, True
+    assert len(json.dumps(ask(url))) < 4096
