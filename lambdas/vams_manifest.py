@@ -10,8 +10,7 @@ from pydantic.alias_generators import to_camel
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
-from lambdas.input_file import head_or_refuse, read_or_refuse
-from lambdas.objects import Missing
+from lambdas.objects import Missing, Unreadable, head, read
 from lambdas.vams_request import Asked, Run, inner, make_request, text
 
 # All are started by one call of the function, within its time.
@@ -133,7 +132,14 @@ def _metadata(uri: str | None) -> dict[str, Any]:
 
 def _read(uri: str, what: str) -> dict[str, Any]:
     """A JSON object in S3; an empty file is an empty object. Raises Failure."""
-    content = read_or_refuse(head_or_refuse(_location(uri, what)))
+    try:
+        content = read(head(_location(uri, what)))
+    except Missing as missing:  # what it is comes first: VAMS shows the beginning
+        raise Failure("InvalidInput", f"The {what} does not exist: {uri}", "Run the workflow again.") from missing
+    except Unreadable as unreadable:
+        raise Failure(
+            "InvalidInput", f"The {what} may not be read ({unreadable}): {uri}", "Name its bucket in vams.buckets."
+        ) from unreadable
     try:
         found = json.loads(content) if content.strip() else {}
     except ValueError as error:

@@ -126,7 +126,7 @@ def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
     """Let a function read manifests, configurations and metadata; files themselves are read by others."""
     for bucket in settings.buckets_of_inputs:
         arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
-        allow(function, ["s3:GetObject"], [f"{arn}/{EXECUTION_INPUTS}*"])
+        allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{EXECUTION_INPUTS}*"])
         # Without that S3 calls a missing object forbidden, not missing.
         function.add_to_role_policy(
             iam.PolicyStatement(

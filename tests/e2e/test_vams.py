@@ -208,7 +208,7 @@ def test_one_bad_file_of_two_is_named_and_the_other_has_its_document(app: App, p
 def test_a_missing_manifest_is_said_at_once(app: App) -> None:
     error = error_of(app.ended(Workflow.of(app).start({}, manifest=False)))
     assert error["code"] == "InvalidInput"
-    assert "manifest.json does not exist" in error["message"]
+    assert error["message"].startswith(f"The manifest does not exist: s3://{BUCKET}/pipelines/workflowExecutionInputs/")
 
 
 def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, picture: Path) -> None:

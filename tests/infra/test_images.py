@@ -98,7 +98,7 @@ def test_the_function_that_waits_has_a_zip_of_its_own(assembly: Assembly) -> Non
     assert "Layers" not in function
     source = assembly.assets("Images")["files"][function["Code"]["S3Key"].removesuffix(".zip")]["source"]["path"]
     files = {path.name for path in (assembly.folder / source).rglob("*") if path.is_file()}
-    assert files == {"__init__.py", "image_build.py", "log.py"}
+    assert files == {"__init__.py", "cloudformation.py", "image_build.py", "log.py"}
 
 
 def test_builds_run_one_after_the_other() -> None:

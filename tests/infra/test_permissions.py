@@ -23,7 +23,8 @@ ACTIONS = {
     | {"s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
     | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "s3:ListBucketVersions"},
     "FunctionsVamscosmosreason22b": LOG
-    | {"s3:PutObject", "dynamodb:PutItem", "states:StartExecution", "states:SendTaskFailure"},
+    | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+    | {"states:StartExecution", "states:SendTaskFailure"},
     "FunctionsPlan": LOG | READ_FILES | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage"},
     "FunctionsReport": LOG
     | CONSUME

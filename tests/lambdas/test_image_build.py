@@ -120,7 +120,7 @@ def test_an_answer_that_does_not_arrive_is_no_failed_build(
         put.append(json.loads(request.data)["Status"])
         raise TimeoutError
 
-    monkeypatch.setattr(image_build.urllib.request, "urlopen", lost)
+    monkeypatch.setattr("urllib.request.urlopen", lost)
     fakes.there.add(TAG)
     with pytest.raises(TimeoutError):
         image_build.handler(asked("http://nowhere", request_type, PhysicalResourceId="images:old"), None)

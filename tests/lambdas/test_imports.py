@@ -11,7 +11,7 @@ import lambdas
 
 FOLDER = Path(lambdas.__file__).parent
 ALLOWED = ("lambdas", "cosmos_batch.contract", "cosmos_batch.state", "boto3", "botocore", "pydantic")
-FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter")
+FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter", "register_vams")
 IMPORT_SECONDS = 0.4
 
 

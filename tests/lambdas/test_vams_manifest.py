@@ -146,6 +146,17 @@ def test_what_is_wrong_reaches_the_token(cloud: Cloud, changes: dict[str, Any], 
     assert named in error["message"]
 
 
+def test_a_place_that_may_not_be_read_is_no_missing_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(**arguments: str) -> Any:
+        metadata = {"HTTPStatusCode": 403, "HTTPHeaders": {}}
+        raise cloud.s3.exceptions.ClientError({"Error": {"Code": "403"}, "ResponseMetadata": metadata}, "HeadObject")
+
+    monkeypatch.setattr(cloud.s3, "head_object", forbidden)
+    call(cloud)
+    error = refusal(cloud)
+    assert error["message"].startswith("The manifest may not be read") and "vams.buckets" in error["remedy"]
+
+
 def test_a_generator_may_start_from_text_alone(monkeypatch: pytest.MonkeyPatch, cloud: Cloud) -> None:
     monkeypatch.setenv("PIPELINE", "cosmos3-nano")
     call(cloud, manifest={"inputFiles": []}, configuration={"prompt": "A drone shot."})

@@ -110,3 +110,11 @@ def test_who_cannot_load_for_good_fails_the_backlog_with_the_reason(bench: Bench
     assert len(told) == 15
     assert {one["error"] for one in told} == {"ModelUnavailable"}
     assert bench.waiting() == (0, 0)
+
+
+def test_a_model_that_is_newer_than_the_run_stays(bench: Bench) -> None:
+    """VAMS keeps INVALIDATE_COSMOS_MODELS in its parameters: a run that began before the last download asks in vain."""
+    bench.send(bench.job(invalidate_model=True))
+    store = OldModel(datetime.now(UTC) + timedelta(minutes=1))
+    with_hub_model(bench, store).run()
+    assert (store.downloads, store.backed_up) == (0, ["commit-0"])
