@@ -16,6 +16,7 @@ from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import StorageSettings
+from cosmos_batch.contract.vams import VamsSettings
 
 
 class ConfigError(Exception):
@@ -91,6 +92,7 @@ class OwnSettings(Model):
     images: ImageSettings = Field(default_factory=ImageSettings, description="How images are built")
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="Clocks of a worker")
     scaling: ScalingSettings = Field(default_factory=ScalingSettings, description="How many workers")
+    vams: VamsSettings | None = Field(default=None, description="The VAMS deployment that runs our pipelines, if any")
 
     @model_validator(mode="after")
     def _a_budget_has_a_reader(self) -> Self:
