@@ -31,8 +31,8 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     from aws_cdk import App
 
     from infra.constructs.encryption import encrypt_stores
+    from infra.constructs.hugging_face_token import put_token_at_deployment
     from infra.constructs.labels import label
-    from infra.constructs.token_value import put_token_at_deployment
     from infra.stacks.images import ImagesStack
     from infra.stacks.monitoring import MonitoringStack
     from infra.stacks.network import NetworkStack
@@ -46,7 +46,7 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
         f"{PREFIX}-Storage",
         settings=config.own.storage,
         network=network,
-        token_secret=config.cosmos.hugging_face_token_secret_arn,
+        cosmos=config.cosmos,
         adopted=config.own.vams.adopted_buckets if config.own.vams else [],
     )
     images = ImagesStack(app, f"{PREFIX}-Images", config=config, network=network)

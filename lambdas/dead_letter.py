@@ -5,7 +5,7 @@ from typing import Any
 
 from cosmos_batch.contract.environment import DeadLetterEnvironment
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.metrics import DEAD_LETTERS
+from cosmos_batch.contract.metrics import DEAD_LETTERS, UNKNOWN
 from cosmos_batch.state import JobRow, Jobs
 from lambdas.batches import Record, each_record
 from lambdas.clients import state_table
@@ -32,7 +32,7 @@ def take(record: Record) -> None:
         job_id, token = read_message(record["body"])
     except UnreadableMessage:
         log("unreadable dead letter dropped", level="ERROR", messageId=record["messageId"])
-        measure("unknown", {DEAD_LETTERS: 1})
+        measure(UNKNOWN, {DEAD_LETTERS: 1})
         return
     jobs = Jobs(state_table(environment().state_table))
     row = jobs.get(job_id)
@@ -40,7 +40,7 @@ def take(record: Record) -> None:
     if not refuse_message(record["body"], error, jobs):
         fail(job_id, token, error)
         jobs.finish(job_id, error)
-    measure(row.pipeline if row else "unknown", {DEAD_LETTERS: 1})
+    measure(row.pipeline if row else UNKNOWN, {DEAD_LETTERS: 1})
 
 
 def why(row: JobRow | None) -> Error:

@@ -33,7 +33,7 @@ def handler(event: dict[str, Any], _context: object) -> None:
     if "RequestType" in event:
         take(event)
     else:
-        finish(event["detail"]["build-id"])
+        finish(event["detail"]["build-id"].rpartition("/")[2])  # an ARN, and BatchGetBuilds takes ids
 
 
 def take(event: dict[str, Any]) -> None:

@@ -121,18 +121,17 @@ def close_job(end: End, jobs: Jobs) -> None:
 
 
 def measure_end(end: End, row: JobRow | None) -> None:
-    """Count the job, and its seconds by phase. A refused request has no row, and no pipeline that is ours."""
-    if row is None:
-        return
+    """Count the job, and its seconds by phase. A refused request has no row, and perhaps no pipeline that is ours."""
+    pipeline = metrics.UNKNOWN if row is None else row.pipeline
     error = end.result.error
     if error is not None:
-        measure(row.pipeline, {metrics.FAILED: 1})
-        measure(row.pipeline, {metrics.FAILED: 1}, code=error.code)
+        measure(pipeline, {metrics.FAILED: 1})
+        measure(pipeline, {metrics.FAILED: 1}, code=error.code)
         return
-    measure(row.pipeline, {metrics.SUCCEEDED: 1})
+    measure(pipeline, {metrics.SUCCEEDED: 1})
     for phase in metrics.PHASES:
         if phase in end.result.timings:
-            measure(row.pipeline, {metrics.PHASE_SECONDS: end.result.timings[phase]}, unit="Seconds", phase=phase)
+            measure(pipeline, {metrics.PHASE_SECONDS: end.result.timings[phase]}, unit="Seconds", phase=phase)
 
 
 def publish(end: End) -> None:

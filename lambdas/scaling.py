@@ -70,6 +70,7 @@ class Share:
     vcpus: int
     running: int
     wanted: int
+    leaving: int = 0  # of the running ones
 
     @property
     def unmet_vcpus(self) -> int:
@@ -89,16 +90,23 @@ def shared_room(total_vcpus: int, own: Share, others: list[Share]) -> int:
     return max(0, free - reserved) // own.vcpus
 
 
-def to_take_back(total_vcpus: int, own: Share, lower: Share, others: list[Share]) -> int:
-    """How many workers of a lower pipeline must leave so that `own` gets what it wants; `others` are the rest.
+def to_take_back(total_vcpus: int, own: Share, others: list[Share]) -> list[int]:
+    """How many workers of each of the `others` must leave so that `own` gets what it wants: of the lowest first.
 
-    >>> to_take_back(48, Share(1, 12, running=0, wanted=2), Share(0, 12, running=4, wanted=4), [])
-    2
+    >>> own, low = Share(1, 12, running=0, wanted=2), Share(0, 12, running=2, wanted=2)
+    >>> to_take_back(48, own, [Share(-1, 12, running=2, wanted=2, leaving=1), low])
+    [1, 0]
     """
-    if lower.priority >= own.priority or own.unmet_vcpus == 0:
-        return 0
-    free = total_vcpus - sum(one.running * one.vcpus for one in [own, lower, *others])
-    return min(lower.running, max(0, math.ceil((own.unmet_vcpus - free) / lower.vcpus)))
+    counts = [0] * len(others)
+    if own.unmet_vcpus == 0:
+        return counts
+    free = total_vcpus - sum(one.running * one.vcpus for one in [own, *others])
+    lacking = own.unmet_vcpus - free - sum(one.leaving * one.vcpus for one in others)
+    for index, one in sorted(enumerate(others), key=lambda place: place[1].priority):
+        if one.priority < own.priority and lacking > 0:
+            counts[index] = min(one.running - one.leaving, math.ceil(lacking / one.vcpus))
+            lacking -= counts[index] * one.vcpus
+    return counts
 
 
 def may_start(breaker: PipelineRow, now: datetime) -> bool:

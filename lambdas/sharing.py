@@ -19,26 +19,31 @@ def allowed_to_start(environment: ScaleEnvironment, pipeline: PipelineCompute, r
     if total is None:
         return None
     own = Share(pipeline.priority, pipeline.vcpus, running, wanted)
-    others = {one.id: _share(environment, one) for one in environment.pipelines if one.id != pipeline.id}
-    for other in sorted(environment.pipelines, key=lambda one: one.priority):
-        if other.id != pipeline.id:
-            rest = [share for name, share in others.items() if name != other.id]
-            _take_back(environment, other, to_take_back(total, own, others[other.id], rest))
-    return shared_room(total, own, list(others.values()))
+    others = [_Other(environment, one) for one in environment.pipelines if one.id != pipeline.id]
+    shares = [other.share for other in others]
+    for other, count in zip(others, to_take_back(total, own, shares), strict=True):
+        other.take_back(count)
+    return shared_room(total, own, shares)
 
 
-def _share(environment: ScaleEnvironment, pipeline: PipelineCompute) -> Share:
-    workers = Workers(state_table(environment.state_table), pipeline.id)
-    running = sum(row.state != "ENDED" for row in workers.list())
-    return Share(pipeline.priority, pipeline.vcpus, running, workers.pipeline().wanted)
+class _Other:
+    """Another pipeline that shares the total."""
 
+    def __init__(self, environment: ScaleEnvironment, pipeline: PipelineCompute) -> None:
+        self._workers = Workers(state_table(environment.state_table), pipeline.id)
+        live = [row for row in self._workers.list() if row.state != "ENDED"]
+        self._staying = [row for row in live if not row.must_drain and row.state != "DRAINING"]
+        self._pipeline = pipeline.id
+        self.share = Share(
+            pipeline.priority,
+            pipeline.vcpus,
+            running=len(live),
+            wanted=self._workers.pipeline().wanted,
+            leaving=len(live) - len(self._staying),
+        )
 
-def _take_back(environment: ScaleEnvironment, pipeline: PipelineCompute, count: int) -> None:
-    """Ask workers of a lower pipeline to leave; those that leave already are among them."""
-    workers = Workers(state_table(environment.state_table), pipeline.id)
-    live = [row for row in workers.list() if row.state != "ENDED"]
-    leaving = [row for row in live if row.must_drain or row.state == "DRAINING"]
-    staying = [row for row in live if row not in leaving]
-    for row in staying[: max(0, count - len(leaving))]:
-        workers.must_drain(row.worker)
-        log("worker makes room for a pipeline of higher priority", pipeline=pipeline.id, worker=row.worker)
+    def take_back(self, count: int) -> None:
+        """Ask so many of its workers to leave."""
+        for row in self._staying[:count]:
+            self._workers.must_drain(row.worker)
+            log("worker makes room for a pipeline of higher priority", pipeline=self._pipeline, worker=row.worker)

@@ -14,6 +14,7 @@ from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.contract.vams import MARGIN_SECONDS
 from cosmos_batch.state import Callbacks, Groups
 from lambdas.clients import state_table
 from lambdas.intake import start
@@ -24,9 +25,6 @@ from lambdas.vams_account import vams_client
 from lambdas.vams_body import read_body, read_run, read_token
 from lambdas.vams_group import end_in_group
 from lambdas.vams_request import Asked
-
-# Ours end before VAMS's own clock does, so that it hears why.
-MARGIN = timedelta(minutes=15)
 
 
 @cache
@@ -52,7 +50,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 def take(run_id: str, token: str, body: dict[str, Any]) -> None:
     """Start the run, or answer the token with what stands in its way."""
     try:
-        deadline = datetime.now(UTC) + timedelta(seconds=environment().task_timeout_seconds) - MARGIN
+        deadline = datetime.now(UTC) + timedelta(seconds=environment().task_timeout_seconds - MARGIN_SECONDS)
         pipeline = pipeline_named(environment().pipeline)
         assert pipeline is not None, "infra deploys the pipelines of the catalogue"
         run = read_run(body, pipeline, deadline)

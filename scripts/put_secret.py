@@ -1,11 +1,12 @@
 """Write the Hugging Face token of a configuration into the deployed secret. `cdk deploy` runs this, as
-`infra/constructs/token_value.py` says; it stands here because synthesis must not import boto3.
+`infra/constructs/hugging_face_token.py` says; it stands here because synthesis must not import boto3.
 
     python put_secret.py CONFIG_FILE STORAGE_STACK
 
 CDK takes what this prints for the path of an asset that it uploads: an empty archive. The token is never printed.
 """
 
+import os
 import sys
 import tempfile
 import zipfile
@@ -22,7 +23,9 @@ OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack
 def main(config_file: str, storage_stack: str) -> None:
     """Write the token, print the path of an empty archive."""
     token = Config.load(Path(config_file)).cosmos.hugging_face_token.get_secret_value()
-    put(boto3.client("secretsmanager"), secret_arn(boto3.client("cloudformation"), storage_stack), token)
+    # Where CDK deploys to: boto3 alone would not look at AWS_REGION.
+    session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
+    put(session.client("secretsmanager"), secret_arn(session.client("cloudformation"), storage_stack), token)
     print(empty_archive())
 
 

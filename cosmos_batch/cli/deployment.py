@@ -1,5 +1,6 @@
 """The deployment that a command works with: found by the outputs of its CloudFormation stacks."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -56,9 +57,7 @@ def find(clients: Clients | None = None) -> Deployment:
             asset_bucket=outputs["AssetBucketName"],
             state_machine_arn=outputs["StateMachineArn"],
             state_table=outputs["StateTableName"],
-            pipelines=[
-                one.id for one in PIPELINES if f"{one.config_key[0].upper()}{one.config_key[1:]}QueueUrl" in outputs
-            ],
+            pipelines=[one.id for one in PIPELINES if _queue_output(one) in outputs],
         )
     except KeyError as missing:
         raise CliError(
@@ -74,10 +73,10 @@ def _queue_output(pipeline: Pipeline) -> str:
 
 
 def environment_clients() -> Clients:
-    """Clients of the cloud that the environment points at."""
+    """Clients of the cloud that the environment points at. boto3 alone would not look at AWS_REGION, and CDK does."""
     import boto3
 
-    return cache(boto3.client)
+    return cache(boto3.Session(region_name=os.environ.get("AWS_REGION")).client)
 
 
 def _outputs(cloudformation: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
-from cosmos_batch.contract.storage import StorageSettings
+from cosmos_batch.contract.storage import KMS_KEY_ARN, StorageSettings
 from cosmos_batch.contract.vams import VamsSettings
 
 
@@ -42,8 +42,12 @@ class UseNvidiaCosmos(Model):
     )
     hugging_face_token_secret_arn: str | None = Field(
         default=None,
-        pattern=r"^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+$",
-        description="An existing secret whose value is the token, in place of huggingFaceToken",
+        pattern=r"^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$",
+        description="An existing secret whose value is the token, in place of huggingFaceToken; its whole ARN, which "
+        "ends in six characters that AWS drew",
+    )
+    hugging_face_token_secret_key_arn: str | None = Field(
+        default=None, pattern=KMS_KEY_ARN, description="The customer key that encrypts that secret, if one does"
     )
     use_code_build: bool = Field(default=True, description="Build images in CodeBuild instead of by a local Docker")
     use_warm_instances: bool = Field(default=False, description="Keep workers resident when there is no work")
@@ -58,6 +62,8 @@ class UseNvidiaCosmos(Model):
     def _one_token(self) -> Self:
         if self.hugging_face_token.get_secret_value() and self.hugging_face_token_secret_arn:
             raise ValueError("huggingFaceToken: is given together with huggingFaceTokenSecretArn; remove one of them")
+        if self.hugging_face_token_secret_key_arn and not self.hugging_face_token_secret_arn:
+            raise ValueError("huggingFaceTokenSecretKeyArn: there is no secret; give huggingFaceTokenSecretArn too")
         return self
 
 
@@ -93,6 +99,18 @@ class OwnSettings(Model):
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="Clocks of a worker")
     scaling: ScalingSettings = Field(default_factory=ScalingSettings, description="How many workers")
     vams: VamsSettings | None = Field(default=None, description="The VAMS deployment that runs our pipelines, if any")
+
+    @model_validator(mode="after")
+    def _an_upload_runs_once(self) -> Self:
+        triggering = [one for one in self.storage.asset_buckets if one.trigger_on_upload]
+        for ours in triggering:
+            for theirs in self.vams.adopted_buckets if self.vams else []:
+                if ours.holds(theirs) or theirs.holds(ours):
+                    raise ValueError(
+                        f"storage.assetBuckets: an upload to '{ours.root}' would run twice, for VAMS starts runs of "
+                        f"'{theirs.root}' itself; set triggerOnUpload to false"
+                    )
+        return self
 
     @model_validator(mode="after")
     def _a_budget_has_a_reader(self) -> Self:
@@ -216,4 +234,18 @@ class Config(Model):
                     f"{enabled.instance_types[0]} are {vcpus} vCPUs, "
                     f"{enabled.pipeline.config_key}.maxVCpus is {enabled.max_vcpus}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _the_total_is_enough(self) -> Self:
+        total, enabled = self.own.scaling.max_total_vcpus, self.enabled_pipelines()
+        if total is None or not enabled:
+            return self
+        needs = [max(one.resources.vcpus * max(1, one.warm_workers) for one in enabled)]
+        needs.append(sum(one.resources.vcpus * one.warm_workers for one in enabled))
+        if total < max(needs):
+            raise ValueError(
+                f"app.cosmosBatch.scaling.maxTotalVCpus: is {total}, and the largest worker, or all warm ones, "
+                f"have {max(needs)} vCPUs"
+            )
         return self

@@ -1,4 +1,8 @@
-"""The metrics that we emit. Functions write them as log lines; the dashboard and the alarms are made of them."""
+"""The metrics that we emit as log lines; the dashboard and the alarms are made of them."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
 
 NAMESPACE = "CosmosBatch"
 
@@ -22,3 +26,23 @@ PHASES = ("total", "prepare", "decode", "generate", "infer")
 
 # Of `dead_letter`, which empties its queue: the queue's depth never shows them.
 DEAD_LETTERS = "DeadLetters"
+
+# Of a worker, at a heartbeat: nobody here can answer such a task token.
+FOREIGN_TOKENS = "ForeignTokens"
+
+# The pipeline of what was refused before it had one.
+UNKNOWN = "unknown"
+
+
+def embedded(pipeline: str, values: Mapping[str, float], unit: str = "Count", **dimensions: str) -> dict[str, Any]:
+    """A log line's fields that CloudWatch takes as metrics: its embedded metric format needs no call and no right.
+
+    With more `dimensions` they are kept for these alone, beside those of the whole pipeline.
+    """
+    directive = {
+        "Namespace": NAMESPACE,
+        "Dimensions": [[PIPELINE, *dimensions]],
+        "Metrics": [{"Name": name, "Unit": unit} for name in values],
+    }
+    told = {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]}
+    return {"_aws": told, PIPELINE: pipeline, **dimensions, **values}

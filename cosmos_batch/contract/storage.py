@@ -32,6 +32,10 @@ class AdoptedBucket(Model):
         """`bucket` or `bucket/prefix/`."""
         return f"{self.name}/{self.prefix}" if self.prefix else self.name
 
+    def holds(self, other: "AdoptedBucket") -> bool:
+        """Whether all that lies in the other lies in this one too."""
+        return self.name == other.name and other.prefix.startswith(self.prefix)
+
 
 class StorageSettings(Model):
     """What is kept where."""

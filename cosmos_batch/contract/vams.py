@@ -8,6 +8,7 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
+MARGIN_SECONDS = 900  # so much earlier is our deadline: VAMS hears why, instead of giving up on us
 
 # Within VAMS's default asset bucket: what a run reads and writes before VAMS moves it onto the asset, and in it the
 # manifests, configurations and metadata of runs.

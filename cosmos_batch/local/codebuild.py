@@ -109,6 +109,7 @@ class Build:
         path = runtime.container_environment(self._container_id)["PATH"]
         self._environment = {
             **identity.credentials_of(record.role),
+            **runtime.IN_REGION,
             "PATH": f"{install(self._root / 'bin', privileged)}:{path}",
             "CI": "true",
             "CODEBUILD_CI": "true",
@@ -187,8 +188,8 @@ class Builds:
         return build.record
 
     def get(self, build_id: str) -> Build | None:
-        """Return a build by its id or its ARN."""
-        return self._builds.get(build_id.rpartition("build/")[2])
+        """Return a build by its id. Its ARN is none."""
+        return self._builds.get(build_id)
 
     def of_project(self, name: str) -> list[str]:
         """Return the ids of a project's builds, the last one first."""

@@ -65,6 +65,7 @@ class Worker:
                 [sys.executable, "-P", str(_RUNTIME_SCRIPT), *arguments],
                 env={
                     **runtime.container_environment(f"lambda-{function.name}"),
+                    **runtime.IN_REGION,
                     "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
                     **dict(function.environment),
                 },

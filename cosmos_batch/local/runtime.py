@@ -14,6 +14,7 @@ import boto3
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
+IN_REGION = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
 
 # Every process of a cloud carries this variable, and hands it to its children. It is how all of them are found again,
 # also those that left their parent's process group.
@@ -107,12 +108,11 @@ def current() -> Runtime:
 
 def client_environment(port: int) -> dict[str, str]:
     """Return the variables that point any AWS SDK at the cloud on ``port``, without the credentials."""
-    return {
-        "AWS_ENDPOINT_URL": f"http://localhost:{port}",
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_REGION": REGION,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
+    return {**_endpoint(port), **IN_REGION}
+
+
+def _endpoint(port: int) -> dict[str, str]:
+    return {"AWS_ENDPOINT_URL": f"http://localhost:{port}", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @functools.cache
@@ -122,7 +122,7 @@ def operator_client(service: str) -> Any:
 
 
 def container_environment(container_id: str) -> dict[str, str]:
-    """Return the variables with which every container starts."""
+    """Return the variables with which every container starts. A region is not among them: ECS gives none."""
     runtime = current()
     passed = {name: os.environ[name] for name in PASSED_THROUGH if name in os.environ}
     return {
@@ -130,5 +130,5 @@ def container_environment(container_id: str) -> dict[str, str]:
         # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         MARK: f"{runtime.cloud_id}:{container_id}",
-        **client_environment(runtime.port),
+        **_endpoint(runtime.port),
     }

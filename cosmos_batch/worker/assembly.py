@@ -21,7 +21,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
     """A worker on an engine that has not loaded yet."""
     table = Table(clients.dynamodb, environment.state_table)
     jobs = Jobs(table)
-    tasks = Tasks(clients.stepfunctions, environment.worker.heartbeat_seconds)
+    tasks = Tasks(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
     queue = Queue(clients.sqs, environment.queue_url, leases)
     runner = Runner(
         environment=environment,

@@ -51,7 +51,7 @@ class Committer:
 
     def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
         """Bring a job to its bad end; it too is decided only once."""
-        log.warning("job %s: %s: %s", delivery.job.job_id, error.code, error.message)
+        log.warning("failed", extra={"jobId": delivery.job.job_id, "code": error.code})
         self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
 
     def _decide(self, delivery: Delivery, attempt_id: str, result: Result, inferred_at: str | None = None) -> None:
@@ -59,7 +59,7 @@ class Committer:
         try:
             row = self.jobs.commit(job_id, attempt_id, result, inferred_at)
         except ConditionFailed:
-            log.info("job %s: attempt %s came second", job_id, attempt_id)
+            log.info("came second", extra={"jobId": job_id, "attempt": attempt_id})
             decided = self.jobs.get(job_id)
             assert decided is not None, "a condition failed on it"
             row = decided
@@ -74,7 +74,7 @@ class Committer:
             written_at = self._publish(delivery.job, row.winner, row.result)
             self.tasks.report(delivery.task_token, row.result)
             reached("calledBack", delivery.job)
-            log.info("job %s: %s", row.job_id, "failed" if row.result.error else "answered")
+            log.info("reported", extra={"jobId": row.job_id, "succeeded": row.result.succeeded})
             self.jobs.finish(row.job_id, row.result.error, written_at)
         self.queue.delete(delivery.receipt_handle)
 

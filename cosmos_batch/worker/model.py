@@ -64,7 +64,7 @@ class ResidentModel:
         """Load a copy that is newer than the job. No other job may be in the engine. Raises as `load` does."""
         if not self.too_old_for(job):
             return  # another job's renewal served this one too
-        log.info("job %s asks for a new copy of %s", job.job_id, self._model)
+        log.info("a job asks for a new copy of %s", self._model, extra={"jobId": job.job_id})
         self.engine.close()
         self._stored = None
         await self.load(newer_than=job.created_at.astimezone(UTC))

@@ -91,16 +91,16 @@ class Runner:
         try:
             return await self._handle(run)
         except asyncio.CancelledError:
-            log.info("job %s: given back", run.job.job_id)
+            log.info("given back", extra={"jobId": run.job.job_id})
             await self._give_back(run)
             return End.NOT_DECIDED
         except Failure:
-            log.error("job %s: given back, the model that it needs cannot be loaded", run.job.job_id)
+            log.error("given back: its model cannot be loaded", extra={"jobId": run.job.job_id})
             await self._give_back(run)
             raise
         except Exception:
             # AWS failed us, not the job: its lease lapses, and it is tried again when that may have passed.
-            log.exception("job %s: left for another try", run.job.job_id)
+            log.exception("left for another try", extra={"jobId": run.job.job_id})
             self.queue.abandon(run.delivery.receipt_handle)
             await self._undo(run)
             raise
@@ -125,7 +125,7 @@ class Runner:
         row = self.jobs.get(run.job.job_id)
         undecided = row is None or row.winner is None
         if undecided and heard == "gone":
-            log.info("job %s: nobody waits for it", run.job.job_id)
+            log.info("nobody waits for it", extra={"jobId": run.job.job_id})
         elif row is None:
             self.tasks.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
         elif undecided and row.state in FINAL:
@@ -214,7 +214,7 @@ class Runner:
         except Failure:
             raise
         except Exception as error:
-            log.exception("job %s: the engine failed", job.job_id)
+            log.exception("the engine failed", extra={"jobId": job.job_id})
             raise Failure(
                 "EngineFailed",
                 f"The engine failed on {job.input.name}: {type(error).__name__}: {error}",
@@ -247,7 +247,7 @@ class Runner:
         await asyncio.to_thread(conclusion, *arguments)
 
     async def _drop(self, run: Run) -> End:
-        log.info("job %s: its execution is gone, the work is dropped", run.job.job_id)
+        log.info("its execution is gone, the work is dropped", extra={"jobId": run.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
         return End.NOT_DECIDED

@@ -16,6 +16,7 @@ from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.leases import LeaseHolder
+from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
 from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.supervisor import CHANNEL
@@ -28,9 +29,7 @@ log = logging.getLogger(__name__)
 
 def main() -> int:
     """Returns 0 when there was no more work, 1 when the worker could not serve."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("botocore", "httpx", "httpx2"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    start_logging()
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
         return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel)))
 
@@ -64,7 +63,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
 
 async def _give_up(worker: Worker, workers: Workers, environment: WorkerEnvironment, error: Error) -> int:
     """Where no other worker could do better, answer the queue; else leave it to the next, and to the breaker."""
-    log.error("%s: %s %s", error.code, error.message, error.remedy)
+    log.error("%s %s", error.message, error.remedy, extra={"code": error.code})
     workers.ended(environment.aws_batch_job_id, error)
     if not error.retryable:
         failed = await worker.fail_backlog(error)

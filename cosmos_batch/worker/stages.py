@@ -16,6 +16,6 @@ log = logging.getLogger(__name__)
 
 def reached(stage: Stage, job: Job) -> None:
     """A job is now at `stage`."""
-    log.debug("job %s: %s", job.job_id, stage)
+    log.debug("stage %s", stage, extra={"jobId": job.job_id})
     for observer in observers:
         observer(stage, job)

@@ -10,6 +10,7 @@ from types import FrameType
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error
+from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.spot import watch
 
 CHANNEL = "COSMOS_BATCH_LEASES"  # the inner process finds its end of the socket by this file descriptor's number
@@ -19,8 +20,7 @@ log = logging.getLogger(__name__)
 
 def main() -> int:
     """Run a worker. Returns its exit status, 128 + n where signal n ended it."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("botocore").setLevel(logging.WARNING)
+    start_logging()
     environment = WorkerEnvironment.read()
     ours, theirs = socket.socketpair()
     worker = _start(theirs)

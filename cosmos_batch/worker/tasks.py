@@ -8,6 +8,7 @@ from typing import Any, Literal
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.metrics import FOREIGN_TOKENS, embedded
 from cosmos_batch.contract.result import RESULT_LIMIT, Result
 
 # The execution was stopped, timed out, or has been answered.
@@ -22,9 +23,10 @@ Heard = Literal["alive", "gone", "unknown"]
 class Tasks:
     """Step Functions, as a worker sees it. What is not `async` blocks."""
 
-    def __init__(self, stepfunctions: Any, heartbeat_seconds: float) -> None:
+    def __init__(self, stepfunctions: Any, heartbeat_seconds: float, pipeline: str) -> None:
         self._stepfunctions = stepfunctions
         self._heartbeat_seconds = heartbeat_seconds
+        self._pipeline = pipeline
 
     def heartbeat(self, job_id: str, task_token: str) -> Heard:
         """Ask once. What is no clear answer (throttling, a fault of the service) is `unknown`, never `gone`."""
@@ -33,7 +35,7 @@ class Tasks:
         except ClientError as error:
             return self._heard(job_id, error)
         except BotoCoreError:
-            log.warning("heartbeat of job %s got no answer", job_id, exc_info=True)
+            log.warning("a heartbeat got no answer", exc_info=True, extra={"jobId": job_id})
             return "unknown"
         return "alive"
 
@@ -43,9 +45,10 @@ class Tasks:
             return "gone"
         if code == "InvalidToken":
             # A token of another account or region, or of another cloud altogether: nobody here can answer it.
-            log.error("the task token of job %s is not of this account and region", job_id)
+            told = embedded(self._pipeline, {FOREIGN_TOKENS: 1})
+            log.error("a task token of another account or region", extra={"jobId": job_id, **told})
         else:
-            log.warning("heartbeat of job %s: %s", job_id, code)
+            log.warning("a heartbeat was refused", extra={"jobId": job_id, "code": code})
         return "unknown"
 
     async def until_gone(self, job_id: str, task_token: str) -> None:
@@ -65,7 +68,7 @@ class Tasks:
         except ClientError as error:
             if error.response["Error"]["Code"] not in (*GONE, "InvalidToken"):
                 raise
-            log.info("job %s: nobody waits for its result any more", result.job_id)
+            log.info("nobody waits for its result any more", extra={"jobId": result.job_id})
 
     def fail(self, task_token: str, error: Error) -> None:
         """SendTaskFailure as it is."""

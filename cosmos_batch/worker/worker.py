@@ -141,6 +141,7 @@ class Worker:
             await asyncio.to_thread(self.runner.queue.give_back, handle)
             return
         except Unreadable as unreadable:
+            log.error("a message in the queue is not a job", extra={"messageId": message["MessageId"]})
             await asyncio.to_thread(self._refuse, handle, unreadable)
             return
         if self._stopping.is_set() or self._draining or self._fatal is not None:
@@ -149,7 +150,6 @@ class Worker:
         self._start(Run(delivery))
 
     def _refuse(self, handle: str, unreadable: Unreadable) -> None:
-        log.error("%s", unreadable.error.message)
         if unreadable.task_token is not None:
             with contextlib.suppress(Exception):  # nobody may wait for it
                 self.runner.tasks.fail(unreadable.task_token, unreadable.error)

@@ -1,6 +1,6 @@
 """What somebody must be told of, and what they can do about it. `docs/operations.md` has a section for each."""
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -25,7 +25,8 @@ class Alarms(Construct):
         super().__init__(scope, construct_id)
         self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
         # A topic with a policy of its own, which TLS alone needs, admits nobody that the policy does not name.
-        self.topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        here = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        self.topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=here))
         if email is not None:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
 
@@ -63,17 +64,36 @@ class Alarms(Construct):
             1,
             f"A job of {name} was received twenty times and never ended. Its caller was told; see the workers' log.",
         )
-
-    def watch_heartbeat(self, pipeline: Pipeline) -> None:
-        """`scale` measures each pipeline every minute; one pipeline is enough to see that it lives."""
         self._alarm(
-            "no-heartbeat",
-            measured(metrics.LIVE_WORKERS, pipeline.id, "SampleCount").with_(period=Duration.minutes(5)),
+            f"{name}-foreign-tokens",
+            measured(metrics.FOREIGN_TOKENS, name, "Sum"),
             1,
-            "scale has not looked at its pipelines for ten minutes: nobody starts workers. See its log.",
+            f"Jobs of {name} have task tokens of another account or region. Find who writes to its queue.",
+        )
+        self._alarm(
+            f"{name}-no-heartbeat",
+            # `scale` measures each pipeline every minute, and does not where it failed.
+            measured(metrics.LIVE_WORKERS, name, "SampleCount").with_(period=Duration.minutes(5)),
+            1,
+            f"scale has not looked at {name} for ten minutes: nobody starts its workers. See its log.",
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=2,
             missing=MISSING_IS_WRONG,
+        )
+
+    def watch_unplanned(self) -> None:
+        """What never came to be a job of a pipeline. What `plan` refuses is its sender's; its own faults are ours."""
+        self._alarm(
+            "unplanned",
+            measured(metrics.FAILED, metrics.UNKNOWN, "Sum", **{metrics.CODE: "Internal"}),
+            1,
+            "A request failed before it was planned, and not by its sender's fault. See the log of plan.",
+        )
+        self._alarm(
+            "unreadable-dead-letters",
+            measured(metrics.DEAD_LETTERS, metrics.UNKNOWN, "Sum"),
+            1,
+            "A dead letter was no job of ours. The log of dead-letter has its id; find who writes to the queue.",
         )
 
     def watch_queue(self, name: str, queue: sqs.IQueue, description: str) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import CfnResource, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cosmos_batch.contract.storage import AdoptedBucket
-from infra.constructs.permissions import allow, allow_key_of_bucket, allow_list, allow_objects
+from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
 from infra.constructs.private_bucket import PrivateBucket
 
 
@@ -44,6 +45,17 @@ class AssetBuckets(Construct):
                 bucket.enable_event_bridge_notification()
             self.all.append(AssetBucket(bucket, settings.prefix, settings.trigger_on_upload, settings.kms_key_arn))
 
+        self._keep_log_of_notifier()
+
+    def _keep_log_of_notifier(self) -> None:
+        """CDK's function has no log group of its own: Lambda would make one that is kept for ever."""
+        for handler in Stack.of(self).node.children:
+            if handler.node.id.startswith("BucketNotificationsHandler"):
+                log = logs.LogGroup(self, "NotifierLog", removal_policy=RemovalPolicy.DESTROY)
+                function = handler.node.default_child
+                assert isinstance(function, CfnResource)
+                function.add_property_override("LoggingConfig", {"LogGroup": log.log_group_name})
+
     @property
     def roots(self) -> list[str]:
         """Where inputs and outputs may lie."""
@@ -60,7 +72,7 @@ class AssetBuckets(Construct):
             allow_list(grantee, one.bucket, one.prefix or None)
             allow_objects(grantee, one.bucket, f"{one.prefix}*", "GetObject", "GetObjectVersion", *actions)
             if one.key_arn is not None:
-                allow_key_of_bucket(grantee, one.key_arn, writes="PutObject" in actions)
+                allow_key(grantee, one.key_arn, "s3", writes="PutObject" in actions)
 
     def allow_versions(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` list the versions of files whose uploads start runs."""

@@ -35,7 +35,7 @@ class Dashboard(Construct):
                 [_backlog(names), _age(pipelines)],
                 [_workers(names), _instances(pipelines)],
                 [_phases(name) for name in names],
-                [_failures(name) for name in names],
+                [_failures(name) for name in [*names, metrics.UNKNOWN]],
                 [_stops(names), _cost(pipelines)],
             ],
         )
@@ -47,7 +47,9 @@ def _graph(title: str, left: Sequence[cloudwatch.IMetric], width: int = HALF) ->
 
 def _results(names: Sequence[str]) -> cloudwatch.GraphWidget:
     outcomes = (metrics.SUCCEEDED, metrics.FAILED)
-    return _graph("Jobs ended", [measured(outcome, name, "Sum") for name in names for outcome in outcomes])
+    return _graph(
+        "Jobs ended", [measured(outcome, name, "Sum") for name in [*names, metrics.UNKNOWN] for outcome in outcomes]
+    )
 
 
 def _executions(machine: sfn.IStateMachine) -> cloudwatch.GraphWidget:
@@ -99,8 +101,11 @@ def _failures(name: str) -> cloudwatch.GraphWidget:
 
 
 def _stops(names: Sequence[str]) -> cloudwatch.GraphWidget:
-    kinds = (metrics.BREAKER_OPEN, metrics.STUCK_WORKERS, metrics.DEAD_LETTERS)
-    return _graph("Breaker, stuck workers, dead letters", [measured(kind, name) for name in names for kind in kinds])
+    kinds = (metrics.BREAKER_OPEN, metrics.STUCK_WORKERS, metrics.DEAD_LETTERS, metrics.FOREIGN_TOKENS)
+    return _graph(
+        "Breaker, stuck workers, dead letters, foreign tokens",
+        [measured(kind, name) for name in names for kind in kinds],
+    )
 
 
 def _cost(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:

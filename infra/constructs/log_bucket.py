@@ -2,32 +2,26 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, Duration, RemovalPolicy
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.constructs.private_bucket import PrivateBucket
+
 KEEP = Duration.days(90)
 ACCESS, FLOWS = "access/", f"AWSLogs/{Aws.ACCOUNT_ID}/vpcflowlogs/"  # the second by AWS
 
 
-class LogBucket(s3.Bucket):
+class LogBucket(PrivateBucket):
     """Written by S3 and by the VPC's flow log, for 90 days; kept when its stack goes.
 
     S3 cannot write access logs to a bucket with a customer key: AWS's keys encrypt this one.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        super().__init__(
-            scope,
-            construct_id,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(expiration=KEEP)],
-            removal_policy=RemovalPolicy.RETAIN,
-        )
+        super().__init__(scope, construct_id, lifecycle=[s3.LifecycleRule(expiration=KEEP)])
         self._allow("logging.s3.amazonaws.com", "s3:PutObject", self.arn_for_objects(f"{ACCESS}*"))
 
     def keep_accesses(self, bucket: s3.Bucket) -> None:

@@ -51,26 +51,19 @@ class Nudges(Construct):
 
         Rules for each, for a target's message group is a constant.
         """
-        events.Rule(
-            self,
-            f"{pipeline}-queue-blocked",
-            description=f"Workers of {pipeline} that find no instance",
-            event_pattern=events.EventPattern(
-                source=["aws.batch"],
-                detail_type=["Batch Job Queue Blocked"],
-                detail={"jobQueue": [job_queue.job_queue_arn]},
-            ),
-            targets=[targets.SqsQueue(self.queue, message_group_id=pipeline)],
+        of_queue = {"jobQueue": [job_queue.job_queue_arn]}
+        self._hear(
+            pipeline, "queue-blocked", "Workers of {} that find no instance", "Batch Job Queue Blocked", of_queue
         )
+        ended = {**of_queue, "status": ["SUCCEEDED", "FAILED"]}
+        self._hear(pipeline, "worker-ended", "Workers of {} that ended", "Batch Job State Change", ended)
+
+    def _hear(self, pipeline: str, name: str, description: str, detail_type: str, detail: dict[str, list[str]]) -> None:
         events.Rule(
             self,
-            f"{pipeline}-worker-ended",
-            description=f"Workers of {pipeline} that ended",
-            event_pattern=events.EventPattern(
-                source=["aws.batch"],
-                detail_type=["Batch Job State Change"],
-                detail={"jobQueue": [job_queue.job_queue_arn], "status": ["SUCCEEDED", "FAILED"]},
-            ),
+            f"{pipeline}-{name}",
+            description=description.format(pipeline),
+            event_pattern=events.EventPattern(source=["aws.batch"], detail_type=[detail_type], detail=detail),
             targets=[targets.SqsQueue(self.queue, message_group_id=pipeline)],
         )
 

@@ -27,12 +27,12 @@ def allow_list(grantee: iam.IGrantable, bucket: s3.IBucket, prefix: str | None =
     )
 
 
-def allow_key_of_bucket(grantee: iam.IGrantable, key_arn: str, writes: bool) -> None:
-    """Let `grantee` have S3 use the customer key of a bucket; the key's owner must allow that too."""
+def allow_key(grantee: iam.IGrantable, key_arn: str, service: str, writes: bool = False) -> None:
+    """Let `grantee` have a `service` use the customer key of what it keeps; the key's owner must allow that too."""
     grantee.grant_principal.add_to_principal_policy(
         iam.PolicyStatement(
             actions=["kms:Decrypt", "kms:GenerateDataKey"] if writes else ["kms:Decrypt"],
             resources=[key_arn],
-            conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
+            conditions={"StringEquals": {"kms:ViaService": f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
         )
     )

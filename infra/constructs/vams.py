@@ -9,7 +9,7 @@ from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
 from cosmos_batch.contract.vams import EXECUTION_INPUTS, TASK_TIMEOUT_SECONDS, VamsSettings
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_key_of_bucket, allow_objects
+from infra.constructs.permissions import allow, allow_key, allow_objects
 from infra.constructs.vams_import import import_properties
 from infra.constructs.workflow import Workflow
 from infra.stacks.storage import StorageStack
@@ -136,4 +136,4 @@ def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
             )
         )
     if settings.kms_key_arn is not None:
-        allow_key_of_bucket(function, settings.kms_key_arn, writes=False)
+        allow_key(function, settings.kms_key_arn, "s3")

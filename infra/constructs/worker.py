@@ -1,6 +1,6 @@
 """The worker of one pipeline: a Batch job definition, and the role that its container has."""
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Aws, Duration, RemovalPolicy, Size
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
@@ -47,7 +47,7 @@ class Worker(Construct):
             storage.cache.grant_mount(self.role)
         storage.table.grant_calls(self.role, "GetItem", "UpdateItem")
         _allow_queue(self.role, queue)
-        allow(self.role, ["secretsmanager:GetSecretValue"], [storage.token_arn])
+        storage.token.allow(self.role)
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -112,11 +112,11 @@ def _environment(
         model_store=MODEL_STORE,
         model_store_on="efs" if storage.cache is not None else "nvme",
         scratch=SCRATCH,
-        hf_token_secret=storage.token_arn,
+        hf_token_secret=storage.token.arn,
         worker=settings,
     ).variables()
     del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # the host's own
-    return variables
+    return {**variables, "AWS_DEFAULT_REGION": Aws.REGION}  # ECS names none to a container on EC2
 
 
 def _model_store(storage: StorageStack) -> batch.EcsVolume:

@@ -48,7 +48,7 @@ ACKNOWLEDGED = [
         for rule, construct in [
             (f"{_NIST}CloudWatchLogGroupEncrypted", "*Log/Resource"),
             (f"{_NIST}S3DefaultEncryptionKMS", "Storage/*/Resource"),
-            (f"{_NIST}SecretsManagerUsingKMSKey", "Storage/HuggingFaceToken"),
+            (f"{_NIST}SecretsManagerUsingKMSKey", "Storage/HuggingFaceToken/Secret"),
             (f"{_NIST}SNSEncryptedKMS", "Monitoring/Alarms/Topic/Resource"),
         ]
     ),
@@ -174,7 +174,7 @@ ACKNOWLEDGED = [
     *(
         Acknowledgement(
             rule,
-            "Storage/HuggingFaceToken",
+            "Storage/HuggingFaceToken/Secret",
             "The Hugging Face Hub has no way to rotate a token by program: its owner makes a new one and deploys",
         )
         for rule in (f"{_SOLUTIONS}SMG4", f"{_NIST}SecretsManagerRotationEnabled")

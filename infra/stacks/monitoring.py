@@ -6,8 +6,9 @@ from aws_cdk import CrossStackReferences, Duration, ReferenceStrength, Stack
 from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
-from cosmos_batch.contract.config import OwnSettings
+from cosmos_batch.contract.config import EnabledPipeline, OwnSettings
 from cosmos_batch.contract.operations import APP_NAME, APP_TAG
+from cosmos_batch.contract.vams import MARGIN_SECONDS
 from infra.constructs.alarms import Alarms
 from infra.constructs.dashboard import Dashboard
 from infra.stacks.pipelines import PipelinesStack
@@ -32,9 +33,8 @@ class MonitoringStack(Stack):
         Dashboard(self, "Dashboard", pipelines.pipelines, pipelines.machine)
         alarms = Alarms(self, "Alarms", settings.operations.alarm_email)
         for pipeline in pipelines.pipelines:
-            alarms.watch_pipeline(pipeline, Duration.hours(settings.deadline_hours / 2))
-        if pipelines.pipelines:
-            alarms.watch_heartbeat(pipelines.pipelines[0])
+            alarms.watch_pipeline(pipeline, _longest_wait(settings, pipeline.enabled))
+        alarms.watch_unplanned()
         for name, queue in pipelines.undelivered.items():
             alarms.watch_queue(
                 f"{name}-undelivered",
@@ -42,7 +42,8 @@ class MonitoringStack(Stack):
                 f"Events for {name} could not be delivered. Mend what its function's log says, then redrive the queue.",
             )
         for name, function in pipelines.functions.items():
-            alarms.watch_function(name, function)
+            if name != "Plan":  # it fails for what people ask wrongly, too
+                alarms.watch_function(name, function)
         budget, email = settings.operations.monthly_budget_dollars, settings.operations.alarm_email
         if budget is not None and email is not None:
             self._add_budget(budget, email)
@@ -69,3 +70,11 @@ class MonitoringStack(Stack):
                 )
             ],
         )
+
+
+def _longest_wait(settings: OwnSettings, enabled: EnabledPipeline) -> Duration:
+    """Half of the deadline that its callers have: VAMS's is shorter than our own."""
+    seconds = settings.deadline_hours * 3600
+    if settings.vams is not None and enabled.auto_register_with_vams:
+        seconds = min(seconds, settings.vams.task_timeout_seconds - MARGIN_SECONDS)
+    return Duration.seconds(round(seconds / 2))

@@ -82,7 +82,7 @@ class PipelinesStack(Stack):
             Annotations.of(self).add_warning_v2(
                 "cosmos-batch:no-generator-engines",
                 "The generators' compute, queues and images are deployed, but no worker has their engines yet: "
-                "a job for one ends with EngineFailed.",
+                "a job for one ends with EngineFailed. Nor are they registered with VAMS.",
             )
 
     def _hear_uploads(self, storage: StorageStack) -> EventQueue:

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from cosmos_batch.contract.config import UseNvidiaCosmos
 from cosmos_batch.contract.storage import AdoptedBucket, StorageSettings
 from infra.constructs.asset_buckets import AssetBuckets, make_own_bucket
 from infra.constructs.encryption import make_key
+from infra.constructs.hugging_face_token import HuggingFaceToken
 from infra.constructs.log_bucket import LogBucket
 from infra.constructs.model_cache import ModelCache
 from infra.constructs.private_bucket import PrivateBucket
@@ -20,7 +21,6 @@ from infra.stacks.network import NetworkStack
 
 # Rows of the state table that point to these objects end after as long (`state.table.KEEP_SECONDS`).
 KEEP = Duration.days(30)
-TOKEN_OUTPUT = "HuggingFaceTokenSecretArn"  # noqa: S105 - the name of an output
 
 
 class StorageStack(Stack):
@@ -32,7 +32,7 @@ class StorageStack(Stack):
         construct_id: str,
         settings: StorageSettings,
         network: NetworkStack,
-        token_secret: str | None,
+        cosmos: UseNvidiaCosmos,
         adopted: Sequence[AdoptedBucket] = (),
         **kwargs: Any,
     ) -> None:
@@ -54,7 +54,7 @@ class StorageStack(Stack):
             self.logs.keep_refusals(network.vpc)
         self.table = StateTable(self, "StateTable")
         self.cache = ModelCache(self, "ModelCache", network) if settings.use_efs else None
-        self.token_arn = token_secret or self._make_token_secret()
+        self.token = HuggingFaceToken(self, "HuggingFaceToken", cosmos)
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
@@ -66,11 +66,3 @@ class StorageStack(Stack):
         if asked is None:
             return None
         return make_key(self) if asked == "create" else kms.Key.from_key_arn(self, "Key", asked)
-
-    def _make_token_secret(self) -> str:
-        token = secretsmanager.CfnSecret(
-            self, "HuggingFaceToken", description="Read token of the Hugging Face Hub; without a value until one is set"
-        )
-        token.apply_removal_policy(RemovalPolicy.DESTROY)
-        CfnOutput(self, TOKEN_OUTPUT, value=token.ref)
-        return token.ref

@@ -135,6 +135,27 @@ def test_nothing_is_enabled_unless_the_whole_is() -> None:
     assert Config.parse(with_cosmos(enabled=False)).enabled_pipelines() == []
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [("", "b-1"), ("in/", "b-1"), ("", "b-1/pipelines/")])
+def test_a_bucket_whose_uploads_vams_runs_may_not_trigger_too(ours: str, theirs: str) -> None:
+    def parse(trigger: bool) -> Config:
+        storage = {"assetBuckets": [{"name": "b-1", "prefix": ours, "triggerOnUpload": trigger}]}
+        vams = {"version": "2.6", "buckets": ["b-1/pipelines/", theirs] if "/" not in theirs else [theirs]}
+        return Config.parse(json.dumps({"app": {"cosmosBatch": {"storage": storage, "vams": vams}}}))
+
+    parse(trigger=False)
+    with pytest.raises(ConfigError, match=r"twice.*triggerOnUpload"):
+        parse(trigger=True)
+
+
+@pytest.mark.parametrize(("total", "warm"), [(4, 0), (40, 1)])
+def test_a_total_that_lets_no_worker_start_or_the_warm_ones_not_stay(total: int, warm: int) -> None:
+    cosmos = {"enabled": True, "modelsReason": {"reason2B": {"enabled": True}}}
+    cosmos |= {"useWarmInstances": True, "warmInstanceCount": warm} if warm else {}
+    own = {"scaling": {"maxTotalVCpus": total}}
+    with pytest.raises(ConfigError, match=r"maxTotalVCpus: is .* vCPUs"):
+        Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}, "cosmosBatch": own}}))
+
+
 def test_disabled_blocks_of_a_vams_configuration_load_too() -> None:
     block = {"text2world7B": {"enabled": False, "instanceTypes": ["x"]}}
     Config.parse(with_cosmos(modelsPredict=block, modelsTransfer={"transfer": {"enabled": False}}))
@@ -163,7 +184,7 @@ def test_the_token_is_not_shown() -> None:
         ('{"app": {"cosmosBatch": {"worker": {"attemptLimitHours": 12}}}}', ["attemptLimitHours", "12", "11"]),
         (
             with_cosmos(
-                huggingFaceTokenSecretArn="arn:aws-us-gov:secretsmanager:us-gov-west-1:123456789012:secret:a-1"
+                huggingFaceTokenSecretArn="arn:aws-us-gov:secretsmanager:us-gov-west-1:123456789012:secret:a-AbCdEf"
             ),
             ["huggingFaceToken", "huggingFaceTokenSecretArn", "remove one"],
         ),

@@ -332,6 +332,28 @@ def test_nothing_of_ours_holds_a_token_in_the_clear(app: App, picture: Path) -> 
                 assert token not in log.read_text(errors="replace"), log
 
 
+def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Path) -> None:
+    prompt = "A prompt that nobody else may read"
+    app.upload("secret/clip.mp4", clip, prompt=prompt)
+    arn = app.execution_of("secret/clip.mp4")["executionArn"]
+    events = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    [token] = {
+        token for one in events for token in re.findall(r'"taskToken\\?": ?\\?"([^"\\]+)', json.dumps(one, default=str))
+    }
+    files = [log for log in (app.cloud.home / "logs").rglob("*") if log.is_file()]
+    job = arn.rpartition(":")[2]
+    telling = []
+    for file in files:
+        text = file.read_text(errors="replace")
+        assert prompt not in text and token not in text, file
+        telling += [line for line in text.splitlines() if job in line]
+    said = [json.loads(line) for line in telling]  # structured, the functions' and the worker's
+    reported = [
+        one.get("logger", "a function") for one in said if (one.get("jobId"), one["message"]) == (job, "reported")
+    ]
+    assert sorted(reported) == ["a function", "cosmos_batch.worker.commit"]
+
+
 # Granted and not used by the flows above, each with the reason why it is granted all the same.
 UNUSED = {
     "FunctionsDeadLetter": "works only on dead letters, which no flow here makes: tests/lambdas/test_dead_letter.py",

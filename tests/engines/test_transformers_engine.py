@@ -133,7 +133,7 @@ def test_cancelling_stops_the_generation(engine: TransformersEngine, clip: Path,
     asyncio.run(cancel())
     began = time.monotonic()
     assert run(clip, maxTokens=1).text
-    assert time.monotonic() - began < 5  # 3,000 tokens take a minute
+    assert time.monotonic() - began < 30  # 3,000 tokens take a minute
 
 
 def test_a_closed_engine_ends_its_jobs_and_may_load_again(checkpoint_dir: Path, clip: Path, tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: catalog
     variables = worker(assembly, pipeline.id)["ContainerProperties"]["Environment"]
     environ = {variable["Name"]: resolve(variable["Value"]) for variable in variables}
     assert "AWS_BATCH_JOB_ID" not in environ  # Batch's own
+    assert environ.pop("AWS_DEFAULT_REGION") == "us-east-1"  # ECS tells none
     environment = WorkerEnvironment.read({**environ, "AWS_BATCH_JOB_ID": "a-job"})
     assert environment.pipeline == pipeline.id and environment.model == pipeline.model
     assert (environment.model_store, environment.model_store_on) == ("/mnt/models", "efs")

@@ -58,16 +58,23 @@ def test_every_metric_is_one_that_somebody_emits(assembly: Assembly, of: Any) ->
 
 def test_every_metric_of_ours_is_shown_or_watched(assembly: Assembly) -> None:
     seen = {name for namespace, name in [*metrics_of_alarms(assembly), *metrics_of_widgets(assembly)]}
-    dimensions = {metrics.NAMESPACE, metrics.PIPELINE, metrics.CODE, metrics.PHASE}
+    dimensions = {metrics.NAMESPACE, metrics.PIPELINE, metrics.CODE, metrics.PHASE, metrics.UNKNOWN}
     assert OURS - dimensions <= seen
 
 
 def test_each_pipeline_has_its_alarms_and_the_app_the_others(assembly: Assembly) -> None:
     names = " ".join(alarms(assembly))
     for pipeline in REASONERS:
-        for kind in ("oldestjob", "breaker", "stuckworkers", "failures", "deadletters"):
+        for kind in ("oldestjob", "breaker", "stuckworkers", "failures", "deadletters", "foreigntokens", "noheartbeat"):
             assert f"{pipeline.id.replace('-', '')}{kind}" in names
-    for name in ("noheartbeat", "reportundelivered", "scaleundelivered", "uploadundelivered", "Planfunction"):
+    for name in (
+        "unplanned",
+        "unreadabledeadletters",
+        "reportundelivered",
+        "scaleundelivered",
+        "uploadundelivered",
+        "Reportfunction",
+    ):
         assert name in names
 
 
@@ -90,12 +97,32 @@ def test_the_page_tells_what_to_do_about_each_alarm(assembly: Assembly) -> None:
     endings = [re.sub(r"<\w+>|-", "", row) for row in rows]
     for name in alarms(assembly):
         assert any(ending in name for ending in endings), name
-    assert len(endings) == 8
+    assert len(endings) == 11
 
 
 def test_the_oldest_job_is_told_of_at_half_its_deadline(assembly: Assembly) -> None:
     oldest = [alarm for name, alarm in alarms(assembly).items() if "oldestjob" in name]
     assert {alarm["Threshold"] for alarm in oldest} == {72 * 3600 / 2}
+
+
+def test_vams_hears_of_its_oldest_job_by_its_own_shorter_clock() -> None:
+    thresholds = {name: alarm["Threshold"] for name, alarm in alarms(example("vams")).items() if "oldestjob" in name}
+    by_vams = {name: seconds for name, seconds in thresholds.items() if "2b" in name}
+    assert set(by_vams.values()) == {(28_800 - 900) / 2}
+    assert {thresholds[name] for name in thresholds.keys() - by_vams.keys()} == {72 * 3600 / 2}
+
+
+def test_each_metric_has_the_dimensions_by_which_it_is_emitted(assembly: Assembly) -> None:
+    known = {pipeline.id for pipeline in REASONERS} | {metrics.UNKNOWN}
+    by = {metrics.PHASE_SECONDS: [{metrics.PIPELINE, metrics.PHASE}]}
+    for widget in widgets(assembly):
+        for row in widget["properties"]["metrics"]:
+            if row[0] == metrics.NAMESPACE:
+                texts = [part for part in row[2:] if isinstance(part, str)]
+                names, values = texts[::2], dict(zip(texts[::2], texts[1::2], strict=True))
+                either = [{metrics.PIPELINE}, {metrics.PIPELINE, metrics.CODE}] if row[1] == metrics.FAILED else None
+                assert set(names) in (either or by.get(row[1], [{metrics.PIPELINE}])), row
+                assert values[metrics.PIPELINE] in known
 
 
 def test_nobody_is_subscribed_and_nothing_is_budgeted_unless_asked(assembly: Assembly) -> None:

@@ -8,6 +8,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from cosmos_batch.cli import deployment
 from cosmos_batch.contract import Config
 from infra.synth import synthesize
 from scripts import put_secret
@@ -72,6 +73,16 @@ def test_the_command_writes_the_token_and_prints_an_empty_archive(
     assert TOKEN not in printed.out + printed.err
 
 
+def test_the_command_and_the_cli_look_where_cdk_deploys_to(
+    secret: str, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")  # CDK asks for the other one first, and boto3 only for this
+    put_secret.main(str(config_file), STACK)
+    client = deployment.environment_clients()("secretsmanager")
+    assert client.get_secret_value(SecretId=secret)["SecretString"] == TOKEN
+
+
 def test_a_second_deployment_with_the_same_token_makes_no_new_version(secret: str, config_file: Path) -> None:
     put_secret.main(str(config_file), STACK)
     client = boto3.client("secretsmanager")
@@ -87,10 +98,13 @@ def test_the_storage_stack_has_the_output_that_the_command_reads(assembly: Assem
 def test_an_existing_secret_is_read_and_none_is_made(tmp_path: Path) -> None:
     arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:theirs-AbCdEf"
     file = tmp_path / "config.json"
-    cosmos = {"enabled": True, "huggingFaceTokenSecretArn": arn, "modelsReason": {"reason2B": {"enabled": True}}}
+    key = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"
+    theirs = {"huggingFaceTokenSecretArn": arn, "huggingFaceTokenSecretKeyArn": key}
+    cosmos = {"enabled": True, **theirs, "modelsReason": {"reason2B": {"enabled": True}}}
     file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}}}), encoding="utf-8")
     assembly = Assembly(synthesize(Config.load(file), tmp_path / "cdk.out", file))
     assert not [stack for stack in assembly.templates if assembly.resources(stack, "SecretsManager::Secret")]
     assert commands(assembly) == []
-    (statement,) = [one for one in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(one["Action"])]
-    assert (statement["Action"], statement["Resource"]) == ("secretsmanager:GetSecretValue", arn)
+    read, decrypt = [one for one in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(one)]
+    assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", arn)
+    assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", key)

@@ -27,17 +27,19 @@ def workers(cloud: Cloud) -> Workers:
 
 @pytest.fixture
 def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`scale` with one pipeline changed, and perhaps a second one of lower or higher priority."""
+    """`scale` with one pipeline changed, and perhaps others of lower or higher priority."""
 
-    def deploy(scaling: dict[str, Any] | None = None, second: dict[str, Any] | None = None, **pipeline: Any) -> None:
+    def deploy(
+        scaling: dict[str, Any] | None = None, others: dict[str, dict[str, Any]] | None = None, **pipeline: Any
+    ) -> None:
         configure(ScaleEnvironment)
         before = ScaleEnvironment.read()
         first = before.pipelines[0].model_copy(update=pipeline)
-        other = first.model_copy(
-            update={"id": LARGE, "queue_url": cloud._queue("large"), "job_queue": "large", **(second or {})}
-        )
+        pipelines: list[PipelineCompute] = [first]
+        for name, changed in (others or {}).items():
+            theirs = {"id": name, "queue_url": cloud._queue(name), "job_queue": name, **changed}
+            pipelines.append(first.model_copy(update=theirs))
         settings = ScalingSettings(target_drain_seconds=10, **(scaling or {}))
-        pipelines: list[PipelineCompute] = [first, other] if second is not None else [first]
         environment = before.model_copy(update={"pipelines": pipelines, "scaling": settings})
         monkeypatch.setattr(scale, "environment", lambda: environment)
 
@@ -183,20 +185,20 @@ class TestTotal:
     """12 vCPUs a worker, 24 for all: two workers."""
 
     def test_no_pipeline_goes_beyond_it(self, cloud: Cloud, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, second={})
+        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {}})
         enqueue(cloud, 30)
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 2
 
     def test_a_lower_one_leaves_what_a_higher_one_wants(self, cloud: Cloud, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, second={"priority": 1})
+        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": 1}})
         Workers(cloud.table, LARGE).wanted(1)
         enqueue(cloud, 30)
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 1
 
     def test_a_higher_one_takes_workers_back(self, cloud: Cloud, workers: Workers, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, second={"priority": -1})
+        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": -1}})
         low = Workers(cloud.table, LARGE)
         for name in ("low-0", "low-1"):
             low.submitted(name, "definition")
@@ -210,9 +212,21 @@ class TestTotal:
         nudge(SWEEP)
         assert len(cloud.batch.submitted) == 1
 
+    def test_of_two_lower_ones_only_the_lowest_gives(self, cloud: Cloud, deployed) -> None:
+        third = "cosmos3-nano"
+        deployed(scaling={"max_total_vcpus": 48}, others={LARGE: {"priority": -1}, third: {"priority": -2}})
+        lower = {name: Workers(cloud.table, name) for name in (LARGE, third)}
+        for name, workers in lower.items():
+            for number in range(2):
+                workers.submitted(f"{name}-{number}", "definition")
+        enqueue(cloud, 1)
+        nudge(PLANNED)
+        asked = {name: [row.must_drain for row in workers.list()].count(True) for name, workers in lower.items()}
+        assert asked == {LARGE: 0, third: 1}
+
     @pytest.mark.parametrize("priority", [0, 1])
     def test_from_its_equals_and_betters_nothing_is_taken(self, cloud: Cloud, deployed, priority: int) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, second={"priority": priority})
+        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": priority}})
         other = Workers(cloud.table, LARGE)
         for name in ("a", "b"):
             other.submitted(name, "definition")
@@ -221,7 +235,9 @@ class TestTotal:
         assert not [row for row in other.list() if row.must_drain]
 
 
-SHARES = st.builds(Share, st.integers(0, 3), st.integers(1, 48), st.integers(0, 8), st.integers(0, 8))
+SHARES = st.builds(
+    Share, st.integers(0, 3), st.integers(1, 48), st.integers(4, 8), st.integers(0, 12), st.integers(0, 4)
+)
 
 
 @given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
@@ -230,11 +246,21 @@ def test_what_may_start_stays_within_the_total(total: int, own: Share, others: l
     assert max(running, running + shared_room(total, own, others) * own.vcpus) <= max(total, running)
 
 
-@given(total=st.integers(1, 400), own=SHARES, lower=SHARES)
-def test_what_leaves_is_enough_for_the_higher_one_or_all_there_is(total: int, own: Share, lower: Share) -> None:
-    back = to_take_back(total, own, lower, [])
-    if lower.priority >= own.priority or own.unmet_vcpus == 0:
-        assert back == 0
-        return
-    free = total - own.running * own.vcpus - (lower.running - back) * lower.vcpus
-    assert back == lower.running or free >= own.unmet_vcpus
+@given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
+def test_what_leaves_is_enough_for_the_higher_one_or_all_there_is(total: int, own: Share, others: list[Share]) -> None:
+    back = to_take_back(total, own, others)
+    lower = [one.priority < own.priority for one in others]
+    assert all(count == 0 for count, is_lower in zip(back, lower, strict=True) if not is_lower or not own.unmet_vcpus)
+    free = total - sum(one.running * one.vcpus for one in [own, *others])
+    coming = sum(one.leaving * one.vcpus for one in others)
+    lacking = own.unmet_vcpus - free - coming
+    freed = sum(count * one.vcpus for count, one in zip(back, others, strict=True))
+    staying = [one.running - one.leaving for one in others]
+    all_there_is = all(back[i] == staying[i] for i, is_lower in enumerate(lower) if is_lower)
+    if own.unmet_vcpus and lacking > 0:
+        assert freed >= lacking or all_there_is
+        # Nobody leaves for nothing: without the smallest that leaves it would be too little.
+        leaving = [one.vcpus for count, one in zip(back, others, strict=True) if count]
+        assert not leaving or freed - max(leaving) < lacking
+    else:
+        assert not any(back)

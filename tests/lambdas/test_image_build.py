@@ -45,7 +45,7 @@ class Fakes:
         return {"build": {"id": "reasoner:1"}}
 
     def batch_get_builds(self, ids: list[str]) -> dict[str, Any]:
-        assert ids == [self.build["id"]]
+        assert ids == [self.build["id"]], "an ARN is none"
         return {"builds": [self.build]}
 
 
@@ -140,7 +140,7 @@ def end(fakes: Fakes, status: str, **build: Any) -> None:
     given = fakes.started[0]["environmentVariablesOverride"]
     ended = event("codebuild_build_failed")
     fakes.build = {
-        "id": ended["detail"]["build-id"],
+        "id": ended["detail"]["build-id"].partition("build/")[2],
         "buildStatus": status,
         "environment": {"environmentVariables": [{"name": "IMAGE", "value": "reasoner"}, *given]},
         **build,

@@ -110,7 +110,10 @@ def test_nothing_starts_before_its_time_and_then_one_at_a_time() -> None:
     ("job", "code"),
     [
         ({"statusReason": "Host EC2 (instance i-0a) terminated."}, "NoCapacity"),
-        ({"statusReason": "CannotPullContainerError: pull image manifest"}, "NoCapacity"),
+        ({"statusReason": "CannotPullContainerError: pull image manifest, mount denied"}, "NoCapacity"),
+        ({"statusReason": "RUNNABLE for more than 60 minutes: the amount exceeds your vCPU limit"}, "NoCapacity"),
+        ({"statusReason": "Requested amount of memory"}, "NoCapacity"),
+        ({"statusReason": "failed to mount the volume"}, "ModelUnavailable"),
         ({"statusReason": "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - too large"}, "NoCapacity"),
         ({"statusReason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - none"}, "NoCapacity"),
         ({"statusReason": "ResourceInitializationError: failed to invoke EFS utils"}, "ModelUnavailable"),

@@ -56,10 +56,8 @@ STUBBORN = (
 )
 
 
-def test_a_cloud_starts_quickly_is_found_and_leaves_nothing(tmp_path: Path) -> None:
-    started = time.monotonic()
+def test_a_cloud_is_found_and_leaves_nothing(tmp_path: Path) -> None:
     cloud = LocalCloud.start(tmp_path, parent_pid=os.getpid())
-    assert time.monotonic() - started < 8  # 3 s alone; the tests share the machine.
     found = LocalCloud.find(tmp_path)
     assert found and (found.port, found.process_id) == (cloud.port, cloud.process_id)
     assert cloud.environment["AWS_ENDPOINT_URL"] == f"http://localhost:{cloud.port}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,17 +52,12 @@ def test_the_deployed_code_runs_with_its_environment_and_context(cloud: LocalClo
     assert result["request"]
 
 
-def test_a_warm_invocation_takes_milliseconds_in_the_same_process(cloud: LocalCloud, function: str) -> None:
+def test_a_warm_invocation_is_in_the_same_process(cloud: LocalCloud, function: str) -> None:
     client = cloud.client("lambda")
     first = json.load(client.invoke(FunctionName=function, Payload=b"{}")["Payload"])
-    spent = []
-    for _ in range(10):
-        started = time.perf_counter()
-        again = json.load(client.invoke(FunctionName=function, Payload=b"{}")["Payload"])
-        spent.append(time.perf_counter() - started)
-        assert again["pid"] == first["pid"]
-        assert again["request"] != first["request"]
-    assert sorted(spent)[5] < 0.1
+    again = json.load(client.invoke(FunctionName=function, Payload=b"{}")["Payload"])
+    assert again["pid"] == first["pid"]
+    assert again["request"] != first["request"]
 
 
 def test_an_exception_is_an_unhandled_function_error(cloud: LocalCloud, function: str) -> None:
@@ -101,15 +96,19 @@ def test_prints_are_log_events_and_never_mix_with_the_answer(cloud: LocalCloud, 
     assert "LogResult" in answer
 
 
-def test_an_event_invocation_returns_at_once_and_retries(cloud: LocalCloud, stack: Stack) -> None:
-    code = "def handler(event, context):\n    print('attempt')\n    raise RuntimeError('always')\n"
+def test_an_event_invocation_returns_at_once_and_retries(cloud: LocalCloud, stack: Stack, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    code = (
+        "import os, time\ndef handler(event, context):\n"
+        "    while not os.path.exists(event['gate']):\n        time.sleep(0.05)\n"
+        "    print('attempt')\n    raise RuntimeError('always')\n"
+    )
     group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": f"/own/{stack.name}"}}
-    resources = {"G": group, "F": stack.function(code, LoggingConfig={"LogGroup": {"Ref": "G"}})}
+    resources = {"G": group, "F": stack.function(code, LoggingConfig={"LogGroup": {"Ref": "G"}}, Timeout=60)}
     name = stack.put(resources, {"Name": {"Ref": "F"}})["Name"]
-    started = time.monotonic()
-    _, answer = invoke(cloud, name, {}, InvocationType="Event")
+    _, answer = invoke(cloud, name, {"gate": str(gate)}, InvocationType="Event")
     assert answer["StatusCode"] == 202
-    assert time.monotonic() - started < 1
+    gate.touch()  # until now, the function could not end
     wait_until(lambda: logged(cloud, f"/own/{stack.name}").count("attempt") == 3)
 
 

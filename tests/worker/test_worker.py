@@ -9,6 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.contract import Error, Job, Result
+from cosmos_batch.contract.metrics import FOREIGN_TOKENS
+from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until
 
@@ -179,6 +181,19 @@ def test_a_heartbeat_without_a_clear_answer_drops_nothing(bench: Bench, code: st
     hand.run()
     assert len(stepfunctions.said("heartbeat")) >= 2
     assert len(stepfunctions.said("success")) == 1
+
+
+def test_a_token_of_another_account_is_told_to_cloudwatch(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(**_arguments: Any) -> None:
+        raise ClientError({"Error": {"Code": "InvalidToken", "Message": ""}}, "SendTaskHeartbeat")
+
+    bench.stepfunctions.send_task_heartbeat = refuse  # type: ignore[method-assign]
+    job = bench.job(prompt=json.dumps({"seconds": 1.5}))
+    bench.send(job)
+    bench.worker().run()
+    told = [json.loads(JsonLines().format(record)) for record in caplog.records if hasattr(record, FOREIGN_TOKENS)]
+    assert told[0][FOREIGN_TOKENS] == 1 and told[0]["pipeline"] == job.pipeline
+    assert told[0]["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": FOREIGN_TOKENS, "Unit": "Count"}]
 
 
 def test_past_its_deadline_a_job_fails_without_inference(bench: Bench) -> None:

@@ -1,0 +1,52 @@
+"""The Hugging Face token: its secret, and its way there past the template, past `cdk.out`, past the log."""
+
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from cosmos_batch.contract.config import UseNvidiaCosmos
+from infra.constructs.permissions import allow, allow_key
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "put_secret.py"
+OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack; `scripts/put_secret.py` reads it
+
+
+class HuggingFaceToken(Construct):
+    """The secret that the configuration names, or one of ours."""
+
+    def __init__(self, scope: Construct, construct_id: str, settings: UseNvidiaCosmos) -> None:
+        super().__init__(scope, construct_id)
+        self.arn = settings.hugging_face_token_secret_arn or self._make_secret()
+        self._key_arn = settings.hugging_face_token_secret_key_arn
+
+    def allow(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` read the token."""
+        allow(grantee, ["secretsmanager:GetSecretValue"], [self.arn])
+        if self._key_arn is not None:
+            allow_key(grantee, self._key_arn, "secretsmanager")
+
+    def _make_secret(self) -> str:
+        token = secretsmanager.CfnSecret(
+            self, "Secret", description="Read token of the Hugging Face Hub; without a value until one is set"
+        )
+        token.apply_removal_policy(RemovalPolicy.DESTROY)
+        CfnOutput(self, OUTPUT, value=token.ref).override_logical_id(OUTPUT)
+        return token.ref
+
+
+def put_token_at_deployment(stack: Stack, config_file: Path, storage_stack: str) -> None:
+    """Have `cdk deploy` run `scripts/put_secret.py` before this stack is deployed.
+
+    It is declared as a file asset that a command makes: CDK runs the command when it publishes the assets, after the
+    stacks that this one depends on, with the environment of the person who deploys. Synthesis only notes the command.
+    The hash is another one each time, for an asset that is known already would not be made.
+    """
+    stack.synthesizer.add_file_asset(
+        executable=[sys.executable, str(SCRIPT), str(config_file.resolve()), storage_stack],
+        source_hash=uuid4().hex,
+    )

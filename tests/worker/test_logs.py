@@ -1,0 +1,40 @@
+"""A worker's log lines."""
+
+import json
+import logging
+
+from botocore.exceptions import ClientError
+
+from cosmos_batch.worker.logs import JsonLines
+
+log = logging.getLogger("cosmos_batch.worker.test")
+
+
+def line(record: logging.LogRecord) -> dict[str, object]:
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    told: dict[str, object] = json.loads(text)
+    return told
+
+
+def test_a_line_has_its_fields_beside_what_it_says() -> None:
+    record = log.makeRecord(log.name, logging.INFO, "f", 1, "stage %s", ("decoded",), None, extra={"jobId": "one"})
+    told = line(record)
+    assert told.pop("time")
+    assert told == {"level": "INFO", "logger": log.name, "message": "stage decoded", "jobId": "one"}
+
+
+def test_an_exception_is_told_without_its_text_and_with_its_cause() -> None:
+    try:
+        try:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "my prompt"}}, "GetObject")
+        except ClientError as error:
+            raise ValueError("my prompt") from error
+    except ValueError as error:
+        info = (type(error), error, error.__traceback__)
+    told = line(log.makeRecord(log.name, logging.ERROR, "f", 1, "failed", (), info))
+    assert "my prompt" not in json.dumps(told)
+    cause = told["cause"]
+    assert told["error"] == "ValueError" and isinstance(cause, dict)
+    assert (cause["error"], cause["code"]) == ("ClientError", "AccessDenied")
+    assert "test_logs.py" in str(told["frames"])
