@@ -10,15 +10,8 @@ from cosmos_batch.contract import Failure, Job
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, Sampling, sampling_for
-from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, probe, read_image, sample_frames
-
-# Frames per second of video that the model sees. Cosmos-Reason2 was trained at 4 and its model card asks for the same;
-# the processor's own default, 2, is Qwen's.
-DEFAULT_FPS = 4.0
-# Of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
-_TOKENS_PER_FRAME = 768
-# Tokens beside its pixels that a pair of frames costs: `<12.3 seconds>` and two markers, rounded up.
-_TOKENS_PER_TIMESTAMP = 16
+from cosmos_batch.engines.seeing import Seen, Sight, see
+from cosmos_batch.media import Clip, ImageInfo, probe
 
 
 @dataclass
@@ -59,10 +52,10 @@ def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], No
     found = probe(path)
     text = _render(checkpoint.processor, job, "image" if isinstance(found, ImageInfo) else "video")
     max_tokens, media_tokens = _share_context(checkpoint, job, text)
-    media = _read(checkpoint.processor, job, path, found, media_tokens, check, journal)
+    seen = see(Sight.of_processor(checkpoint.processor), job, path, found, media_tokens, check, journal)
     decoded = time.monotonic()
     with journal.listening("transformers"):
-        inputs = checkpoint.processor(text=[text], return_tensors="pt", **media)
+        inputs = checkpoint.processor(text=[text], return_tensors="pt", **_as_processor_takes_it(seen))
     prompt_tokens = inputs["input_ids"].shape[1]
     journal.note(f"prompt: {prompt_tokens:,} tokens, the media among them")
     sampling = sampling_for(job.system_prompt + (job.prompt or ""))
@@ -80,9 +73,9 @@ def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], No
 def _render(processor: Any, job: Job, medium: str) -> str:
     """The conversation as the chat template writes it: the system prompt, then the media before the question."""
     special = [token.content for token in processor.tokenizer.added_tokens_decoder.values() if token.special]
-    question = {"type": "text", "text": _without_markup(job.prompt or "", special)}
+    question = {"type": "text", "text": without_markup(job.prompt or "", special)}
     messages = [
-        {"role": "system", "content": _without_markup(job.system_prompt, special)},
+        {"role": "system", "content": without_markup(job.system_prompt, special)},
         {"role": "user", "content": [{"type": medium}, question]},
     ]
     text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
@@ -93,7 +86,7 @@ def _render(processor: Any, job: Job, medium: str) -> str:
     )
 
 
-def _without_markup(text: str, special: list[str]) -> str:
+def without_markup(text: str, special: list[str]) -> str:
     """A person's text in which special tokens are words: one that reads `<|video_pad|>` is no second video."""
     for token in special:
         text = text.replace(token, token.replace("|", " | "))
@@ -105,7 +98,7 @@ def _share_context(checkpoint: Checkpoint, job: Job, text: str) -> tuple[int, in
     room = checkpoint.context - len(checkpoint.processor.tokenizer(text)["input_ids"])
     max_tokens = min(_asked_tokens(checkpoint, job), room // 2)
     if max_tokens < 1:
-        raise _too_long(f"The prompt fills the model's context of {checkpoint.context:,} tokens.")
+        raise too_long(f"The prompt fills the model's context of {checkpoint.context:,} tokens.")
     return max_tokens, room - max_tokens
 
 
@@ -117,70 +110,22 @@ def _asked_tokens(checkpoint: Checkpoint, job: Job) -> int:
 def _room_for_answer(checkpoint: Checkpoint, prompt_tokens: int, max_tokens: int) -> int:
     room = checkpoint.context - prompt_tokens
     if room < 1:
-        raise _too_long(f"Prompt and media need {prompt_tokens:,} tokens; the context has {checkpoint.context:,}.")
+        raise too_long(f"Prompt and media need {prompt_tokens:,} tokens; the context has {checkpoint.context:,}.")
     return min(max_tokens, room)
 
 
-def _too_long(message: str) -> Failure:
+def too_long(message: str) -> Failure:
+    """The refusal of what does not fit into the context."""
     return Failure("InvalidInput", message, "Shorten the prompt, or lower fps or maxTokens.")
 
 
-def _read(
-    processor: Any,
-    job: Job,
-    path: Path,
-    found: ImageInfo | VideoInfo,
-    tokens: int,
-    check: Callable[[], None],
-    journal: Journal,
-) -> dict[str, Any]:
-    """The media as the processor takes it."""
-    if isinstance(found, ImageInfo):
-        image = read_image(path, image_budget(processor.image_processor, tokens))
-        journal.note(f"image: {found.width} x {found.height}, seen at {image.width} x {image.height}")
-        return {"images": [image]}
-    clip = _sample(processor.video_processor, job, path, found, tokens, check)
-    journal.note(_describe(found, clip))
+def _as_processor_takes_it(seen: Seen) -> dict[str, Any]:
+    if not isinstance(seen, Clip):
+        return {"images": [seen]}
     # The frames are sampled and capped already; a processor that did it again would see a clip of a clip.
     return {
-        "videos": [clip.frames],
-        "video_metadata": [clip.metadata],
+        "videos": [seen.frames],
+        "video_metadata": [seen.metadata],
         "do_sample_frames": False,
         "cap_pixels_per_frame": True,
     }
-
-
-def _sample(processor: Any, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
-    """Frames of a video; where tokens are few, half of them at most go into timestamps."""
-    pairs = min(processor.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
-    return sample_frames(
-        path,
-        found.timeline,
-        job.parameters.fps or DEFAULT_FPS,
-        video_budget(processor, tokens - pairs * _TOKENS_PER_TIMESTAMP),
-        min_frames=processor.min_frames,
-        max_frames=2 * pairs,
-        check=check,
-    )
-
-
-def _describe(found: VideoInfo, clip: Clip) -> str:
-    count, height, width, _ = clip.frames.shape
-    return (
-        f"video: {found.codec}, {found.width} x {found.height}, {clip.duration:.1f} s, {clip.source_frames:,} frames; "
-        f"seen: {count} frames of {width} x {height}"
-    )
-
-
-def image_budget(processor: Any, tokens: int) -> PixelBudget:
-    """What an image may have, by the checkpoint's image processor and the tokens that are left for media."""
-    multiple = processor.patch_size * processor.merge_size
-    total = processor.size["longest_edge"]
-    return PixelBudget(total, total, multiple).within(tokens, multiple**2)
-
-
-def video_budget(processor: Any, tokens: int) -> PixelBudget:
-    """What a clip may have. A token covers a square of `temporal_patch_size` frames."""
-    multiple = processor.patch_size * processor.merge_size
-    budget = PixelBudget(processor.size["longest_edge"], _TOKENS_PER_FRAME * multiple**2, multiple)
-    return budget.within(tokens, multiple**2 * processor.temporal_patch_size)

@@ -7,7 +7,8 @@ import pytest
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.checkpoint import Checkpoint
-from cosmos_batch.engines.prompt import PreparedJob, prepare, video_budget
+from cosmos_batch.engines.prompt import PreparedJob, prepare
+from cosmos_batch.engines.seeing import Sight
 from cosmos_batch.engines.transformers import TransformersEngine
 from tests.engines.conftest import make_job
 from tests.media import broken
@@ -79,7 +80,7 @@ def test_the_answer_never_goes_beyond_the_context(checkpoint: Checkpoint, clip: 
 
 def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
     """(context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
-    assert video_budget(checkpoint.processor.video_processor, 50).total == int(50 * 32 * 32 * 2 * 0.9)
+    assert Sight.of_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
 @pytest.mark.parametrize(("seed", "expected"), [(None, 3407), (0, 0), (7, 7)])
