@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.metadata import PROMPT
-from cosmos_batch.contract.request import Parameters, Request
+from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.request import Request
 
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
 

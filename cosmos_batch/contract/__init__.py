@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from cosmos_batch.contract.document import ReasonerDocument
     from cosmos_batch.contract.error import Error, ErrorCode, Failure
     from cosmos_batch.contract.job import Job, JobMessage
-    from cosmos_batch.contract.request import Parameters, Request
+    from cosmos_batch.contract.parameters import Parameters
+    from cosmos_batch.contract.request import Request
     from cosmos_batch.contract.result import Answer, Output, Result, Usage
 
 _HOME = {
@@ -24,7 +25,7 @@ _HOME = {
     "Job": "job",
     "JobMessage": "job",
     "Output": "result",
-    "Parameters": "request",
+    "Parameters": "parameters",
     "ReasonerDocument": "document",
     "Request": "request",
     "Result": "result",

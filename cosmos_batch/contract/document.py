@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import ATTRIBUTION
-from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Usage
 
 JOB_LOGS_LIMIT = 64 * 1024  # characters

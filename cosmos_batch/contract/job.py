@@ -5,11 +5,11 @@ from typing import Literal
 from pydantic import Field
 
 from cosmos_batch.contract.base import Model, Time
-from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
 
 # A worker gives back a job whose version is higher than this one and drains; it reads this one and the one before.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class InputFile(Model):
@@ -55,6 +55,6 @@ class Job(Model):
 class JobMessage(Model):
     """The body of a message in a pipeline's queue."""
 
-    schema_version: Literal[1] = Field(description="SCHEMA_VERSION of who wrote it")
+    schema_version: Literal[1, 2] = Field(description="SCHEMA_VERSION of who wrote it")
     task_token: str
     job: Job

@@ -1,19 +1,12 @@
 """What a caller asks: the input of the state machine, whoever starts it (an upload, VAMS, a person)."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
-
-
-class Parameters(Model):
-    """What a caller may set for one request; what is absent is the model's own default."""
-
-    max_tokens: int | None = Field(default=None, ge=1, le=32_768, description="Longest answer, in tokens")
-    seed: int | None = Field(default=None, ge=0, lt=2**32, description="Sampling seed")
-    fps: float | None = Field(default=None, gt=0, le=60, description="Frames per second that the model sees of a video")
 
 
 def _encodable(text: str) -> str:
@@ -37,6 +30,10 @@ class Request(Model):
     prompt_uri: S3Uri | None = Field(default=None, description="Where the prompt lies, if it is a long one")
     system_prompt: Text | None = Field(default=None, max_length=16_384, description="Instead of the default one")
     parameters: Parameters = Field(default_factory=Parameters, description="Settings of the answer")
+    metadata: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Parameters as the file's metadata has them, in text; each goes before its namesake above",
+    )
     input_version_id: str | None = Field(default=None, description="S3 version of the input; the latest if absent")
     sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")
     output: S3Uri | None = Field(default=None, description="Prefix for the results; beside the input if absent")

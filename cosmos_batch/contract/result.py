@@ -1,6 +1,6 @@
 """What comes back: from an engine to its worker, and from a worker to the state machine."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,11 @@ class Answer(Model):
     usage: Usage
     timings: dict[str, float] = Field(description="Seconds by phase, such as decode and generate")
     logs: list[str] = Field(default_factory=list, description="Lines about this job and no other")
+    notes: list[str] = Field(
+        default_factory=list, description="What a reader must know, such as that a long video was sampled down"
+    )
+    data: Any = Field(default=None, description="The answer parsed, where one that fits a JSON Schema was asked for")
+    data_error: str | None = Field(default=None, description="Why there is no `data`, where it was asked for")
 
 
 class Output(Model):

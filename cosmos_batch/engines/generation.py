@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cosmos_batch.contract import Answer, Usage
+from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.prompt import PreparedJob
 from cosmos_batch.engines.reasoning import split_reasoning
@@ -19,7 +20,7 @@ def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]
 
     began = time.monotonic()
     with job.journal.listening("transformers"):
-        torch.manual_seed(job.seed)
+        torch.manual_seed(job.sampling.seed)
         output = checkpoint.model.generate(
             **job.inputs.to(checkpoint.device, checkpoint.model.dtype), **_settings(job, check)
         )
@@ -30,14 +31,22 @@ def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]
 
 def _settings(job: PreparedJob, check: Callable[[], None]) -> dict[str, Any]:
     return {
-        "do_sample": True,
+        **_drawing(job.sampling),
         "max_new_tokens": job.max_tokens,
-        "temperature": job.sampling.temperature,
-        "top_p": job.sampling.top_p,
-        "top_k": job.sampling.top_k,
         "repetition_penalty": job.sampling.repetition_penalty,
         "logits_processor": [_presence_penalty(job.sampling.presence_penalty, job.prompt_tokens)],
         "stopping_criteria": [_checking(check)],
+    }
+
+
+def _drawing(sampling: Sampling) -> dict[str, Any]:
+    if sampling.temperature == 0:  # transformers takes none for a temperature, and warns of what it would not use
+        return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    return {
+        "do_sample": True,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
     }
 
 
@@ -73,6 +82,7 @@ def _answer(checkpoint: Checkpoint, job: PreparedJob, tokens: list[int]) -> Answ
         usage=Usage(prompt_tokens=job.prompt_tokens, completion_tokens=len(tokens)),
         timings={phase: round(seconds, 3) for phase, seconds in job.timings.items()},
         logs=job.journal.lines,
+        notes=job.notes,
     )
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract import Failure, Job
+from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, Sampling, sampling_for
-from cosmos_batch.engines.seeing import Seen, Sight, see
+from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
+from cosmos_batch.engines.seeing import Seen, Sight, notes_of, see
 from cosmos_batch.media import Clip, ImageInfo, probe
 
 
@@ -32,8 +33,8 @@ class PreparedJob:
     prompt_tokens: int
     max_tokens: int
     sampling: Sampling
-    seed: int
     journal: Journal
+    notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
 
 
@@ -58,13 +59,12 @@ def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], No
         inputs = checkpoint.processor(text=[text], return_tensors="pt", **_as_processor_takes_it(seen))
     prompt_tokens = inputs["input_ids"].shape[1]
     journal.note(f"prompt: {prompt_tokens:,} tokens, the media among them")
-    sampling = sampling_for(job.system_prompt + (job.prompt or ""))
     return PreparedJob(
         inputs=inputs,
         prompt_tokens=prompt_tokens,
         max_tokens=_room_for_answer(checkpoint, prompt_tokens, max_tokens),
-        sampling=sampling,
-        seed=sampling.seed if job.parameters.seed is None else job.parameters.seed,
+        sampling=sampling_for(job),
+        notes=notes_of(seen),
         journal=journal,
         timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
     )

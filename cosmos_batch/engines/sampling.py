@@ -1,29 +1,13 @@
-"""How the next token is drawn: what NVIDIA publishes for Cosmos-Reason2, after Qwen3-VL's own settings."""
+"""The sampling of a job."""
 
-from dataclasses import dataclass
-
-from cosmos_batch.engines.reasoning import OPEN
+from cosmos_batch.contract import Job
+from cosmos_batch.contract.sampling import Sampling, with_sampling
 
 # Tokens, where neither the request nor the checkpoint's generation_config says how long an answer may be.
 DEFAULT_MAX_TOKENS = 4096
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Sampling parameters by the names that vLLM and the OpenAI protocol give them."""
-
-    temperature: float
-    top_p: float
-    top_k: int
-    repetition_penalty: float
-    presence_penalty: float
-    seed: int
-
-
-ANSWERING = Sampling(0.7, 0.8, 20, 1.0, 1.5, 3407)
-REASONING = Sampling(0.6, 0.95, 20, 1.0, 0.0, 1234)
-
-
-def sampling_for(prompt: str) -> Sampling:
-    """Cosmos-Reason2 reasons when its prompt asks for a `<think>` block, and wants other settings then."""
-    return REASONING if OPEN in prompt else ANSWERING
+def sampling_for(job: Job) -> Sampling:
+    """By the job's own parameters. `plan` fills them in; a job of before has NVIDIA's where it says nothing."""
+    found = with_sampling(job.parameters).model_dump(by_alias=False, include=set(Sampling.__dataclass_fields__))
+    return Sampling(**found)

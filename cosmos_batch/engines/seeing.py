@@ -88,10 +88,15 @@ class Sight:
             return seen.width * seen.height // self.multiple**2 + _TOKENS_PER_TIMESTAMP
         count, height, width, _ = seen.frames.shape
         groups = -(-count // self.frames_per_token)
-        return groups * (height * width // self.multiple**2 + _TOKENS_PER_TIMESTAMP)
+        return int(groups * (height * width // self.multiple**2 + _TOKENS_PER_TIMESTAMP))
 
 
 Seen = Image.Image | Clip
+
+
+def notes_of(seen: Seen) -> list[str]:
+    """The `notes` of the answer: what a reader of the document must know of what the model saw."""
+    return [seen.note] if isinstance(seen, Clip) and seen.note else []
 
 
 def see(
@@ -114,6 +119,8 @@ def see(
         return image
     clip = _sample(sight, job, path, found, tokens, check)
     journal.note(_describe(found, clip))
+    if clip.note:
+        journal.note(clip.note)
     return clip
 
 
@@ -125,8 +132,11 @@ def _sample(sight: Sight, job: Job, path: Path, found: VideoInfo, tokens: int, c
         found.timeline,
         job.parameters.fps or DEFAULT_FPS,
         sight.video_budget(tokens - pairs * _TOKENS_PER_TIMESTAMP),
+        start=job.parameters.start,
+        end=job.parameters.end,
         min_frames=sight.min_frames,
         max_frames=2 * pairs,
+        may_thin=job.parameters.long_video == "sampleDown",
         check=check,
     )
 

@@ -13,12 +13,13 @@ from av.video.stream import VideoStream
 from cosmos_batch.media.containers import open_video
 from cosmos_batch.media.fitting import PixelBudget, fit
 from cosmos_batch.media.refusal import refuse
-from cosmos_batch.media.timeline import Timeline
+from cosmos_batch.media.timeline import Cut, Timeline
 
 # A frame that comes this much later than the one that was wanted stands for a hole in the file.
 _HOLE_SECONDS = 1.0
 _CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
+_NEAR_SECONDS = 10.0  # what begins earlier is decoded from the start: no index is trusted for so little
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Clip:
         Seconds of the source.
     source_frames
         Frames of the source.
+    note
+        What a person should know of it: that it was sampled more sparsely than asked.
     """
 
     frames: np.ndarray
@@ -45,6 +48,7 @@ class Clip:
     fps: float
     duration: float
     source_frames: int
+    note: str | None = None
 
     @property
     def metadata(self) -> dict[str, object]:
@@ -66,8 +70,11 @@ def sample_frames(
     fps: float,
     budget: PixelBudget,
     *,
+    start: float | None = None,
+    end: float | None = None,
     min_frames: int = 1,
     max_frames: int,
+    may_thin: bool = True,
     check: Callable[[], None] = lambda: None,
 ) -> Clip:
     """Decode a probed video once and keep `fps` frames of each second, upright, within `budget`.
@@ -83,29 +90,58 @@ def sample_frames(
         Frames per second of video.
     budget
         Pixels that the frames may have.
+    start, end
+        The part to look at, in seconds of the video; the whole by default. The frames keep the video's own times.
+    may_thin
+        Whether a video too long for `max_frames` may be sampled more sparsely, with a note; otherwise it is refused.
     check
         Called after each decoded frame. What it raises ends the decoding.
 
     Raises
     ------
     Failure
-        InvalidInput where the video cannot be decoded to its end.
+        InvalidInput where the video cannot be decoded to its end, begins after `start`, or may not be thinned.
     """
-    wanted = sample_times(timeline, fps, min_frames, max_frames)
+    cut = timeline.cut(start, end)
+    note = _thinned(cut, fps, max_frames)
+    if note and not may_thin:
+        raise refuse(note, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
+    wanted = sample_times(cut, fps, min_frames, max_frames)
     with open_video(path) as (container, stream):
+        _seek(container, stream, timeline.start + wanted[0])
         frames = _pick(_decode(container, stream, check), timeline, wanted)
         pixels = np.stack(list(_scale(frames, len(wanted), budget)))
     indices = [round(seconds * timeline.fps) for seconds in wanted]
-    return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times))
+    return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), note)
 
 
-def sample_times(timeline: Timeline, fps: float, min_frames: int, max_frames: int) -> list[float]:
-    """The presentation times of the frames to keep, in seconds from the first; ascending, none twice."""
-    count = min(max(int(timeline.duration * fps + _CLOCK_ROUNDING), min_frames, 1), max_frames, len(timeline.times))
-    even = np.linspace(0, timeline.times[-1], count)
-    between = (timeline.times[1:] + timeline.times[:-1]) / 2
+def sample_times(cut: Cut, fps: float, min_frames: int, max_frames: int) -> list[float]:
+    """The presentation times of the frames to keep, in seconds from the video's first; ascending, none twice."""
+    count = min(max(_asked(cut, fps), min_frames, 1), max_frames, len(cut.times))
+    even = np.linspace(cut.times[0], cut.times[-1], count)
+    between = (cut.times[1:] + cut.times[:-1]) / 2
     nearest = np.unique(np.searchsorted(between, even))
-    return [float(seconds) for seconds in timeline.times[nearest]]
+    return [float(seconds) for seconds in cut.times[nearest]]
+
+
+def _asked(cut: Cut, fps: float) -> int:
+    return int(cut.duration * fps + _CLOCK_ROUNDING)
+
+
+def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
+    """That the rate cannot be kept, if so. A video that has fewer frames than asked is seen whole."""
+    if min(_asked(cut, fps), len(cut.times)) <= max_frames:
+        return None
+    return (
+        f"{cut.duration:.1f} s of video at {fps:g} frames a second are more than the {max_frames} frames that fit into "
+        f"the model's context: {max_frames / cut.duration:.3g} a second do."
+    )
+
+
+def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
+    """Go to the last key frame before a time, in seconds of the container's clock; the beginning is where we are."""
+    if seconds > _NEAR_SECONDS and stream.time_base is not None:
+        container.seek(int(seconds / stream.time_base), stream=stream)
 
 
 def _decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:

@@ -20,6 +20,14 @@ _TOLERATED_SHARE = 0.05
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A part of a timeline: times of its frames, in seconds from the first frame of the whole, and its length."""
+
+    times: np.ndarray
+    duration: float
+
+
+@dataclass(frozen=True)
 class Timeline:
     """When the frames of a stream are shown.
 
@@ -41,6 +49,21 @@ class Timeline:
     def fps(self) -> float:
         """Frames per second on average."""
         return len(self.times) / self.duration
+
+    def cut(self, start: float | None, end: float | None) -> "Cut":
+        """The part from `start` to `end`, in seconds; what is None or beyond the video's end is its end.
+
+        Raises Failure (InvalidInput) where the part begins after the video.
+        """
+        first, last = start or 0.0, min(end or self.duration, self.duration)
+        if first >= self.duration:
+            raise refuse(
+                f"start: {first:g} s is not in the video, which is {self.duration:.1f} s long.",
+                "Begin earlier, or leave start and end out to look at the whole.",
+            )
+        shown = max(0, int(np.searchsorted(self.times, first, "right")) - 1)  # the frame on the screen at `first`
+        beyond = int(np.searchsorted(self.times, last, "left"))
+        return Cut(self.times[shown : max(beyond, shown + 1)], last - first)
 
 
 def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:

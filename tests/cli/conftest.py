@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
-from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.parameters import Parameters
 
 PIPELINE = "cosmos-reason2-2b"
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"

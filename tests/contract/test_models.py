@@ -17,7 +17,7 @@ from cosmos_batch.contract.environment import (
     WorkerEnvironment,
 )
 from cosmos_batch.contract.error import MESSAGE_LIMIT, explain
-from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
 

@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.engines import create
-from cosmos_batch.engines.generation import _checking, _presence_penalty, end_tokens
+from cosmos_batch.engines.generation import _checking, _drawing, _presence_penalty, end_tokens
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.reasoning import split_reasoning
-from cosmos_batch.engines.sampling import ANSWERING, REASONING, sampling_for
+from cosmos_batch.engines.sampling import sampling_for
 from cosmos_batch.engines.torchvision_import import import_torchvision
+from tests.engines.conftest import make_job
 
 TAGGED = st.lists(st.one_of(st.sampled_from(["<think>", "</think>"]), st.text("ab <>/\n"))).map("".join)
 
@@ -51,10 +54,23 @@ def test_text_without_tags_is_all_answer(text: str) -> None:
 
 
 def test_sampling_is_that_of_nvidia() -> None:
-    assert sampling_for("Caption the video in detail.") is ANSWERING
-    assert sampling_for("... <think>\nYour reasoning.\n</think> ...") is REASONING
+    assert sampling_for(make_job("a.png")) == ANSWERING
+    assert sampling_for(make_job("a.png", reasoning=True)) == REASONING
     assert (ANSWERING.temperature, ANSWERING.top_p, ANSWERING.top_k, ANSWERING.seed) == (0.7, 0.8, 20, 3407)
     assert (REASONING.temperature, REASONING.top_p, REASONING.top_k, REASONING.seed) == (0.6, 0.95, 20, 1234)
+
+
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_a_callers_values_take_the_place_of_nvidias_one_by_one(reasoning: bool) -> None:
+    published = REASONING if reasoning else ANSWERING
+    for name, alias, value in [("temperature", "temperature", 0.0), ("top_k", "topK", 0), ("seed", "seed", 0)]:
+        found = sampling_for(make_job("a.png", reasoning=reasoning, **{alias: value}))
+        assert found == replace(published, **{name: value})
+
+
+def test_temperature_zero_takes_the_likeliest() -> None:
+    assert _drawing(replace(ANSWERING, temperature=0.0))["do_sample"] is False
+    assert _drawing(ANSWERING) == {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
 
 
 def test_progress_bars_and_colours_are_left_out() -> None:

@@ -87,4 +87,4 @@ def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
 def test_the_seed_is_the_callers_or_nvidias(
     checkpoint: Checkpoint, picture: Path, seed: int | None, expected: int
 ) -> None:
-    assert prepared(checkpoint, picture, seed=seed).seed == expected
+    assert prepared(checkpoint, picture, seed=seed).sampling.seed == expected

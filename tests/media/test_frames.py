@@ -1,6 +1,7 @@
 """Which frames are kept, at which size, and when."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from tests.media import broken
 LARGE = PixelBudget(16_000_000, 1_000_000, 32)
 
 
-def sample(path: Path, fps: float, budget: PixelBudget = LARGE, max_frames: int = 768, min_frames: int = 1) -> Clip:
+def sample(path: Path, fps: float, budget: PixelBudget = LARGE, **options: Any) -> Clip:
     found = probe(path)
     assert isinstance(found, VideoInfo)
-    return sample_frames(path, found.timeline, fps, budget, max_frames=max_frames, min_frames=min_frames)
+    return sample_frames(path, found.timeline, fps, budget, **{"max_frames": 768, **options})
 
 
 @pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
@@ -49,6 +50,56 @@ def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
 def test_a_long_video_is_sampled_more_sparsely(tmp_path: Path) -> None:
     clip = sample(broken.video(tmp_path / "clip.mp4"), 10, max_frames=5)
     assert clip.indices == pytest.approx([0, 10, 19.5, 29, 39], abs=0.5)
+
+
+@pytest.mark.parametrize("extension", broken.CODECS)
+@pytest.mark.parametrize(
+    ("start", "end", "indices"),
+    [
+        (None, None, [0, 13, 26, 39]),
+        (1, None, [10, 24.5, 39]),
+        (None, 2, [0, 19]),
+        (1, 3, [10, 29]),
+        (1.04, 1.06, [10]),  # between two frames: the one on the screen
+        (3.99, 99, [39]),
+    ],
+)
+def test_a_part_keeps_the_videos_own_times(
+    tmp_path: Path, extension: str, start: float | None, end: float | None, indices: list[int]
+) -> None:
+    clip = sample(broken.video(tmp_path / f"clip{extension}"), 1, start=start, end=end)
+    assert clip.indices == pytest.approx(indices, abs=0.5)
+    for frame, index in zip(clip.frames, clip.indices, strict=True):
+        assert frame.mean() == pytest.approx(broken.grey_at(index, 40), abs=4)
+
+
+@pytest.mark.parametrize("extension", broken.CODECS)
+def test_a_part_far_into_a_video_is_sought(tmp_path: Path, extension: str) -> None:
+    path = broken.video(tmp_path / f"long{extension}", frames=600)  # a minute
+    calls: list[int] = []
+    clip = sample(path, 1, start=40, end=50, check=lambda: calls.append(1))
+    assert (clip.indices[0], clip.indices[-1], len(clip.indices)) == (400, 499, 10)
+    for frame, index in zip(clip.frames, clip.indices, strict=True):
+        assert frame.mean() == pytest.approx(broken.grey_at(index, 600), abs=4)
+    assert len(calls) < 500, "what lies before was not decoded"
+
+
+def test_a_part_after_the_end_is_refused_by_its_field(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="start: 4 s is not in the video"):
+        sample(broken.video(tmp_path / "clip.mp4"), 1, start=4)
+
+
+def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
+    path = broken.video(tmp_path / "clip.mp4")
+    note = "4.0 s of video at 10 frames a second are more than the 8 frames that fit into the model's context"
+    thinned = sample(path, 10, max_frames=8)
+    assert len(thinned.indices) == 8 and (thinned.note or "").startswith(note)
+    with pytest.raises(Failure, match=note) as refused:
+        sample(path, 10, max_frames=8, may_thin=False)
+    assert refused.value.error.code == "InvalidInput" and "longVideo" in refused.value.error.remedy
+    assert sample(path, 10, max_frames=40, may_thin=False).note is None
+    assert sample(path, 60, max_frames=40, may_thin=False).note is None, "it has no more frames than these"
+    assert sample(path, 10, max_frames=8, end=0.8, may_thin=False).note is None
 
 
 def test_a_short_video_gives_at_least_the_least(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A job to write rows of."""
 
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
-from cosmos_batch.contract.request import Parameters
+from cosmos_batch.contract.parameters import Parameters
 
 
 def make_job(job_id: str) -> Job:

@@ -1,0 +1,125 @@
+"""The JSON Schemas that a caller may ask an answer to fit, and the limits that keep a worker's time its own.
+
+`jsonschema` is imported when there is a schema, and no earlier: Lambdas pay for it at their start.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+SCHEMA_LIMIT = 16 * 1024  # bytes of JSON, references written out
+DEPTH_LIMIT = 64  # levels; what writes JSON gives up at 255, Python's recursion at about 1,000
+
+_SCHEMAS_BY_NAME = ("properties", "dependentSchemas")
+_VALUES = ("const", "enum", "default", "examples", "required", "dependentRequired")
+# A regular expression can be made to take for ever, and holds up all answers of a worker while it does.
+_REFUSED = ("pattern", "patternProperties", "$dynamicRef", "$recursiveRef")
+_DEFINITIONS = ("$defs", "definitions")
+
+Schema = dict[str, Any]
+
+
+def checked_schema(schema: Schema) -> Schema:
+    """A schema with its references written out. Raises ValueError where it is none, or is beyond the limits."""
+    if _depth(schema) > DEPTH_LIMIT:
+        raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep")
+    _refuse_size(_size(schema))
+    found: Schema = _Writer(schema).write(schema, ())
+    if _depth(found) > DEPTH_LIMIT:
+        raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep with its references written out")
+    _refuse_size(_size(found))
+    _refuse_no_schema(found)
+    return found
+
+
+def too_deep(value: Any) -> bool:
+    """Whether a parsed JSON value is nested deeper than anything here writes."""
+    return _depth(value) > DEPTH_LIMIT
+
+
+def _depth(value: Any) -> int:
+    """Level by level, without recursion; stops beyond the limit."""
+    depth, level = 0, [value]
+    while level and depth <= DEPTH_LIMIT:
+        depth += 1
+        level = [inner for outer in level for inner in _inner(outer)]
+    return depth
+
+
+def _inner(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _size(schema: Schema) -> int:
+    try:
+        return len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError) as error:
+        raise ValueError("is not JSON: it holds a value that JSON cannot write") from error
+
+
+def _refuse_size(size: int) -> None:
+    if size > SCHEMA_LIMIT:
+        raise ValueError(f"has {size:,} bytes with its references written out; allowed are {SCHEMA_LIMIT:,}")
+
+
+def _refuse_no_schema(schema: Schema) -> None:
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"is no JSON schema (draft 2020-12): {error.json_path}: {error.message[:200]}") from error
+
+
+class _Writer:
+    """Writes references out. What is checked without them takes a time that its size bounds."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._left = SCHEMA_LIMIT  # of parts: each is a byte at least
+
+    def write(self, part: Any, within: tuple[str, ...]) -> Any:
+        """A part of the schema; `within` are the references that led to it."""
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"has more than {SCHEMA_LIMIT:,} bytes with its references written out")
+        if isinstance(part, list):
+            return [self.write(one, within) for one in part]
+        if not isinstance(part, dict):
+            return part
+        for keyword in _REFUSED:
+            if keyword in part:
+                raise ValueError(f"uses {keyword!r}, which is not supported; leave it out")
+        if "$ref" in part:
+            return self._referred(part, within)
+        return {name: self._keyword(name, value, within) for name, value in part.items() if name not in _DEFINITIONS}
+
+    def _keyword(self, name: str, value: Any, within: tuple[str, ...]) -> Any:
+        if name in _VALUES:
+            return value
+        if name in _SCHEMAS_BY_NAME and isinstance(value, dict):
+            return {key: self.write(one, within) for key, one in value.items()}
+        return self.write(value, within)
+
+    def _referred(self, part: Schema, within: tuple[str, ...]) -> Any:
+        reference = part["$ref"]
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise ValueError(f"$ref {reference!r} is none to a part of the schema; use '#/$defs/name'")
+        if reference in within:
+            raise ValueError(f"$ref {reference!r} refers to itself")
+        target = self.write(self._find(reference), (*within, reference))
+        beside = {name: value for name, value in part.items() if name != "$ref"}
+        written: Schema = self.write(beside, within)
+        return {**written, "allOf": [*written.get("allOf", []), target]} if written else target
+
+    def _find(self, reference: str) -> Any:
+        found: Any = self._root
+        for name in reference.removeprefix("#/").split("/"):
+            key = name.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or key not in found:
+                raise ValueError(f"$ref {reference!r} leads nowhere")
+            found = found[key]
+        return found
