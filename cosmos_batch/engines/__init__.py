@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.contract.s3 import extension
@@ -22,13 +23,17 @@ class Engine(Protocol):
     startup_logs: list[str]
     """What the engine said while it loaded."""
 
-    def load(self, model_dir: Path) -> None:
-        """Load a checkpoint; blocks. Raises Failure where it cannot be loaded."""
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """Load a checkpoint, for at most `context` tokens of prompt and answer; blocks.
+
+        Raises Failure where it cannot be loaded.
+        """
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Its file is `input_path(job, workdir)`, its `prompt` is never None here.
 
-        Raises Failure where the job itself is at fault (InvalidInput) or the engine is (EngineFailed).
+        Raises Failure where the job itself is at fault (InvalidInput) or the engine is (EngineFailed), and EngineDied
+        where the engine ended with all jobs that were in it.
         Cancelling the task abandons the job.
         """
 
@@ -36,7 +41,19 @@ class Engine(Protocol):
         """Free the model; `load` may be called again after it."""
 
 
-ENGINES = {"transformers": "cosmos_batch.engines.transformers:TransformersEngine"}
+class EngineDied(Exception):  # noqa: N818 - it says what happened
+    """The engine ended while it worked. It lives again for the next job, unless this was `for_good`."""
+
+    def __init__(self, error: Error, for_good: bool = False) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.for_good = for_good
+
+
+ENGINES = {
+    "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
+    "vllm": "cosmos_batch.engines.vllm:VllmEngine",
+}
 
 
 def create(name: str) -> Engine:

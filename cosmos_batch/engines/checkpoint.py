@@ -21,14 +21,11 @@ class Checkpoint:
     model: Any
     processor: Any
     device: str
-
-    @property
-    def context(self) -> int:
-        """Tokens of prompt and answer together."""
-        return int(self.model.config.get_text_config().max_position_embeddings)
+    context: int
+    """Tokens of prompt and answer together."""
 
 
-def load_checkpoint(folder: Path, journal: Journal) -> Checkpoint:
+def load_checkpoint(folder: Path, context: int | None, journal: Journal) -> Checkpoint:
     """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
 
     Only safetensors are read, and no code of a checkpoint is run.
@@ -45,7 +42,8 @@ def load_checkpoint(folder: Path, journal: Journal) -> Checkpoint:
         device = _device(journal)
         model = _load_model(folder, device, journal)
         processor = _load_processor(folder, journal)
-    return Checkpoint(model, processor, device)
+    own = int(model.config.get_text_config().max_position_embeddings)
+    return Checkpoint(model, processor, device, own if context is None else min(own, context))
 
 
 def _import_libraries(journal: Journal) -> None:

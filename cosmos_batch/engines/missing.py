@@ -16,7 +16,7 @@ class MissingEngine:
         self.name = name
         self.startup_logs: list[str] = []
 
-    def load(self, model_dir: Path) -> None:
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Raises Failure."""
         raise Failure(
             "EngineFailed",

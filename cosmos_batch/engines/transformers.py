@@ -41,12 +41,12 @@ class TransformersEngine:
         self._checkpoint: Checkpoint | None = None
         self._running: set[threading.Event] = set()
 
-    def load(self, model_dir: Path) -> None:
+    def load(self, model_dir: Path, context: int | None = None) -> None:
         """Import the libraries and load a checkpoint; blocks. Raises Failure (ModelUnavailable)."""
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
-        self._checkpoint = load_checkpoint(model_dir, journal)
+        self._checkpoint = load_checkpoint(model_dir, context, journal)
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._generating = ThreadPoolExecutor(1, "generate")
         journal.note(f"ready; context of {self._checkpoint.context:,} tokens")

@@ -119,8 +119,8 @@ class Jobs:
             {"error": error.message},
         )
 
-    def settle_lost(self, row: JobRow) -> JobRow:
-        """Close the open attempt of a worker that was lost. The job becomes a suspect: it runs alone from now on.
+    def settle_lost(self, row: JobRow, error: Error | None = None) -> JobRow:
+        """Close the open attempt of a worker or an engine that was lost. The job becomes a suspect: it runs alone from now on.
 
         The attempt stays counted only if it ran alone. Returns the row as it is then.
         """
@@ -128,7 +128,13 @@ class Jobs:
         if lost is None:
             return row
         uncount = "" if lost.solo else ", #attempts = #attempts - :one"
-        self._close(row.job_id, lost.id, f"SET #suspect = :yes, #state = :planned{uncount} REMOVE #openAttempt")
+        noted = "" if error is None else ", #lastError = :error"
+        self._close(
+            row.job_id,
+            lost.id,
+            f"SET #suspect = :yes, #state = :planned{uncount}{noted} REMOVE #openAttempt",
+            None if error is None else {"error": error.message},
+        )
         return self.get(row.job_id) or row
 
     def _close(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:

@@ -16,6 +16,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Result
+from cosmos_batch.engines import EngineDied
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -176,6 +177,8 @@ class Runner:
             return await self._drop(run)
         except TimeoutError:
             return await self._failed(run, self._attempt_timed_out(run.job))
+        except EngineDied as died:
+            return await self._lost(run, died)
         reached("inferred", job)
         timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
         document = compose(self.environment, self.model, job, answer, timings)
@@ -211,7 +214,7 @@ class Runner:
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer:
         try:
             return await self.model.engine.run(job, workdir)
-        except Failure:
+        except (Failure, EngineDied):
             raise
         except Exception as error:
             log.exception("the engine failed", extra={"jobId": job.job_id})
@@ -233,6 +236,17 @@ class Runner:
             return End.NOT_DECIDED
         await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
         return End.FAILED
+
+    async def _lost(self, run: Run, died: EngineDied) -> End:
+        """The engine died with every job that was in it. Each is a suspect and runs alone next, as after our own death."""
+        log.warning("lost with the engine", extra={"jobId": run.job.job_id})
+        row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
+        if row is not None:
+            await asyncio.to_thread(self.jobs.settle_lost, row, died.error)
+        if died.for_good:
+            raise Failure.of(died.error)
+        await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
+        return End.NOT_DECIDED
 
     def _attempt_timed_out(self, job: Job) -> Error:
         return Error(

@@ -36,7 +36,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.startup_logs = ["scripted engine is ready"]
 
-    def load(self, model_dir: Path) -> None:
+    def load(self, model_dir: Path, context: int | None = None) -> None:
         if (model_dir / "cannot-load").exists():
             os._exit(3)
         if (model_dir / "refuses").exists():

@@ -1,0 +1,67 @@
+"""OpenAI chat completions: a request's answer, and what a server's refusal means."""
+
+import time
+from typing import Any
+
+import httpx2
+
+from cosmos_batch.contract import Answer, Failure, Usage
+from cosmos_batch.engines.question import Question
+from cosmos_batch.engines.reasoning import split_reasoning
+
+_TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum")
+_SAID_LIMIT = 600  # characters of a server's message
+
+
+async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:
+    """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
+
+    Raises Failure where the server refuses it, and httpx2.TransportError where there is no server any more.
+    """
+    began = time.monotonic()
+    response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
+    seconds = time.monotonic() - began
+    if not response.is_success:
+        raise _refused(response)
+    said = response.json()
+    question.timings["generate"] = seconds
+    usage = Usage(prompt_tokens=said["usage"]["prompt_tokens"], completion_tokens=said["usage"]["completion_tokens"])
+    choice = said["choices"][0]
+    question.journal.note(
+        f"answer: {usage.completion_tokens:,} tokens in {seconds:.2f} s after {usage.prompt_tokens:,} of the prompt"
+    )
+    text, reasoning = _parted(choice["message"])
+    return Answer(
+        text=text,
+        reasoning=reasoning,
+        finish_reason="length" if choice["finish_reason"] == "length" else "stop",
+        usage=usage,
+        timings={phase: round(value, 3) for phase, value in question.timings.items()},
+        logs=question.journal.lines,
+    )
+
+
+def _parted(message: dict[str, Any]) -> tuple[str, str | None]:
+    """Answer and reasoning; a server with a parser of its own has parted them already."""
+    text, reasoning = split_reasoning(message.get("content") or "")
+    return text, reasoning or message.get("reasoning")
+
+
+def _refused(response: httpx2.Response) -> Failure:
+    said = _message(response)[:_SAID_LIMIT]
+    if response.status_code < 500 and any(pattern in said for pattern in _TOO_LONG):
+        return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
+    return Failure(
+        "EngineFailed",
+        f"The engine refused the request (HTTP {response.status_code}): {said}",
+        "Try it again; if it fails again, report it with the worker's log.",
+        retryable=response.status_code >= 500,
+    )
+
+
+def _message(response: httpx2.Response) -> str:
+    try:
+        error = response.json()["error"]
+        return str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        return response.text

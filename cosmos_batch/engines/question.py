@@ -1,0 +1,122 @@
+"""From a job and its file to one request of the OpenAI protocol, with its media on disk."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from tokenizers import Tokenizer
+
+from cosmos_batch.contract import Job
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.prompt import too_long, without_markup
+from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
+from cosmos_batch.engines.seeing import Seen, Sight, see
+from cosmos_batch.media import clip_files, probe
+
+# Tokens that a chat template puts around system prompt, question and answer.
+_TEMPLATE_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is known of a checkpoint without loading it.
+
+    Attributes
+    ----------
+    context
+        Tokens of prompt and answer together.
+    answer_tokens
+        The longest answer where the caller does not say.
+    """
+
+    sight: Sight
+    tokenizer: Tokenizer
+    context: int
+    answer_tokens: int
+
+    @classmethod
+    def of_folder(cls, folder: Path, context: int) -> "Reader":
+        """Of a checkpoint in the layout of Cosmos-Reason2 or Cosmos 3."""
+        settings = folder / "generation_config.json"
+        generation = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+        return cls(
+            sight=Sight.of_folder(folder),
+            tokenizer=Tokenizer.from_file(str(folder / "tokenizer.json")),
+            context=context,
+            answer_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_TOKENS,
+        )
+
+    @property
+    def markup(self) -> list[str]:
+        """The special tokens, which a person's text must not contain."""
+        return [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
+
+    def count(self, *texts: str) -> int:
+        """Tokens of some texts."""
+        return sum(len(self.tokenizer.encode(text, add_special_tokens=False)) for text in texts)
+
+
+@dataclass
+class Question:
+    """A request that is ready to be sent.
+
+    Attributes
+    ----------
+    body
+        The request, but for the model's name.
+    timings
+        Seconds by phase.
+    """
+
+    body: dict[str, Any]
+    journal: Journal
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> Question:
+    """Decode a job's file once, fit it to the context, and write what the model is to see beside it.
+
+    Raises Failure (InvalidInput) where the file is at fault, or the prompt leaves no room for it.
+    """
+    journal, began = Journal(), time.monotonic()
+    found = probe(path)
+    system, question = (without_markup(text, reader.markup) for text in (job.system_prompt, job.prompt or ""))
+    room = reader.context - reader.count(system, question) - _TEMPLATE_TOKENS
+    asked = min(job.parameters.max_tokens or reader.answer_tokens, room // 2)
+    if asked < 1:
+        raise too_long(f"The prompt fills the model's context of {reader.context:,} tokens.")
+    seen = see(reader.sight, job, path, found, room - asked, check, journal)
+    medium = _write(seen, path)
+    media_tokens = reader.sight.tokens(seen)
+    if media_tokens >= room:
+        raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
+    sampling = sampling_for(system + question)
+    body = {
+        "messages": [
+            {"role": "system", "content": system},
+            {"role": "user", "content": [medium, {"type": "text", "text": question}]},
+        ],
+        "max_tokens": min(asked, room - media_tokens),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "repetition_penalty": sampling.repetition_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "seed": sampling.seed if job.parameters.seed is None else job.parameters.seed,
+    }
+    return Question(body, journal, {"decode": time.monotonic() - began})
+
+
+def _write(seen: Seen, source: Path) -> dict[str, Any]:
+    """The media part of a message; what it points to lies beside the source."""
+    if isinstance(seen, Image.Image):
+        path = source.with_name("seen.png")
+        seen.save(path, compress_level=1)
+        return {"type": "image_url", "image_url": {"url": path.as_uri()}}
+    path = source.with_name(f"seen{clip_files.SUFFIX}")
+    clip_files.write_clip(seen, path)
+    return {"type": "video_url", "video_url": {"url": path.as_uri()}}

@@ -1,0 +1,114 @@
+"""A server that a worker starts, watches and stops: one process group, spoken to over a Unix socket.
+
+A socket in a folder of our own cannot collide with the port of a worker that shares the host's network, and nobody else
+can speak to it.
+"""
+
+import collections
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import httpx2
+
+_KEPT_LINES = 400
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
+
+
+class ServerDied(Exception):  # noqa: N818 - it says what happened
+    """The server ended by itself; the text is how, with its last words."""
+
+
+class Server:
+    """One server process and its children.
+
+    Parameters
+    ----------
+    command
+        Gives the argument list, from the path of the socket to listen on.
+    environment
+        Variables beside our own.
+    on_line
+        Called with each line that it prints.
+    """
+
+    def __init__(
+        self, command: Callable[[Path], Sequence[str]], environment: Mapping[str, str], on_line: Callable[[str], None]
+    ) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
+        self.socket = self._folder / "socket"
+        self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._process = subprocess.Popen(
+            list(command(self.socket)),
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=(on_line,), name="server-log", daemon=True)
+        self._reader.start()
+
+    def wait_until_ready(self, limit_seconds: float) -> None:
+        """Return when `/health` says so. Raises ServerDied where it ends first, or takes longer; it is stopped then."""
+        deadline = time.monotonic() + limit_seconds
+        with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(self.socket)), base_url="http://engine") as client:
+            while time.monotonic() < deadline and self.is_running:
+                with contextlib.suppress(httpx2.TransportError):
+                    if client.get("/health").is_success:
+                        return
+                time.sleep(_POLL_SECONDS)
+        how = self.obituary() if not self.is_running else f"was not ready within {limit_seconds:g} s"
+        self.stop()
+        raise ServerDied(how)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its first process lives."""
+        return self._process.poll() is None
+
+    @property
+    def last_lines(self) -> list[str]:
+        """What it printed last."""
+        return list(self._lines)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; whether it came."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+            self._reader.join(1)
+        return not self.is_running
+
+    def obituary(self) -> str:
+        """How it ended."""
+        status = self._process.returncode
+        return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+    def stop(self) -> None:
+        """End the whole group: children that outlive their parent too."""
+        self._signal(signal.SIGTERM)
+        if not self.wait(_STOP_SECONDS):
+            self._signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+        self.wait(_STOP_SECONDS)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _read(self, on_line: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.append(line.rstrip("\n"))
+            on_line(line)

@@ -1,0 +1,222 @@
+"""Answers with vLLM: its own server as a child, many requests at once.
+
+Files are decoded by us in a few threads, once, and handed over as they are; see `vllm_plugin`. What the server prints
+belongs to no request, so a request's log has our own lines alone.
+"""
+
+import asyncio
+import logging
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx2
+
+from cosmos_batch.contract import Answer, Error, Failure, Job
+from cosmos_batch.engines import EngineDied, input_path
+from cosmos_batch.engines.chat import ask
+from cosmos_batch.engines.journal import Journal, plain_lines
+from cosmos_batch.engines.question import Question, Reader, prepare
+from cosmos_batch.engines.server import Server, ServerDied
+from cosmos_batch.engines.vllm_command import MODEL, Plan, gpus_here, serve_command, serve_environment, within
+
+SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
+START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
+DEATHS_IN_A_ROW = 3  # without an answer in between
+_DYING_SECONDS = 5  # from a connection that broke to the end of its process
+_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
+_FATAL_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
+_LINE_LIMIT, _KEPT_ERRORS = 300, 10
+STARTUP_LINES = 200
+MORE_MEMORY = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
+
+log = logging.getLogger(__name__)
+
+
+class VllmEngine:
+    """`Engine` for every checkpoint that vLLM serves."""
+
+    def __init__(self) -> None:
+        self.name = f"vllm {version('vllm')}"
+        self.startup_logs: list[str] = []
+        gpus = gpus_here()
+        self._plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
+        self._server: Server | None = None
+        self._dead: Server | None = None  # the last one whose end was counted
+        self._restarting: asyncio.Future[None] | None = None
+        self._deaths = 0
+        self._abandoned: set[threading.Event] = set()
+
+    @property
+    def concurrency(self) -> int:
+        """As many as the server works on at once, and some whose files are decoded meanwhile."""
+        return self._plan.sequences + (os.cpu_count() or 1)
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """Start the server and wait until it answers; blocks.
+
+        Raises Failure: ModelUnavailable where the checkpoint is broken, EngineFailed where the server does not start.
+        """
+        if not (model_dir / "config.json").is_file():
+            raise Failure(
+                "ModelUnavailable",
+                f"{model_dir.name} is no checkpoint: it has no config.json.",
+                "Use a complete checkpoint; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
+            )
+        self._folder = model_dir
+        self._plan = replace(self._plan, context=within(model_dir, context))
+        self._reader = Reader.of_folder(model_dir, self._plan.context)
+        self._start()
+        self._preparing = ThreadPoolExecutor(os.cpu_count(), "prepare")
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Cancelling the task stops its decoding, or aborts its request.
+
+        Raises Failure, and EngineDied where the server ended meanwhile: nobody knows which of the requests did it.
+        """
+        await self._revive()
+        server = self._server
+        with self._check() as check:
+            question: Question = await asyncio.get_running_loop().run_in_executor(
+                self._preparing, prepare, self._reader, job, input_path(job, workdir), check
+            )
+        assert server is not None, "revived"
+        try:
+            answer = await ask(self._client, MODEL, question)
+        except httpx2.TransportError as error:
+            raise await self._death(server, error) from error
+        self._deaths = 0
+        return answer
+
+    def close(self) -> None:
+        """Stop the server; `load` may be called again."""
+        for abandoned in self._abandoned:
+            abandoned.set()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+            self._preparing.shutdown()
+
+    def _start(self) -> None:
+        """A server that answers; where memory ran out, one with half as many requests at once."""
+        journal = Journal()
+        self.startup_logs = journal.lines
+        media_root = Path(tempfile.gettempdir())
+        while True:
+            plan = self._plan
+            journal.note(f"starting {self.name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")
+            server = Server(
+                partial(serve_command, self._folder, plan, media_root),
+                serve_environment(plan.gpus),
+                on_line=lambda line: journal.note(line) if len(journal.lines) < STARTUP_LINES else None,
+            )
+            try:
+                server.wait_until_ready(START_SECONDS)
+            except ServerDied as died:
+                if not self._ask_for_less(server):
+                    raise _not_started(self._folder, str(died), server) from died
+                continue
+            self._server, self._client = server, _client(server)
+            journal.note("ready")
+            return
+
+    def _ask_for_less(self, server: Server) -> bool:
+        """Halve the plan where the server's last words are of memory; whether there was a half left."""
+        if not ran_out_of_memory(server) or self._plan.sequences == 1:
+            return False
+        self._plan = replace(self._plan, sequences=self._plan.sequences // 2)
+        return True
+
+    async def _revive(self) -> None:
+        """Start a server that ended again; all jobs wait for the same start."""
+        if self._server is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        if self._server.is_running and self._restarting is None:
+            return
+        if self._restarting is None:
+            self._restarting = asyncio.ensure_future(asyncio.to_thread(self._start))
+        try:
+            await asyncio.shield(self._restarting)
+        except Failure as failure:
+            raise EngineDied(failure.error, for_good=True) from failure
+        finally:
+            if self._restarting is not None and self._restarting.done():
+                self._restarting = None
+
+    async def _death(self, server: Server, error: Exception) -> Exception:
+        """What a broken connection means: the server's end, which is everybody's, or a fault of this request alone."""
+        if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
+            return Failure("EngineFailed", f"The engine dropped the request: {error}", "Try it again.", retryable=True)
+        if server is self._server and self._dead is not server:
+            self._dead = server
+            self._deaths += 1
+            self._ask_for_less(server)
+            log.error("the engine %s; it starts again", server.obituary(), extra={"said": last_errors(server)})
+        return EngineDied(_error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
+
+    @contextmanager
+    def _check(self) -> Iterator[Callable[[], None]]:
+        """What a decoding thread calls, and what ends it when its job was cancelled or the engine closed."""
+        abandoned = threading.Event()
+        self._abandoned.add(abandoned)
+
+        def check() -> None:
+            if abandoned.is_set():
+                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
+
+        try:
+            yield check
+        finally:
+            abandoned.set()
+            self._abandoned.discard(abandoned)
+
+
+def _client(server: Server) -> httpx2.AsyncClient:
+    """No time limit: the worker has its own for an attempt."""
+    transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), limits=httpx2.Limits(max_connections=None))
+    return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
+
+
+def ran_out_of_memory(server: Server) -> bool:
+    """By its last words."""
+    return any(_OUT_OF_MEMORY.search(line) for line in server.last_lines)
+
+
+def last_errors(server: Server) -> list[str]:
+    """Its last words that are errors, short: what a dying server dumps besides may hold prompts."""
+    return [line[:_LINE_LIMIT] for text in server.last_lines for line in plain_lines(text) if _FATAL_LINE.search(line)][
+        -_KEPT_ERRORS:
+    ]
+
+
+def _error_of(server: Server) -> Error:
+    if ran_out_of_memory(server):
+        return Error(
+            code="EngineFailed", message="The engine ran out of GPU memory.", remedy=MORE_MEMORY, retryable=True
+        )
+    return Error(
+        code="EngineFailed",
+        message=f"The engine {server.obituary()} while it worked.",
+        remedy="The job is tried again, alone. See the worker's log.",
+        retryable=True,
+    )
+
+
+def _not_started(folder: Path, how: str, server: Server) -> Failure:
+    said = " ".join(last_errors(server)[-3:]) or "It said nothing of it."
+    if ran_out_of_memory(server):
+        return Failure("EngineFailed", f"{folder.name} does not fit into the GPU's memory: {said}", MORE_MEMORY)
+    return Failure(
+        "EngineFailed",
+        f"vLLM, started for {folder.name}, {how}. {said}",
+        "See the worker's log. If files of the model are broken, run once with INVALIDATE_COSMOS_MODELS.",
+        retryable=True,
+    )

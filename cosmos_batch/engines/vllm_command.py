@@ -1,0 +1,112 @@
+"""How `vllm serve` is started for a checkpoint on what a worker finds."""
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
+
+MODEL = "cosmos"  # the name that requests ask for
+GPU_DEVICE = Path("/dev/nvidiactl")
+# The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
+_IN_TREE_SINCE = (0, 23)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one server may use.
+
+    Attributes
+    ----------
+    context
+        Tokens of prompt and answer together.
+    sequences
+        Requests that it works on at once.
+    gpus
+        GPUs that share the weights; 0 for the CPU.
+    """
+
+    context: int
+    sequences: int
+    gpus: int
+
+
+def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:
+    """The argument list."""
+    command = [_program(), "serve", str(folder), "--uds", str(socket), "--served-model-name", MODEL]
+    command += ["--allowed-local-media-path", str(media_root)]
+    # Our clips, every frame of them: they are sampled already.
+    command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
+    command += ["--max-model-len", str(plan.context), "--max-num-seqs", str(plan.sequences)]
+    command += ["--generation-config", "vllm"]  # sampling is what we say, and not what a checkpoint says
+    # Its default backend ran away in whitespace, and xgrammar put control characters into strings.
+    command += ["--structured-outputs-config", json.dumps({"backend": "guidance", "disable_any_whitespace": True})]
+    # No file is seen twice.
+    command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
+    if (overrides := _overrides(folder)) is not None:
+        command += ["--hf-overrides", json.dumps(overrides)]
+    return command + (_on_gpus(plan.gpus) if plan.gpus else _on_cpu())
+
+
+def serve_environment(gpus: int) -> dict[str, str]:
+    """Variables beside our own. Nothing is asked of the network, and nobody is told of its use."""
+    variables = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_PLUGINS": "cosmos_batch",
+        "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
+    }
+    if not gpus:
+        # With two OpenMP threads times swing twentyfold on few cores; one process is one import less.
+        variables |= {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    return variables
+
+
+def within(folder: Path, context: int | None) -> int:
+    """The context that is asked for, or the checkpoint's own where that is smaller."""
+    config = _config(folder)
+    own: int = config.get("text_config", config)["max_position_embeddings"]
+    return own if context is None else min(own, context)
+
+
+def gpus_here() -> int:
+    """How many GPUs the container was given; 0 where there is no driver."""
+    if not GPU_DEVICE.exists():
+        return 0
+    return len([path for path in GPU_DEVICE.parent.glob("nvidia[0-9]*") if path.name[6:].isdigit()])
+
+
+def _on_gpus(count: int) -> list[str]:
+    return ["--tensor-parallel-size", str(count), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
+
+
+def _on_cpu() -> list[str]:
+    """For tests and the newcomer: a tiny model at once, and no compilation."""
+    return ["--enforce-eager", "--kv-cache-memory-bytes", str(64 << 20), "--dtype", "float32"]
+
+
+def _program() -> str:
+    """The command beside our interpreter."""
+    found = shutil.which("vllm", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    return found or "vllm"
+
+
+def _overrides(folder: Path) -> dict[str, object] | None:
+    """The architecture by the name that the installed vLLM knows; None where the checkpoint says it itself."""
+    config = _config(folder)
+    if config.get("model_type") != "cosmos3_omni":
+        return None
+    release = tuple(int(part) for part in version("vllm").split("+")[0].split(".")[:2])
+    name = "Cosmos3ForConditionalGeneration" if release >= _IN_TREE_SINCE else "Cosmos3ReasonerForConditionalGeneration"
+    return {"architectures": [name]}
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return config
