@@ -14,7 +14,9 @@ def start(machine_arn: str, name: str, request: Request, state_bucket: str) -> b
     The prompt goes to S3 before the execution starts: `plan` must find it.
     """
     stepfunctions = client("stepfunctions")
-    request = with_short_prompt(request, name, state_bucket)
+    prompt, uri = keep_if_long(request.prompt, prompt_location(state_bucket, name))
+    if uri is not None:
+        request = request.model_copy(update={"prompt": prompt, "prompt_uri": uri})
     text = request.model_dump_json(exclude_defaults=True)
     try:
         stepfunctions.start_execution(stateMachineArn=machine_arn, name=name, input=text)
@@ -23,20 +25,24 @@ def start(machine_arn: str, name: str, request: Request, state_bucket: str) -> b
     return True
 
 
-def with_short_prompt(request: Request, job_id: str, state_bucket: str) -> Request:
-    """The request with a long prompt replaced by a pointer: a history, a message and an event have small limits."""
-    if request.prompt is None or len(request.prompt.encode()) <= PROMPT_INLINE_LIMIT:
-        return request
-    place = prompt_location(state_bucket, job_id)
+def keep_if_long(text: str | None, place: S3Location) -> tuple[str | None, str | None]:
+    """The text, or where it lies if it is a long one: a history, a message and an event have small limits."""
+    if text is None or len(text.encode()) <= PROMPT_INLINE_LIMIT:
+        return text, None
     client("s3").put_object(
-        Bucket=place.bucket, Key=place.key, Body=request.prompt.encode(), ContentType="text/plain; charset=utf-8"
+        Bucket=place.bucket, Key=place.key, Body=text.encode(), ContentType="text/plain; charset=utf-8"
     )
-    return request.model_copy(update={"prompt": None, "prompt_uri": place.uri})
+    return None, place.uri
 
 
 def prompt_location(state_bucket: str, job_id: str) -> S3Location:
-    """Where the long prompt of a job lies."""
+    """Where the long prompt of a request lies."""
     return S3Location(state_bucket, f"requests/{job_id}/prompt.txt")
+
+
+def question_location(state_bucket: str, job_id: str) -> S3Location:
+    """Where the long question of a job lies, which was made of the prompt: planned again, it must be made anew."""
+    return S3Location(state_bucket, f"requests/{job_id}/question.txt")
 
 
 def execution_arn(machine_arn: str, name: str) -> str:

@@ -1,28 +1,43 @@
 """A file's metadata: what its uploader says about it, in the first of three places that says it."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
-from cosmos_batch.contract.metadata import PIPELINE, PROMPT, SIDECAR_SUFFIX
+from cosmos_batch.contract.json_schema import too_deep
+from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.s3 import S3Location
 from lambdas.clients import client
 from lambdas.log import log
 from lambdas.objects import StoredObject, real_version
 
 SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
+VALUE_LIMIT = 32 * 1024  # characters; what is longer would not fit into the execution's input, which takes 256 KiB
+SETTINGS = {**PARAMETERS, SYSTEM_PROMPT: "systemPrompt"}
 
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """What counts of it. `sidecar` is the version (or ETag) of the sidecar that the prompt came from."""
+    """What counts of it.
+
+    `settings` are parameters and system prompt as they were written, by their names in JSON: `plan` refuses what is
+    wrong in them, where a person can see it. `sidecar` is the version (or ETag) of the sidecar that it came from, if
+    any of it did.
+    """
 
     prompt: str | None
     pipeline: str | None
+    settings: dict[str, Any]
     sidecar: str | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks the model something: in words, or by the name of a task."""
+        return self.prompt is not None or "task" in self.settings
 
 
 def read_metadata(file: StoredObject) -> FileMetadata:
@@ -30,9 +45,12 @@ def read_metadata(file: StoredObject) -> FileMetadata:
     sidecar, version = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
     sources = [sidecar, user, _read_tags(file)]
-    in_sidecar = find(sidecar, PROMPT) is not None
+    in_sidecar = find(sidecar, PROMPT) is not None or bool(_settings([sidecar]))
     return FileMetadata(
-        prompt=_first(sources, PROMPT), pipeline=_first(sources, PIPELINE), sidecar=version if in_sidecar else None
+        prompt=_first(sources, PROMPT),
+        pipeline=_first(sources, PIPELINE),
+        settings=_settings(sources),
+        sidecar=version if in_sidecar else None,
     )
 
 
@@ -48,12 +66,34 @@ def earlier_sidecars(file: StoredObject) -> list[str]:
 
 
 def find(source: dict[str, Any], name: str) -> str | None:
-    """A key's text. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`: both are accepted."""
+    """A key's text; what is none is absent."""
+    return next((_encodable(value) for value in _values(source, name) if isinstance(value, str)), None)
+
+
+def _values(source: dict[str, Any], name: str) -> Iterator[Any]:
+    """S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`: both are accepted."""
     for key, value in source.items():
-        if key.upper().replace("-", "_") == name and isinstance(value, str) and value.strip():
-            # JSON can hold half a surrogate pair, UTF-8 cannot.
-            return value.encode(errors="replace").decode()
-    return None
+        if key.upper().replace("-", "_") == name and is_said(value):
+            yield value
+
+
+def _encodable(text: str) -> str:
+    """JSON can hold half a surrogate pair, UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
+
+
+def _settings(sources: list[dict[str, Any]]) -> dict[str, Any]:
+    """Each setting, from the first source that has it."""
+    found = ((alias, _values(source, key)) for key, alias in SETTINGS.items() for source in reversed(sources))
+    return {alias: _bounded(value) for alias, values in found for value in values}
+
+
+def _bounded(value: Any) -> Any:
+    """The value as an execution can be started with it. What is too long is told, and so refused by `plan`."""
+    text = json.dumps(value)
+    if len(text) > VALUE_LIMIT or too_deep(value):
+        return f"(a value of {len(text):,} characters)"
+    return json.loads(_encodable(json.dumps(value, ensure_ascii=False)))
 
 
 def decode_rfc2047(value: str) -> str:

@@ -23,7 +23,9 @@ from cosmos_batch.contract.s3 import (
 from cosmos_batch.state import Outputs
 from lambdas.clients import state_table
 from lambdas.input_file import inspect_input
-from lambdas.prompts import settle_prompt
+from lambdas.intake import keep_if_long, question_location
+from lambdas.prompts import read_prompt
+from lambdas.questions import medium_of, settle_parameters, settle_question
 
 # A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
 NEXT_SECONDS = 600
@@ -50,6 +52,10 @@ def read_request(given: object) -> Request:
     """The input of an execution, which a person may have typed. Raises Failure."""
     if not isinstance(given, dict):
         raise Failure("InvalidInput", "The input is not a JSON object.", f"Start with an input such as {EXAMPLE}")
+    metadata = given.get("metadata")
+    if isinstance(metadata, dict) and "systemPrompt" in metadata:
+        rest = {name: value for name, value in metadata.items() if name != "systemPrompt"}
+        given = {**given, "metadata": rest, "systemPrompt": metadata["systemPrompt"]}
     try:
         return Request.model_validate(given)
     except ValidationError as error:
@@ -60,17 +66,21 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
     """Decide everything. Raises Failure."""
     deadline = settle_deadline(request, execution, environment.deadline_seconds)
     file = inspect_input(request, environment.asset_buckets)
-    prompt, prompt_uri = settle_prompt(request, execution.name, environment)
+    medium = medium_of(file.key)
+    system_prompt = (request.system_prompt or "").strip() or DEFAULT_SYSTEM_PROMPT
+    prompt = read_prompt(request, execution.name, environment)
+    question, parameters = settle_question(settle_parameters(request, medium), prompt, system_prompt, medium)
+    short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
     document, timestamp = reserve_document(request, file, execution, environment)
     return Job(
         job_id=execution.name,
         execution_arn=execution.arn,
         pipeline=request.pipeline,
         input=file,
-        prompt=prompt,
-        prompt_uri=prompt_uri,
-        system_prompt=(request.system_prompt or "").strip() or DEFAULT_SYSTEM_PROMPT,
-        parameters=request.parameters,
+        prompt=short,
+        prompt_uri=uri,
+        system_prompt=system_prompt,
+        parameters=parameters,
         document=document,
         timestamp=timestamp,
         created_at=execution.started_at,

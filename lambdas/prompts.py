@@ -1,16 +1,16 @@
-"""The question of a request: its own, one that lies in S3, or the default."""
+"""The prompt of a request: its own, or one that lies in S3."""
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, PROMPT_LIMIT
+from cosmos_batch.contract.catalogue import PROMPT_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, allowed, parse_uri
 from lambdas.input_file import head_or_refuse, read_or_refuse
-from lambdas.intake import prompt_location, with_short_prompt
+from lambdas.intake import prompt_location
 
 
-def settle_prompt(request: Request, job_id: str, environment: PlanEnvironment) -> tuple[str | None, str | None]:
-    """The prompt, or where it lies if it is a long one: one of the two is None. Raises Failure.
+def read_prompt(request: Request, job_id: str, environment: PlanEnvironment) -> str | None:
+    """The prompt; None where there is none, or a blank one. Raises Failure.
 
     What lies in a person's file is read now: the job asks what stood there when it was planned.
     """
@@ -18,11 +18,9 @@ def settle_prompt(request: Request, job_id: str, environment: PlanEnvironment) -
     if _blank(prompt) and request.prompt_uri is not None:
         prompt = _read(parse_uri(request.prompt_uri), job_id, environment)
     if prompt is None or _blank(prompt):
-        return DEFAULT_PROMPT, None
+        return None
     _refuse_long(len(prompt.encode()))
-    request = request.model_copy(update={"prompt": prompt, "prompt_uri": None})
-    pointed = with_short_prompt(request, job_id, environment.state_bucket)
-    return (None, pointed.prompt_uri) if pointed.prompt is None else (pointed.prompt, None)
+    return prompt
 
 
 def _read(location: S3Location, job_id: str, environment: PlanEnvironment) -> str:

@@ -62,7 +62,7 @@ def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: 
     pipelines = chosen_pipelines(subject.key, metadata, environment().pipelines)
     if not pipelines:
         return "ignored: nothing asks for a run"
-    if metadata.prompt is None and waits:
+    if not metadata.asks and waits:
         send_back(event)
         return "waiting for a sidecar"
     for pipeline in pipelines:
@@ -102,13 +102,14 @@ def is_ours(file: StoredObject) -> bool:
 
 
 def chosen_pipelines(key: str, metadata: FileMetadata, pipelines: list[PipelineRef]) -> list[str]:
-    """What to run: every pipeline that the extension triggers, and with a prompt the one that the metadata names.
+    """What to run: every pipeline that the extension triggers, and with a question (a prompt or a task) the one that
+    the metadata names.
 
-    A prompt alone runs one, the smallest if none is named. A pipeline that is not enabled, and a file of another
+    A question alone runs one, the smallest if none is named. A pipeline that is not enabled, and a file of another
     format, start all the same: `plan` refuses them where the person can see it.
     """
     chosen = [pipeline.id for pipeline in pipelines if extension(key) in pipeline.auto_trigger]
-    if metadata.prompt is not None and (metadata.pipeline or not chosen):
+    if metadata.asks and (metadata.pipeline or not chosen):
         chosen.append(metadata.pipeline or pipelines[0].id)
     return list(dict.fromkeys(chosen))
 

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.metadata import PROMPT
-from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
+from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
@@ -47,7 +47,8 @@ def make_request(
         return Request(
             pipeline=pipeline.id,
             prompt=read_prompt(file_metadata, parameters),
-            parameters=_parameters(parameters),
+            system_prompt=text(file_metadata, SYSTEM_PROMPT) or text(parameters, "systemPrompt"),
+            parameters=_parameters(parameters, file_metadata),
             invalidate_model=_invalidates(parameters),
             deadline=deadline,
             **where,
@@ -94,11 +95,11 @@ def _other_model(name: str, given: str, pipeline: Pipeline, right: str) -> Failu
     )
 
 
-def _parameters(parameters: dict[str, Any]) -> Parameters:
-    """Ours among the parameters. VAMS's form makes text of numbers: it is read as the number that it is."""
-    names = {field.alias for field in Parameters.model_fields.values()}
-    ours = {name: value for name, value in parameters.items() if name in names and value not in (None, "")}
-    return Parameters.model_validate(ours, strict=False)
+def _parameters(parameters: dict[str, Any], file_metadata: dict[str, Any]) -> Parameters:
+    """Ours among the parameters, each unless the file's metadata says it. VAMS's form makes text of numbers."""
+    ours = {name: value for name, value in parameters.items() if name in NAMES and is_said(value)}
+    of_file = {alias: file_metadata[key] for key, alias in PARAMETERS.items() if is_said(file_metadata.get(key))}
+    return read_parameters({**ours, **of_file})
 
 
 def _invalidates(parameters: dict[str, Any]) -> bool:

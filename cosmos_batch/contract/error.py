@@ -73,6 +73,6 @@ def _explain_field(detail: ErrorDetails) -> str:
         return f"{path}: unknown field; remove it or correct its name"
     if detail["type"] == "missing":
         return f"{path}: is missing"
-    secret = "token" in path.lower() or "callback" in path
+    secret = "token" in path.lower().replace("maxtokens", "") or "callback" in path
     given = "the value given" if secret else reprlib.repr(detail["input"])
     return f"{path}: {given}: {detail['msg'].removeprefix('Value error, ')}"

@@ -127,8 +127,8 @@ def test_a_blank_prompt_is_the_default(cloud: Cloud, blank: str | None) -> None:
 def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
     cloud.put(KEY)
     found = job(plan(prompt="é" * PROMPT_INLINE_LIMIT))
-    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt")
-    text = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/prompt.txt")["Body"].read().decode()
+    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
+    text = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read().decode()
     assert text == "é" * PROMPT_INLINE_LIMIT
 
 
@@ -147,8 +147,8 @@ def test_a_long_prompt_in_s3_is_kept_as_it_was_when_planned(cloud: Cloud) -> Non
     cloud.put(KEY)
     cloud.put("long.txt", b"x" * PROMPT_LIMIT)
     found = job(plan(promptUri="s3://assets/long.txt"))
-    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt")
-    kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/prompt.txt")["Body"].read()
+    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
+    kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read()
     assert kept == b"x" * PROMPT_LIMIT
 
 

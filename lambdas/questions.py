@@ -1,0 +1,57 @@
+"""What the model is asked in the end: the task's question, the caller's, or the default, and how to answer it."""
+
+import json
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, IMAGE_EXTENSIONS
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.parameters import Parameters, read_parameters
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.sampling import with_sampling
+from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK, Medium
+
+SCHEMA_FORMAT = "\n\nAnswer with JSON alone, which must fit this JSON Schema:\n"
+
+
+def medium_of(key: str) -> Medium:
+    """By a file's name; the worker sees to it that its content agrees."""
+    return "image" if PurePosixPath(key).suffix.lower() in IMAGE_EXTENSIONS else "video"
+
+
+def settle_parameters(request: Request, medium: Medium) -> Parameters:
+    """The file's metadata first, then the request, one by one. Raises Failure."""
+    said = {**request.parameters.model_dump(exclude_unset=True), **request.metadata}
+    try:
+        parameters = read_parameters(said) if request.metadata else request.parameters
+    except ValidationError as error:
+        raise Failure("InvalidInput", explain(error), "Correct the file's metadata and upload it again.") from error
+    for name in ("start", "end"):
+        if medium == "image" and getattr(parameters, name) is not None:
+            raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
+    return parameters
+
+
+def settle_question(
+    parameters: Parameters, prompt: str | None, system_prompt: str, medium: Medium
+) -> tuple[str, Parameters]:
+    """The whole question, and the parameters with nothing left to decide. Raises Failure."""
+    task = TASKS[parameters.task] if parameters.task is not None else None
+    question = prompt or DEFAULT_PROMPT
+    schema = parameters.json_schema
+    reasoning = parameters.reasoning
+    if task is not None:
+        try:
+            question = task.question(prompt, medium)
+        except ValueError as error:
+            raise Failure("InvalidInput", f"task: {error}.", "Correct the prompt, or choose another task.") from error
+        schema = task.schema if schema is None else schema
+        reasoning = task.reasoning if reasoning is None else reasoning
+    if parameters.json_schema is not None:
+        question += SCHEMA_FORMAT + json.dumps(parameters.json_schema, ensure_ascii=False)
+    if reasoning and THINK not in question:
+        question += REASONING_FORMAT
+    settled: dict[str, Any] = {"reasoning": THINK in system_prompt + question, "json_schema": schema}
+    return question, with_sampling(parameters.model_copy(update=settled))

@@ -1,0 +1,187 @@
+"""What `plan` makes of parameters, tasks and prompts: nothing is left to decide, and what is wrong is named."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, PROMPT_INLINE_LIMIT
+from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.json_schema import SCHEMA_LIMIT
+from cosmos_batch.contract.sampling import ANSWERING, REASONING
+from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, TaskName
+from tests.lambdas.cloud import STATE_BUCKET, Cloud
+from tests.lambdas.test_plan import job, plan, refused
+
+CLIP, PICTURE = "robots/clip.mp4", "robots/picture.JPG"
+SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
+    configure(PlanEnvironment)
+    cloud.put(CLIP)
+    cloud.put(PICTURE)
+
+
+def planned(key: str = CLIP, **request: Any) -> Job:
+    return job(plan(input=f"s3://assets/{key}", **request))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_becomes_a_question(task: TaskName) -> None:
+    preset = TASKS[task]
+    found = planned(prompt=preset.example, parameters={"task": task})
+    assert found.prompt is not None and preset.example in found.prompt
+    assert "{subject}" not in found.prompt and "{medium}" not in found.prompt
+    assert found.prompt.endswith(REASONING_FORMAT) is preset.reasoning
+    assert found.parameters.reasoning is preset.reasoning
+    assert found.parameters.json_schema == preset.schema
+    sampling = REASONING if preset.reasoning else ANSWERING
+    assert asdict(sampling).items() <= found.parameters.model_dump(by_alias=False).items()
+    if preset.schema is not None:
+        Draft202012Validator.check_schema(preset.schema)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_without_a_prompt_has_a_subject_or_says_that_it_needs_one(task: TaskName) -> None:
+    preset = TASKS[task]
+    if preset.subject is None:
+        error = refused(input=f"s3://assets/{CLIP}", parameters={"task": task})
+        assert error.code == "InvalidInput"
+        assert error.message == f"task: {task!r} needs a prompt, such as {preset.example!r}."
+    else:
+        found = planned(prompt=" ", parameters={"task": task})
+        assert found.prompt and "{" not in found.prompt.replace('[{"', "").replace("{\n", "")
+        assert DEFAULT_PROMPT not in found.prompt or task == "caption"
+
+
+@pytest.mark.parametrize("task", [name for name, preset in TASKS.items() if preset.medium == "video"])
+def test_a_task_of_videos_refuses_an_image(task: TaskName) -> None:
+    error = refused(input=f"s3://assets/{PICTURE}", prompt="x", parameters={"task": task})
+    assert error.message == f"task: {task!r} looks at a video, and the file is an image."
+
+
+def test_nvidias_wordings_are_those_of_its_guides() -> None:
+    asked = planned(PICTURE, prompt="Move the tape into the basket", parameters={"task": "action-cot"}).prompt
+    assert asked == (
+        'You are given the task "Move the tape into the basket". Specify the 2D trajectory your end effector should '
+        "follow in pixel space. Return the trajectory coordinates in JSON format like this: "
+        '{"point_2d": [x, y], "label": "gripper trajectory"}.\n\n'
+        "Answer the question using the following format:\n\n<think>\nYour reasoning.\n</think>\n\n"
+        "Write your final answer immediately after the </think> tag."
+    )
+    assert planned(PICTURE, parameters={"task": "caption"}).prompt == "Caption the image in detail."
+    assert planned(CLIP, parameters={"task": "caption"}).prompt == "Caption the video in detail."
+    plausible = planned(parameters={"task": "physical-plausibility"}).prompt
+    assert plausible is not None and plausible.endswith("simulation engine.\n(A) Possible\n(B) Impossible")
+
+
+def test_a_subject_is_no_template() -> None:
+    found = planned(PICTURE, prompt="the {medium} {subject} {0}", parameters={"task": "pointing"}).prompt
+    assert found is not None and found.startswith("Point to the {medium} {subject} {0}. ")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked", "reasons", "appended"),
+    [
+        ("What?", None, False, False),
+        ("What?", True, True, True),
+        ("What?", False, False, False),
+        ("What? <think> first </think>", None, True, False),
+        ("What? <think> first </think>", True, True, False),
+        ("What? <think> first </think>", False, True, False),
+    ],
+)
+def test_reasoning_is_asked_for_once(prompt: str, asked: bool | None, reasons: bool, appended: bool) -> None:
+    found = planned(prompt=prompt, parameters={} if asked is None else {"reasoning": asked})
+    assert found.prompt == prompt + (REASONING_FORMAT if appended else "")
+    assert found.parameters.reasoning is reasons
+    assert found.parameters.temperature == (0.6 if reasons else 0.7)
+
+
+def test_a_system_prompt_that_asks_to_think_counts_too() -> None:
+    found = planned(prompt="What?", systemPrompt="Answer as <think>reasoning</think> answer")
+    assert found.parameters.reasoning is True and found.prompt == "What?"
+
+
+def test_reasoning_of_a_task_can_be_left_out() -> None:
+    found = planned(parameters={"task": "next-action", "reasoning": False})
+    assert (found.prompt, found.parameters.presence_penalty) == ("What can be the next immediate action?", 1.5)
+
+
+def test_values_of_a_caller_stand_and_the_others_are_nvidias() -> None:
+    found = planned(parameters={"temperature": 0, "topK": 0, "seed": 0}).parameters
+    assert (found.temperature, found.top_k, found.seed) == (0, 0, 0)
+    assert (found.top_p, found.repetition_penalty, found.presence_penalty) == (0.8, 1.0, 1.5)
+
+
+def test_a_callers_schema_is_told_to_the_model_and_takes_the_place_of_the_tasks() -> None:
+    found = planned(prompt="How many?", parameters={"jsonSchema": SCHEMA})
+    assert found.prompt is not None and found.prompt.startswith("How many?\n\nAnswer with JSON alone")
+    assert json.loads(found.prompt.rpartition("\n")[2]) == SCHEMA == found.parameters.json_schema
+    both = planned(PICTURE, prompt="it", parameters={"task": "2d-grounding", "jsonSchema": SCHEMA})
+    assert both.parameters.json_schema == SCHEMA
+
+
+def test_a_long_question_is_made_of_the_prompt_each_time(cloud: Cloud) -> None:
+    long = "x" * PROMPT_INLINE_LIMIT
+    parameters = {"task": "pointing"}
+    cloud.put("requests/job-1/prompt.txt", long.encode(), bucket=STATE_BUCKET)
+    uri = f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt"
+    for _ in range(2):
+        found = planned(PICTURE, promptUri=uri, parameters=parameters)
+        assert found.prompt_uri == f"s3://{STATE_BUCKET}/requests/job-1/question.txt"
+        kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read().decode()
+        assert kept.startswith(f"Point to {long}. Return")
+
+
+def test_metadata_goes_before_the_request_one_by_one() -> None:
+    found = planned(
+        parameters={"fps": 2, "seed": 5, "task": "caption"},
+        metadata={"fps": "1.5", "reasoning": "true", "systemPrompt": "Be brief.", "jsonSchema": json.dumps(SCHEMA)},
+        systemPrompt="Be verbose.",
+    )
+    assert (found.parameters.fps, found.parameters.seed, found.parameters.task) == (1.5, 5, "caption")
+    assert found.parameters.reasoning is True and found.parameters.json_schema == SCHEMA
+    assert found.system_prompt == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"task": "no-such"}, "task: 'no-such': Input should be 'caption', 'temporal-localization'"),
+        ({"fps": 0}, "fps: 0: Input should be greater than 0"),
+        ({"fps": -1}, "fps: -1: Input should be greater than 0"),
+        ({"fps": 1e9}, "fps: 1000000000.0: Input should be less than or equal to 60"),
+        ({"start": -1}, "start: -1: Input should be greater than or equal to 0"),
+        ({"start": 5, "end": 5}, "end: 5: must be later than start, 5"),
+        ({"end": 0}, "end: 0: Input should be greater than 0"),
+        ({"maxTokens": 10**6}, "maxTokens: 1000000: Input should be less than or equal to 32768"),
+        ({"temperature": 3}, "temperature: 3: Input should be less than or equal to 2"),
+        ({"topP": 0}, "topP: 0: Input should be greater than 0"),
+        ({"topK": -1}, "topK: -1: Input should be greater than or equal to 0"),
+        ({"repetitionPenalty": 0}, "repetitionPenalty: 0: Input should be greater than 0"),
+        ({"presencePenalty": 3}, "presencePenalty: 3: Input should be less than or equal to 2"),
+        ({"longVideo": "cut"}, "longVideo: 'cut': Input should be 'sampleDown' or 'refuse'"),
+        ({"reasoning": "perhaps"}, "reasoning: 'perhaps': Input should be a valid boolean"),
+        ({"jsonSchema": "text"}, "jsonSchema: 'text': Input should be a valid dictionary"),
+        ({"jsonSchema": {"type": "nope"}}, "is no JSON schema (draft 2020-12): $.type: 'nope'"),
+        ({"jsonSchema": {"properties": 5}}, "is no JSON schema (draft 2020-12): $.properties: 5"),
+        ({"jsonSchema": {"title": "x" * SCHEMA_LIMIT}}, "jsonSchema: {'title': "),
+    ],
+)
+@pytest.mark.parametrize("where", ["parameters", "metadata"])
+def test_a_refusal_is_one_sentence_that_names_the_field(where: str, parameters: dict[str, Any], named: str) -> None:
+    error = refused(input=f"s3://assets/{CLIP}", **{where: parameters})
+    assert error.code == "InvalidInput"
+    assert (X
+    assert error.message.count("\n") == 0
+
+
+def test_an_image_has_no_time() -> None:
+    assert refused(input=f"s3://assets/{PICTURE}", parameters={"start": 1}).message.startswith("start: an image")
