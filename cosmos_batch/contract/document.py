@@ -1,6 +1,6 @@
 """The reasoner's document. Its first nine fields are what users of VAMS have today; ours come after them."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,11 @@ class ReasonerDocument(Model):
     result: str = Field(description="The model's answer: clean text")
     job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
     reasoning: str | None = Field(default=None, description="The model's reasoning, when it came separately")
+    notes: list[str] = Field(
+        default_factory=list, description="What a reader must know, such as that a long video was sampled down"
+    )
+    data: Any = Field(default=None, description="The answer parsed, where a task or a JSON Schema asked for that")
+    data_error: str | None = Field(default=None, description="Why `data` is null: the answer does not fit the schema")
     job_id: str
     pipeline: str
     revision: str = Field(description="Commit of the model")
@@ -37,6 +42,8 @@ class ReasonerDocument(Model):
     attribution: str = ATTRIBUTION
 
     def to_json(self) -> str:
-        """Indented for people; `reasoning` is left out where there is none."""
-        exclude = {"reasoning"} if self.reasoning is None else set()
+        """Indented for people, without what does not apply: of `data`, where no structured answer was asked for."""
+        exclude = {name for name in ("reasoning", "notes", "data_error") if not getattr(self, name)}
+        if self.parameters.json_schema is None:
+            exclude.add("data")
         return self.model_dump_json(indent=2, exclude=exclude)

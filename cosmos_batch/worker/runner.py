@@ -16,7 +16,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Result
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines import EngineDied, structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -213,7 +213,7 @@ class Runner:
 
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer:
         try:
-            return await self.model.engine.run(job, workdir)
+            return await structured.ask(self.model.engine, job, workdir)
         except (Failure, EngineDied):
             raise
         except Exception as error:

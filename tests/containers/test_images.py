@@ -92,7 +92,7 @@ def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
 
 def test_the_core_imports_what_every_image_has() -> None:
     """What an image's Hub client stands on, or another engine's packages, may not be there."""
-    core = {"boto3", "botocore", "huggingface_hub", "pydantic", "pydantic_core"}
+    core = {"boto3", "botocore", "huggingface_hub", "jsonschema", "pydantic", "pydantic_core"}
     for room in ("contract", "state", "store", "worker"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

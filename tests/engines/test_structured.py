@@ -1,0 +1,215 @@
+"""Structured answers: found in whatever the model writes around them, checked, asked for once more, never lost."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract import Answer, Failure, Job, Usage
+from cosmos_batch.contract.json_schema import DEPTH_LIMIT
+from cosmos_batch.contract.tasks import TASKS
+from cosmos_batch.engines.structured import ask, read_data
+from tests.engines.conftest import make_job, place
+from tests.media import broken
+
+ANY: dict[str, Any] = {}
+ROBOTS = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+TEXT = st.text(st.characters(codec="utf-8"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | FINITE | TEXT,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXT, inner, max_size=5),
+    max_leaves=20,
+)
+CONTAINERS = st.lists(JSON, max_size=5) | st.dictionaries(TEXT, JSON, max_size=5)
+PROSE = st.text(st.characters(codec="utf-8", exclude_characters="[{}]`"))
+
+
+@given(JSON, st.booleans(), st.sampled_from([None, 2]))
+def test_bare_json_is_found(value: Any, ascii_only: bool, indent: int | None) -> None:
+    assert read_data(json.dumps(value, ensure_ascii=ascii_only, indent=indent), ANY) == (value, None)
+
+
+@given(CONTAINERS, PROSE, PROSE)
+def test_json_among_words_is_found(value: Any, before: str, after: str) -> None:
+    assert read_data(f"{before}{json.dumps(value)}{after}", {"type": ["array", "object"]}) == (value, None)
+
+
+@given(JSON.filter(lambda value: "```" not in json.dumps(value)), PROSE, PROSE)
+def test_fenced_json_is_found(value: Any, before: str, after: str) -> None:
+    for language in ("json", "", "JSON "):
+        text = f"{before}\n```{language}\n{json.dumps(value, indent=1)}\n```\n{after}"
+        found, error = read_data(text, ANY)
+        assert error is None and (found == value or found == _bare(text))
+
+
+def _bare(text: str) -> Any:
+    """Prose that happens to be JSON, such as a number alone."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+@given(st.text(st.sampled_from('[{"}],:0a\\ `\n')) | st.text())
+def test_any_text_has_data_or_a_reason(text: str) -> None:
+    data, error = read_data(text, {"type": "object"})
+    assert (error is None) is isinstance(data, dict)
+    if error is None:
+        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "robots"),
+    [
+        ('{"robots": 2}', 2),
+        ('I see [two] of {them}: {"robots": 2}. Good.', 2),
+        ('First {"robots": "two"}, no: {"robots": 2}', 2),
+        ('```json\n{"robots": 2}\n```', 2),
+        ('```json\n{"robots": 2}', 2),
+        ('{"robots": 2, "note": "a\nb\tc"}', 2),  # raw control characters
+    ],
+)
+def test_the_value_that_fits_is_taken(text: str, robots: int) -> None:
+    data, error = read_data(text, ROBOTS)
+    assert error is None and data["robots"] == robots
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no JSON"),
+        ("Two robots.", "holds no JSON"),
+        ('{"robots": "two"}', "does not fit the schema at $.robots: 'two' is not of type 'integer'"),
+        ("[1, 2]", "[1, 2] is not of type 'object'"),
+        ('{"robots": 2', "not JSON: Expecting ',' delimiter"),
+        ('{"all": {"robots": 2}, {"robots": 3}', "not JSON"),  # a part of a broken answer is no answer
+        ('{"robots": NaN}', "NaN is no number of JSON"),
+        ('{"robots": 1e999}', "1e999 is no number of JSON"),
+        ('{"robots": 1, "name": "\\ud83d"}', "half of a surrogate pair"),
+        ("[" * 100_000, "not JSON"),
+        ('{"robots": 1, "deep": ' + "[" * 100 + "]" * 100 + "}", f"more than {DEPTH_LIMIT} levels"),
+    ],
+)
+def test_what_does_not_fit_is_explained(text: str, said: str) -> None:
+    data, error = read_data(text, ROBOTS)
+    assert data is None and error is not None and said in error and len(error) <= 500
+
+
+class Saying:
+    """An engine that says one thing after the other; a Failure is raised."""
+
+    name, concurrency, startup_logs = "saying", 1, []
+
+    def __init__(self, *said: str | Failure) -> None:
+        self._said = list(said)
+        self.asked: list[Job] = []
+
+    def load(self, model_dir: Path) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        self.asked.append(job)
+        said = self._said.pop(0)
+        if isinstance(said, Failure):
+            raise said
+        return Answer(
+            text=said,
+            finish_reason="stop",
+            usage=Usage(prompt_tokens=10, completion_tokens=1),
+            timings={"generate": 1.5},
+            logs=[f"said {said}"],
+        )
+
+
+def answer(engine: Saying, job: Job, workdir: Path) -> Answer:
+    return asyncio.run(ask(engine, job, workdir))
+
+
+def test_without_a_schema_nothing_is_looked_for(tmp_path: Path) -> None:
+    found = answer(Saying('{"robots": 2}'), make_job("a.png"), tmp_path)
+    assert (found.data, found.data_error) == (None, None)
+
+
+def test_what_fits_is_asked_for_once(tmp_path: Path) -> None:
+    engine = Saying('So: {"robots": 2}')
+    found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+    assert (found.text, found.data, found.data_error) == ('So: {"robots": 2}', {"robots": 2}, None)
+    assert len(engine.asked) == 1
+
+
+def test_what_does_not_fit_is_asked_for_once_more_with_the_reason(tmp_path: Path) -> None:
+    engine = Saying("Two.", '{"robots": 2}')
+    found = answer(engine, make_job("a.png", "How many?", jsonSchema=ROBOTS), tmp_path)
+    assert found.data == {"robots": 2} and found.text == '{"robots": 2}'
+    first, second = engine.asked
+    assert first.prompt == "How many?"
+    assert second.prompt is not None and second.prompt.startswith("How many?\n\nAn earlier answer was not accepted: ")
+    assert "it holds no JSON" in second.prompt and "\nTwo.\n" in second.prompt
+    assert found.usage == Usage(prompt_tokens=20, completion_tokens=2)
+    assert found.timings == {"generate": 3.0}
+    assert found.logs[0] == "said Two." and "asked once more" in found.logs[1]
+
+
+def test_what_does_not_fit_twice_is_reported_and_kept(tmp_path: Path) -> None:
+    engine = Saying("Two.", "Three.")
+    found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+    assert (found.text, found.data, found.data_error) == ("Three.", None, "it holds no JSON")
+    assert len(engine.asked) == 2
+
+
+def test_an_answer_is_not_lost_over_the_second_question(tmp_path: Path) -> None:
+    found = answer(
+        Saying("Two.", Failure("InvalidInput", "Too long.", "r")), make_job("a.png", jsonSchema=ROBOTS), tmp_path
+    )
+    assert (found.text, found.data_error) == ("Two.", "it holds no JSON")
+    assert "Too long." in found.logs[-1]
+
+
+def test_the_first_failure_is_the_jobs(tmp_path: Path) -> None:
+    with pytest.raises(Failure):
+        answer(Saying(Failure("InvalidInput", "m", "r")), make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+
+
+BOX = '[{"bbox_2d": [0, 500, 1000, 1000], "label": "load"}]'
+
+
+@pytest.mark.parametrize(("orientation", "pixels"), [(1, [0, 24, 64, 48]), (6, [0, 32, 48, 64])])
+def test_a_tasks_boxes_are_also_in_pixels_of_the_upright_picture(
+    tmp_path: Path, orientation: int, pixels: list[int]
+) -> None:
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    picture = broken.image(tmp_path / "source.jpg", 64, 48, exif=exif)
+    schema = TASKS["2d-grounding"].schema
+    job = make_job("a.jpg", task="2d-grounding", jsonSchema=schema)
+    place(picture, job, tmp_path / "work")
+    assert answer(Saying(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
+    plain = answer(Saying(BOX), make_job("a.jpg", jsonSchema=schema), tmp_path / "work")
+    assert plain.data == json.loads(BOX), "what fits a schema of the caller's own stays as it is"
+
+
+@pytest.mark.parametrize(("rotation", "pixels"), [(None, [0, 64, 160, 128]), (90, [0, 80, 128, 160])])
+def test_boxes_in_a_video_too(tmp_path: Path, rotation: int | None, pixels: list[int]) -> None:
+    clip = broken.video(tmp_path / "source.mp4", rotation=rotation)
+    job = make_job("a.mp4", task="2d-grounding", jsonSchema=TASKS["2d-grounding"].schema)
+    place(clip, job, tmp_path / "work")
+    assert answer(Saying(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
+
+
+def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
+    said = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
+    task = "temporal-localization-mmss"
+    found = answer(Saying(said), make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema), tmp_path)
+    assert found.data == [
+        {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
+    ]
