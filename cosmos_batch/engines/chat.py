@@ -38,6 +38,7 @@ async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Ans
         usage=usage,
         timings={phase: round(value, 3) for phase, value in question.timings.items()},
         logs=question.journal.lines,
+        notes=question.notes,
     )
 
 

@@ -14,7 +14,7 @@ from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.prompt import too_long, without_markup
 from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
-from cosmos_batch.engines.seeing import Seen, Sight, see
+from cosmos_batch.engines.seeing import Seen, Sight, notes_of, see
 from cosmos_batch.media import clip_files, probe
 
 # Tokens that a chat template puts around system prompt, question and answer.
@@ -70,11 +70,14 @@ class Question:
         The request, but for the model's name.
     timings
         Seconds by phase.
+    notes
+        Of the answer.
     """
 
     body: dict[str, Any]
     journal: Journal
     timings: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> Question:
@@ -94,7 +97,7 @@ def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> 
     media_tokens = reader.sight.tokens(seen)
     if media_tokens >= room:
         raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
-    sampling = sampling_for(system + question)
+    sampling = sampling_for(job)
     body = {
         "messages": [
             {"role": "system", "content": system},
@@ -106,9 +109,9 @@ def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> 
         "top_k": sampling.top_k,
         "repetition_penalty": sampling.repetition_penalty,
         "presence_penalty": sampling.presence_penalty,
-        "seed": sampling.seed if job.parameters.seed is None else job.parameters.seed,
+        "seed": sampling.seed,
     }
-    return Question(body, journal, {"decode": time.monotonic() - began})
+    return Question(body, journal, {"decode": time.monotonic() - began}, notes_of(seen))
 
 
 def _write(seen: Seen, source: Path) -> dict[str, Any]:
