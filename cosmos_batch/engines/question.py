@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,8 @@ class Question:
 
     body: dict[str, Any]
     journal: Journal
+    notes: list[str]
     timings: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
 
 def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> Question:
@@ -97,21 +97,24 @@ def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> 
     media_tokens = reader.sight.tokens(seen)
     if media_tokens >= room:
         raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
-    sampling = sampling_for(job)
     body = {
         "messages": [
             {"role": "system", "content": system},
             {"role": "user", "content": [medium, {"type": "text", "text": question}]},
         ],
         "max_tokens": min(asked, room - media_tokens),
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "repetition_penalty": sampling.repetition_penalty,
-        "presence_penalty": sampling.presence_penalty,
-        "seed": sampling.seed,
+        **asdict(sampling_for(job)),
+        **_constraint(job),
     }
-    return Question(body, journal, {"decode": time.monotonic() - began}, notes_of(seen))
+    return Question(body, journal, notes_of(seen), {"decode": time.monotonic() - began})
+
+
+def _constraint(job: Job) -> dict[str, Any]:
+    """What keeps the answer to the caller's schema. An answer that reasons first cannot be held to it."""
+    schema = job.parameters.json_schema
+    if schema is None or job.parameters.reasoning:
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
 
 
 def _write(seen: Seen, source: Path) -> dict[str, Any]:

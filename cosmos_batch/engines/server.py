@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +22,8 @@ import httpx2
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
+# Ends the group when our end of the pipe closes, which it does however we end.
+_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(int(sys.argv[1]), signal.SIGKILL)"
 
 
 class ServerDied(Exception):  # noqa: N818 - it says what happened
@@ -54,6 +57,12 @@ class Server:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,
+        )
+        self._guard = subprocess.Popen(
+            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # where the group is gone, there is nothing to say
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, args=(on_line,), name="server-log", daemon=True)
@@ -101,6 +110,8 @@ class Server:
             self._signal(signal.SIGKILL)
         self._signal(signal.SIGKILL)
         self.wait(_STOP_SECONDS)
+        self._guard.kill()
+        self._guard.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _signal(self, number: int) -> None:

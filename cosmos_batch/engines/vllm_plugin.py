@@ -14,7 +14,7 @@ def register() -> None:
     from vllm.multimodal.video import VIDEO_LOADER_REGISTRY, VideoLoader
 
     @VIDEO_LOADER_REGISTRY.register(VIDEO_BACKEND)
-    class ClipLoader(VideoLoader):  # type: ignore[misc]
+    class ClipLoader(VideoLoader):
         """Frames that were sampled and fitted before."""
 
         @classmethod

@@ -120,7 +120,7 @@ class Jobs:
         )
 
     def settle_lost(self, row: JobRow, error: Error | None = None) -> JobRow:
-        """Close the open attempt of a worker or an engine that was lost. The job becomes a suspect: it runs alone from now on.
+        """Close the open attempt of a worker or an engine that was lost. The job is a suspect: it runs alone now.
 
         The attempt stays counted only if it ran alone. Returns the row as it is then.
         """

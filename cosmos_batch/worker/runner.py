@@ -238,7 +238,7 @@ class Runner:
         return End.FAILED
 
     async def _lost(self, run: Run, died: EngineDied) -> End:
-        """The engine died with every job that was in it. Each is a suspect and runs alone next, as after our own death."""
+        """The engine died with every job that was in it: each is a suspect and runs alone next."""
         log.warning("lost with the engine", extra={"jobId": run.job.job_id})
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         if row is not None:
