@@ -87,6 +87,11 @@ class NetworkSettings(Model):
         return ["ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states"]
 
     @property
+    def reaches_secrets(self) -> bool:
+        """Whether workers may reach Secrets Manager. An existing VPC may have an endpoint that we know nothing of."""
+        return self.mode != "vpcOnly" or self.existing is not None
+
+    @property
     def dynamodb_gateway_endpoint(self) -> bool:
         """Whether to make it."""
         return self.mode == "vpcOnly" and (self.existing is None or self.existing.dynamodb_gateway_endpoint)

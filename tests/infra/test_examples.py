@@ -114,6 +114,13 @@ class TestVpcOnly:
             "s3", "dynamodb", "ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states",
         }  # fmt: skip
 
+    def test_no_worker_asks_for_a_token_that_it_cannot_reach(self) -> None:
+        """It is told at once that its model is not in place, and by whom it can be put there."""
+        (definition,) = example("vpc-only").properties("Pipelines", "Batch::JobDefinition")
+        names = [one["Name"] for one in definition["ContainerProperties"]["Environment"]]
+        assert "MODEL_BUCKET" in names and "HF_TOKEN_SECRET" not in names
+        assert "secretsmanager" not in json.dumps(example("vpc-only").statements("WorkerRole"))
+
     def test_interface_endpoints_admit_workers_and_have_private_names(self) -> None:
         assembly = example("vpc-only")
         rules = assembly.properties("Network", "EC2::SecurityGroupIngress", "EndpointsGroup")
