@@ -86,6 +86,12 @@ class Assembly:
         return content
 
 
+def endpoint_service(endpoint: Resource) -> str:
+    """`ecr.api` of the VPC endpoint `com.amazonaws.<region>.ecr.api`."""
+    text: str = endpoint["ServiceName"]["Fn::Join"][1][-1]
+    return text.removeprefix(".")
+
+
 def resolve(value: Any) -> str:
     """A property as one text: joins are joined, and every other intrinsic is some text that stands for it alone."""
     if not isinstance(value, dict):
