@@ -140,6 +140,14 @@ def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_w
     assert not (endpoint() or endpoint(mode="public") or endpoint(mode="vpcOnly", existing=EXISTING))
 
 
+def test_only_a_vpc_of_our_own_is_known_to_have_no_way_to_secrets() -> None:
+    def reached(**network: Any) -> bool:
+        return Config.parse(with_own(network=network)).own.network.reaches_secrets
+
+    assert not reached(mode="vpcOnly")
+    assert reached() and reached(mode="public") and reached(mode="vpcOnly", existing=EXISTING)
+
+
 def test_nothing_is_enabled_unless_the_whole_is() -> None:
     assert Config.parse(with_cosmos(enabled=False)).enabled_pipelines() == []
 
