@@ -31,6 +31,8 @@ _RESOURCE_MEMBERS = (
     "SecretId",
     "TopicArn",
     "logGroupName",
+    "repositoryName",
+    "projectName",
     "Name",
 )
 
@@ -70,7 +72,9 @@ def _record_s3_actions() -> None:
 def _resource(response: BaseResponse) -> str:
     if "/functions/" in response.path:
         return response.path.split("/functions/")[1].split("/")[0]
-    if not isinstance(response.body, str) or not response.body.startswith("{"):
+    body = response.body
+    if isinstance(body, str) and body.startswith("{"):
+        body = json.loads(body)
+    if not isinstance(body, dict):  # DynamoDB's has been read already
         return ""
-    body = json.loads(response.body)
     return next((str(body[name]) for name in _RESOURCE_MEMBERS if name in body), "")
