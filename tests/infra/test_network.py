@@ -1,6 +1,7 @@
 """Networks at their limits: the smallest of our own, and an existing VPC with two subnets in one zone."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from cosmos_batch.contract import Config
 from cosmos_batch.contract.network import NetworkSettings
 from infra.node import use_node
 from infra.synth import synthesize
-from tests.infra.assembly import Assembly, endpoint_service
+from tests.infra.assembly import Assembly, Resource, endpoint_service
 from tests.infra.examples import FOLDER
 
 FIRST, TWIN, OTHER = (f"subnet-0123456789abcdef{number}" for number in range(3))
@@ -50,16 +51,28 @@ def test_workers_run_in_every_subnet(assembly: Assembly) -> None:
         assert environment["ComputeResources"]["Subnets"] == [FIRST, TWIN, OTHER]
 
 
-@pytest.mark.parametrize(("mode", "cidr", "zones"), [("private", 24, 3), ("private", 23, 6), ("vpcOnly", 24, 6)])
-def test_the_smallest_network_that_is_taken_holds_its_subnets(mode: str, cidr: int, zones: int) -> None:
+def resources(settings: dict[str, Any], kind: str) -> list[Resource]:
+    """Properties of those of a type, in the network's stack alone."""
     use_node()
     from aws_cdk import App
     from aws_cdk.assertions import Template
 
     from infra.stacks.network import NetworkStack
 
+    network = NetworkStack(App(), "Network", settings=NetworkSettings.model_validate(settings))
+    return [one["Properties"] for one in Template.from_stack(network).find_resources(f"AWS::{kind}").values()]
+
+
+def test_a_route_table_that_subnets_share_has_the_s3_endpoint_once() -> None:
+    network = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))["app"]["cosmosBatch"]["network"]
+    for subnet in network["existing"]["subnets"]:
+        subnet["routeTableId"] = "rtb-0123456789abcdef0"
+    (endpoint,) = resources(network, "EC2::VPCEndpoint")
+    assert endpoint["RouteTableIds"] == ["rtb-0123456789abcdef0"]
+
+
+@pytest.mark.parametrize(("mode", "cidr", "zones"), [("private", 24, 3), ("private", 23, 6), ("vpcOnly", 24, 6)])
+def test_the_smallest_network_that_is_taken_holds_its_subnets(mode: str, cidr: int, zones: int) -> None:
     names = [f"us-east-1{letter}" for letter in "abcdef"[:zones]]
     settings = {"mode": mode, "cidr": f"10.0.0.0/{cidr}", "availabilityZones": names}
-    stack = NetworkStack(App(), "Network", settings=NetworkSettings.model_validate(settings))
-    subnets = Template.from_stack(stack).find_resources("AWS::EC2::Subnet")
-    assert len(subnets) == zones * (2 if mode == "private" else 1)
+    assert len(resources(settings, "EC2::Subnet")) == zones * (2 if mode == "private" else 1)
