@@ -1,20 +1,36 @@
 """`docs/deploy.md` says what the app does and what it costs."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from cosmos_batch.cli.main import parser
 from cosmos_batch.contract import Config
+from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 
 ROOT = Path(__file__).resolve().parent.parent
+GUARDRAILS = {"nvidia/Cosmos-Guardrail1", "nvidia/Cosmos-1.0-Guardrail"}  # of the generators
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
 def test_the_smallest_configuration_loads() -> None:
     (block,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert [one.pipeline.id for one in Config.parse(block).enabled_pipelines()] == ["cosmos-reason2-2b"]
+
+
+@pytest.mark.parametrize("repository", sorted({one.model for one in PIPELINES} | GUARDRAILS))
+def test_every_licence_is_named(repository: str) -> None:
+    assert f"[{repository}](https://huggingface.co/{repository})" in PAGE
+
+
+def test_every_command_of_ours_is_one() -> None:
+    commands = re.findall(r"^(?:\w+=\S+ )?cosmos-batch (.+)$", PAGE, re.MULTILINE)
+    assert "models put nvidia/Cosmos-Reason2-2B" in commands
+    for command in commands:
+        parser().parse_args(shlex.split(command))
 
 
 def test_hourly_prices_are_those_of_the_price_table() -> None:

@@ -60,11 +60,23 @@ def find(clients: Clients | None = None) -> Deployment:
             pipelines=[one.id for one in PIPELINES if _queue_output(one) in outputs],
         )
     except KeyError as missing:
-        raise CliError(
-            f"Cosmos Batch is not deployed here: no stack {STACK_PREFIX}* has the output {missing}.",
-            "Deploy it first: `cosmos-batch local up` on this machine, or `npx cdk deploy --all` to AWS. "
-            "In another account or region? Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL.",
-        ) from missing
+        raise _not_deployed(missing) from missing
+
+
+def model_bucket(clients: Clients) -> str:
+    """Its name. The storage stack alone has to be there, so that models can be put in place before workers run."""
+    try:
+        return _outputs(clients("cloudformation"))["ModelBucketName"]
+    except KeyError as missing:
+        raise _not_deployed(missing) from missing
+
+
+def _not_deployed(missing: KeyError) -> CliError:
+    return CliError(
+        f"Cosmos Batch is not deployed here: no stack {STACK_PREFIX}* has the output {missing}.",
+        "Deploy it first: `cosmos-batch local up` on this machine, or `npx cdk deploy --all` to AWS. "
+        "In another account or region? Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL.",
+    )
 
 
 def _queue_output(pipeline: Pipeline) -> str:

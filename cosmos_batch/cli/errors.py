@@ -28,6 +28,7 @@ def _explain_ours(error: Exception) -> str | None:
 
 
 def _explain_aws(error: Exception) -> str | None:
+    from boto3.exceptions import S3UploadFailedError
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -43,4 +44,4 @@ def _explain_aws(error: Exception) -> str | None:
         )
     if isinstance(error, EndpointConnectionError):
         return f"{error}\nIf AWS_ENDPOINT_URL points at a local cloud, start it: cosmos-batch local up"
-    return str(error) if isinstance(error, BotoCoreError | ClientError) else None
+    return str(error) if isinstance(error, BotoCoreError | ClientError | S3UploadFailedError) else None

@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _add_submit(commands)
     _add_status(commands)
     _add_result(commands)
+    _add_models(commands)
     return parser
 
 
@@ -92,6 +93,16 @@ def _add_result(commands: Commands) -> None:
     result.add_argument("id", metavar="ID")
     result.add_argument("--wait", action="store_true", help="until it has ended")
     result.set_defaults(command="jobs:result")
+
+
+def _add_models(commands: Commands) -> None:
+    models = commands.add_parser("models", help="the models of a deployment whose workers cannot reach the Hub")
+    actions = models.add_subparsers(metavar="ACTION", required=True)
+    put = actions.add_parser(
+        "put", help="download one to TMPDIR, with HF_TOKEN or the login of `hf`, and upload it to the model bucket"
+    )
+    put.add_argument("name", metavar="NAME", help="Hugging Face id, such as nvidia/Cosmos-Reason2-2B")
+    put.set_defaults(command="models:put")
 
 
 def _add_question(command: argparse.ArgumentParser) -> None:

@@ -64,7 +64,14 @@ class PipelineEntry(Model):
     use_spot: bool = Field(
         default=False, description="Try Spot instances of all the types first, On-Demand ones after them"
     )
-    max_vcpus: int = Field(default=192, alias="maxVCpus", ge=1, le=10_000, description="vCPUs of all workers together")
+    max_vcpus: int = Field(
+        default=192,
+        alias="maxVCpus",
+        ge=1,
+        le=10_000,
+        description="vCPUs of all workers together. Their instances may have more: a worker asks for a GPU's share "
+        "of the listed type that has the fewest vCPUs for each, and on the others some are left over",
+    )
     priority: int = Field(
         default=0, ge=0, le=100, description="Under `maxTotalVCpus`, pipelines of a higher number have GPUs first"
     )

@@ -1,15 +1,19 @@
 """`app.cosmosBatch.network`: where workers run."""
 
+from collections import Counter
 from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from cosmos_batch.contract.base import Model
 
 # Docker's bridge on every ECS host: a VPC that overlaps it cannot be reached from a container.
 DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
-PREFIX_LENGTHS = range(16, 25)  # of the VPC: VPCs hold at most a /16; a /24 gives each subnet some tens of hosts
+PREFIX_LENGTHS = range(16, 25)  # of the VPC: AWS makes none larger than a /16, and in less than a /24 few hosts fit
+PUBLIC_PREFIX_LENGTH = 26  # of the subnet of a NAT gateway, which private mode makes in each zone
+SMALLEST_SUBNET = 16  # addresses: AWS makes none smaller than a /28
+ZONES = 2  # where none are named
 
 NetworkMode = Literal["private", "public", "vpcOnly"]
 InterfaceEndpoint = Literal[
@@ -19,22 +23,30 @@ InterfaceEndpoint = Literal[
 
 def _network(text: str) -> str:
     try:
-        IPv4Network(text)
+        network = IPv4Network(text)
     except ValueError as error:
         raise ValueError(f"not an IPv4 network such as 10.0.0.0/16: {error}") from error
+    if str(network) != text:
+        raise ValueError(f"not as AWS writes an IPv4 network; write {network}")
     return text
 
 
+def _no_twins(names: list[str]) -> list[str]:
+    twins = [name for name, times in Counter(names).items() if times > 1]
+    if twins:
+        raise ValueError(f"names {twins[0]} more than once; name each once")
+    return names
+
+
 Cidr = Annotated[str, AfterValidator(_network)]
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
 
 
 class Subnet(Model):
     """A subnet of an existing VPC. All three are needed: synthesis looks nothing up."""
 
     subnet_id: str = Field(pattern=r"^subnet-[0-9a-f]+$", description="Such as subnet-0a1b2c3d4e5f67890")
-    availability_zone: str = Field(
-        pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$", description="The subnet's zone, such as us-east-1a"
-    )
+    availability_zone: Zone = Field(description="The subnet's zone, such as us-east-1a")
     route_table_id: str = Field(
         pattern=r"^rtb-[0-9a-f]+$", description="Of the subnet; the S3 gateway endpoint is put into it"
     )
@@ -45,16 +57,26 @@ class ExistingVpc(Model):
 
     vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]+$", description="Such as vpc-0a1b2c3d4e5f67890")
     cidr: Cidr = Field(description="Its IPv4 network")
-    subnets: list[Subnet] = Field(min_length=1, description="Where workers run, one or more in each zone")
+    subnets: list[Subnet] = Field(
+        min_length=1,
+        description="Where workers run, one or more in each zone; the zone's first also holds the EFS mount target and "
+        "the interface endpoints",
+    )
     s3_gateway_endpoint: bool = Field(
         default=True, description="Make the S3 gateway endpoint; false where these route tables have one"
     )
-    interface_endpoints: list[InterfaceEndpoint] = Field(
+    interface_endpoints: Annotated[list[InterfaceEndpoint], AfterValidator(_no_twins)] = Field(
         default_factory=list, description="With mode vpcOnly: the interface endpoints that the VPC lacks"
     )
     dynamodb_gateway_endpoint: bool = Field(
         default=False, description="With mode vpcOnly: make the DynamoDB gateway endpoint"
     )
+
+    @field_validator("subnets")
+    @classmethod
+    def _each_once(cls, subnets: list[Subnet]) -> list[Subnet]:
+        _no_twins([subnet.subnet_id for subnet in subnets])
+        return subnets
 
 
 class NetworkSettings(Model):
@@ -66,7 +88,7 @@ class NetworkSettings(Model):
         "'vpcOnly': no way out at all, AWS by endpoints; models and images must be in place",
     )
     cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 network of the VPC that is made")
-    availability_zones: list[str] = Field(
+    availability_zones: Annotated[list[Zone], AfterValidator(_no_twins)] = Field(
         default_factory=list,
         description="Zones of the VPC that is made, such as us-east-1a; by default the first two of the region. Few "
         "zones have g6e or p5",
@@ -87,6 +109,11 @@ class NetworkSettings(Model):
         return ["ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states"]
 
     @property
+    def reaches_secrets(self) -> bool:
+        """Whether workers may reach Secrets Manager. An existing VPC may have an endpoint that we know nothing of."""
+        return self.mode != "vpcOnly" or self.existing is not None
+
+    @property
     def dynamodb_gateway_endpoint(self) -> bool:
         """Whether to make it."""
         return self.mode == "vpcOnly" and (self.existing is None or self.existing.dynamodb_gateway_endpoint)
@@ -101,6 +128,19 @@ class NetworkSettings(Model):
             if network.overlaps(reserved):
                 what = "Docker's bridge on every host" if reserved == DOCKER_BRIDGE else "one of reservedCidrs"
                 raise ValueError(f"{field}: {cidr} overlaps {reserved}, {what}; choose another network")
+        return self
+
+    @model_validator(mode="after")
+    def _room_for_subnets(self) -> Self:
+        if self.existing is not None:
+            return self
+        network, zones = IPv4Network(self.cidr), len(self.availability_zones) or ZONES
+        public = 2 ** (32 - PUBLIC_PREFIX_LENGTH) if self.mode == "private" else 0
+        if network.num_addresses // zones < public + SMALLEST_SUBNET:
+            raise ValueError(
+                f"cidr: {self.cidr} has no room for the subnets of {zones} zones in mode {self.mode!r}; "
+                "choose a larger network or fewer availabilityZones"
+            )
         return self
 
     @model_validator(mode="after")

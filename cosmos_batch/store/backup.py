@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, Manifest
 from cosmos_batch.store.names import directory_name
+from cosmos_batch.store.progress import Progress, counter, silent
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -34,9 +35,9 @@ class Backup:
         complete = [manifest for commit in self._commits(model) if (manifest := self._manifest(model, commit))]
         return max(complete, key=lambda manifest: manifest.published_at, default=None)
 
-    def holds(self, manifest: Manifest) -> bool:
+    def holds(self, model: str, commit: str) -> bool:
         """True if there is a complete backup of that model's commit."""
-        return self._manifest(manifest.model, manifest.commit) is not None
+        return self._manifest(model, commit) is not None
 
     def restore(self, manifest: Manifest, directory: Path) -> None:
         """Copy the files of a backup into the empty `directory`.
@@ -56,11 +57,12 @@ class Backup:
                 raise
         manifest.verify(directory)
 
-    def upload(self, directory: Path, manifest: Manifest) -> None:
+    def upload(self, directory: Path, manifest: Manifest, on_progress: Progress = silent) -> None:
         """Copy a published model to S3; the manifest last, so that half a backup does not count."""
         prefix = _prefix(manifest.model, manifest.commit)
+        count = counter(manifest.size, on_progress)
         for file in manifest.files:
-            self._s3.upload_file(str(directory / file.name), self._bucket, prefix + file.name)
+            self._s3.upload_file(str(directory / file.name), self._bucket, prefix + file.name, Callback=count)
         body = manifest.model_dump_json(indent=2).encode()
         self._s3.put_object(Bucket=self._bucket, Key=prefix + MANIFEST, Body=body, ContentType="application/json")
 

@@ -29,7 +29,7 @@ from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 # Of the HTTP library that the Hub's client stands on: httpx2, or httpx under the client of the 1.x versions, which the
 # packages of some engines ask for.
 _HTTP_ERROR: type[BaseException] = HfHubHTTPError.__bases__[0]
-_SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json"
+_CONFIGURATION = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json, and deploy"
 
 
 class Hub:
@@ -38,11 +38,13 @@ class Hub:
     Args:
         model: Hugging Face id.
         token: Access token; None leaves it to `huggingface_hub` (HF_TOKEN, then a login on this machine).
+        token_place: Where a person puts the token, as the end of a sentence.
     """
 
-    def __init__(self, model: str, token: str | None) -> None:
+    def __init__(self, model: str, token: str | None, token_place: str = _CONFIGURATION) -> None:
         self._model = model
         self._token = token or get_token()
+        self._token_place = token_place
         self._api = HfApi(token=self._token)
         self._page = f"{constants.ENDPOINT}/{model}"
 
@@ -116,14 +118,15 @@ class Hub:
         return self._failure(
             f"The Hub refuses {self._model}: {answer.server_message or f'HTTP {answer.response.status_code}'}.",
             f"Give the token the permission to read {self._page} (a fine-grained token: public gated repositories), "
-            f"or put another one into {_SETTING} and deploy.",
+            f"or put another one into {self._token_place}.",
         )
 
     def _unreachable(self, error: BaseException, answer: HfHubHTTPError | None) -> Failure:
         reason = f"HTTP {answer.response.status_code}" if answer else type(error).__name__
         return self._failure(
             f"The Hub at {constants.ENDPOINT} cannot be reached for {self._model} ({reason}).",
-            "Try again later; if it persists, check the worker's way to the internet (NAT, proxy, HF_ENDPOINT).",
+            "Try again later; if it persists, check the way to the internet (NAT, proxy, HF_ENDPOINT). Where workers "
+            f"have none, put the model into the model bucket from elsewhere: cosmos-batch models put {self._model}",
             retryable=True,
         )
 
@@ -131,7 +134,7 @@ class Hub:
         if self._token is None:
             return self._failure(
                 f"{self._model} is gated, and no Hugging Face token is set.",
-                f"Accept the licence on {self._page}, put a token of that account into {_SETTING}, and deploy.",
+                f"Accept the licence on {self._page}, put a token of that account into {self._token_place}.",
             )
         return self._failure(
             f"The licence of {self._model} has not been accepted.",
@@ -143,14 +146,14 @@ class Hub:
         return self._failure(
             f"{self._model} does not exist on the Hub, or is private.",
             f"Check the pipeline's `model`. If {self._page} is private, put a token that may read it into "
-            f"{_SETTING}, and deploy.",
+            f"{self._token_place}.",
         )
 
     def _bad_token(self) -> Failure:
         problem = "does not accept the Hugging Face token" if self._token else "asks for a Hugging Face token"
         return self._failure(
             f"The Hub {problem} for {self._model}.",
-            f"Make a token on {constants.ENDPOINT}/settings/tokens, put it into {_SETTING}, and deploy.",
+            f"Make a token on {constants.ENDPOINT}/settings/tokens, put it into {self._token_place}.",
         )
 
     def _account(self) -> str:

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
 
@@ -73,6 +74,17 @@ class Manifest(Revision):
         description="When it came from the Hub (UTC); a restored copy keeps the time of its backup"
     )
     source: Literal["huggingface", "backup"] = Field(description="Where this copy was filled from")
+
+    @classmethod
+    def downloaded(cls, model: str, revision: Revision) -> Self:
+        """Of a download that has ended now."""
+        return cls(
+            model=model,
+            commit=revision.commit,
+            files=revision.files,
+            published_at=datetime.now(UTC),
+            source="huggingface",
+        )
 
     @classmethod
     def read(cls, text: bytes, model: str, commit: str) -> Self | None:

@@ -5,7 +5,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class ModelStore:
         with copies.changing():
             manifest = copies.manifest(stored.commit)
             # No manifest: it was invalidated meanwhile.
-            if manifest is None or self._backup.holds(manifest):
+            if manifest is None or self._backup.holds(stored.model, stored.commit):
                 return False
             self._backup.upload(stored.path, manifest)
         logger.info("backed up %s at %s", stored.model, stored.commit)
@@ -153,14 +153,7 @@ class ModelStore:
         partial = copies.new_partial()
         with watch(partial, revision.size, on_progress):
             hub.download(revision, partial)
-        manifest = Manifest(
-            model=model,
-            commit=revision.commit,
-            files=revision.files,
-            published_at=datetime.now(UTC),
-            source="huggingface",
-        )
-        return copies.publish(partial, manifest)
+        return copies.publish(partial, Manifest.downloaded(model, revision))
 
     @contextmanager
     def _disk_full_explained(self) -> Iterator[None]:

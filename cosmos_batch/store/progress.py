@@ -1,4 +1,4 @@
-"""Progress of a copy, measured by what has reached the disk."""
+"""Progress of a copy, measured by what has reached the disk or left it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +15,19 @@ _INTERVAL_SECONDS = 0.5
 
 def silent(_done: int, _total: int) -> None:
     """Report to nobody."""
+
+
+def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
+    """Sums the bytes that it is called with, by several threads, and reports each sum."""
+    lock, done = threading.Lock(), 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        with lock:
+            done += more
+            on_progress(done, total)
+
+    return count
 
 
 @contextmanager

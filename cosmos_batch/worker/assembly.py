@@ -8,6 +8,7 @@ from cosmos_batch.state import Jobs, Table, Workers
 from cosmos_batch.store import ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.hub_token import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.model import ResidentModel
 from cosmos_batch.worker.queue import Queue
@@ -38,14 +39,5 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
 
 
 def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore:
-    def token() -> str | None:
-        if environment.hf_token_secret is None:
-            return None
-        try:
-            secret = clients.secretsmanager.get_secret_value(SecretId=environment.hf_token_secret)
-        except clients.secretsmanager.exceptions.ResourceNotFoundException:
-            return None  # the secret exists without a value until a token is configured
-        value: str = secret["SecretString"]
-        return value or None
-
-    return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token)
+    token = HubToken(environment.hf_token_secret, clients)
+    return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)

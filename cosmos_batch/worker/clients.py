@@ -14,14 +14,14 @@ class Clients:
 
     connections: int = 64
 
-    def _client(self, service: str) -> Any:
-        config = ClientConfig(
+    def _client(self, service: str, config: ClientConfig | None = None) -> Any:
+        own = ClientConfig(
             max_pool_connections=self.connections,
             retries={"mode": "standard", "max_attempts": 6},
             tcp_keepalive=True,
             parameter_validation=False,  # every call is ours and tested; checking each costs as much as signing it
         )
-        return self._session.client(service, config=config)
+        return self._session.client(service, config=own.merge(config) if config else own)
 
     @cached_property
     def _session(self) -> boto3.session.Session:
@@ -45,4 +45,7 @@ class Clients:
 
     @cached_property
     def secretsmanager(self) -> Any:
-        return self._client("secretsmanager")
+        # A VPC may have no way to it: that is said soon, not after six times a minute.
+        return self._client(
+            "secretsmanager", ClientConfig(connect_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws
+from aws_cdk import Aws, CfnCondition, Fn
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -14,6 +14,9 @@ IMAGE_LAYERS = "prod-{region}-starport-layer-bucket"
 PACKAGES = "al2023-repos-{region}-de612dc2"
 # ECS documents no policies for the agent's own two endpoints.
 WITHOUT_POLICY = ("ecs-agent", "ecs-telemetry")
+# CDK knows whose names begin otherwise in China only where it knows the region; our stacks are for any.
+PREFIX, PREFIX_IN_CHINA = "com.amazonaws", "cn.com.amazonaws"
+OTHERWISE_IN_CHINA = ("ecr.api", "ecr.dkr", "sqs", "states")
 
 
 class GatewayEndpoint(Construct):
@@ -62,7 +65,7 @@ def dynamodb_statements() -> list[iam.PolicyStatement]:
 
 
 class InterfaceEndpoints(Construct):
-    """Network interfaces of AWS services in the workers' subnets, at about $7.30 a month each in each zone."""
+    """Network interfaces of AWS services in one subnet of each zone, at about $7.30 a month each in each zone."""
 
     def __init__(
         self,
@@ -78,13 +81,16 @@ class InterfaceEndpoints(Construct):
             self, "Group", vpc=vpc, description="Interface endpoints: workers call them", allow_all_outbound=False
         )
         group.add_ingress_rule(callers, ec2.Port.tcp(443), "HTTPS from workers alone")
+        in_china = CfnCondition(self, "InChina", expression=Fn.condition_equals(Aws.PARTITION, "aws-cn"))
+        either = Fn.condition_if(in_china.logical_id, PREFIX_IN_CHINA, PREFIX).to_string()
         for service in services:
+            prefix = either if service in OTHERWISE_IN_CHINA else PREFIX
             endpoint = ec2.InterfaceVpcEndpoint(
                 self,
                 service.replace(".", "-"),
                 vpc=vpc,
                 subnets=subnets,
-                service=ec2.InterfaceVpcEndpointAwsService(service),
+                service=ec2.InterfaceVpcEndpointAwsService(service, prefix),
                 security_groups=[group],
                 open=False,  # not to the whole VPC
             )

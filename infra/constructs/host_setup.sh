@@ -4,8 +4,9 @@ set -euo pipefail
 
 # A stopped container has so long between SIGTERM and SIGKILL; Batch has no setting of its own for it.
 echo ECS_CONTAINER_STOP_TIMEOUT=120s >> /etc/ecs/ecs.config
-# Tags of images never move: one that is here is the one.
-echo ECS_IMAGE_PULL_BEHAVIOR=prefer-cached >> /etc/ecs/ecs.config
+# Tags of images never move: one that is here is the one. `prefer-cached` would say so too, and turn the clean-up of images
+# off: a host that is busy across many deployments would fill its disk.
+echo ECS_IMAGE_PULL_BEHAVIOR=once >> /etc/ecs/ecs.config
 
 # One NVMe instance store is the scratch of all workers of this host. Where there is none, or where this fails, ECS makes
 # /mnt/scratch on the root volume; workers see that in the mount table and refuse to start.

@@ -164,9 +164,9 @@ class ImageBuild(Construct):
             security_groups=[self._security_group(network)] if private else None,
             timeout=BUILD_TIMEOUT,
             queued_timeout=QUEUED_TIMEOUT,
+            grant_report_group_permissions=False,
             logging=codebuild.LoggingOptions(cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log)),
         )
-        source.grant_read(project)
         for repository in (self.repository, self._cache):
             repository.grant_pull_push(project)
         allow(project, ["ecr:DescribeImages"], [self.repository.repository_arn])

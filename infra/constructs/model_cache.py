@@ -24,7 +24,7 @@ class ModelCache(Construct):
             self,
             "FileSystem",
             vpc=network.vpc,
-            vpc_subnets=network.worker_subnets,
+            vpc_subnets=network.zone_subnets,
             security_group=network.file_system_group,
             encrypted=True,
             throughput_mode=efs.ThroughputMode.ELASTIC,

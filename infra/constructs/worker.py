@@ -47,7 +47,8 @@ class Worker(Construct):
             storage.cache.grant_mount(self.role)
         storage.table.grant_calls(self.role, "GetItem", "UpdateItem")
         _allow_queue(self.role, queue)
-        storage.token.allow(self.role)
+        if storage.token is not None:
+            storage.token.allow(self.role)
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -112,7 +113,7 @@ def _environment(
         model_store=MODEL_STORE,
         model_store_on="efs" if storage.cache is not None else "nvme",
         scratch=SCRATCH,
-        hf_token_secret=storage.token.arn,
+        hf_token_secret=storage.token.arn if storage.token is not None else None,
         worker=settings,
     ).variables()
     del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # the host's own

@@ -88,13 +88,13 @@ ACKNOWLEDGED = [
     Acknowledgement(
         f"{_SOLUTIONS}IAM5[Action::s3:*]",
         "Images/*Build/Project/Role/DefaultPolicy/Resource",
-        "CDK's grant to read an asset: GetObject*, GetBucket* and List* are reads, of the bucket of CDK's assets alone",
+        "CDK's grant to read an asset: GetObject*, GetBucket* and List* are reads, of one object of CDK's assets",
     ),
     Acknowledgement(
         f"{_SOLUTIONS}IAM5[Resource::arn:*]",
         "Images/*Build/Project/Role/DefaultPolicy/Resource",
-        "What CodeBuild itself makes below the project's name (log streams, reports), its network interfaces, which a "
-        "condition holds to our subnets, and the asset bucket of CDK, whose keys are hashes",
+        "The log streams that CodeBuild makes below the project's name, and its network interfaces, which a condition "
+        "holds to our subnets",
     ),
     Acknowledgement(
         f"{_SOLUTIONS}IAM5[Resource::*:stateMachine:vams-*]",

@@ -1,16 +1,22 @@
 """Where workers run, and who may talk to whom."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cosmos_batch.contract.network import ExistingVpc, NetworkMode, NetworkSettings
+from cosmos_batch.contract.network import (
+    PUBLIC_PREFIX_LENGTH,
+    ZONES,
+    ExistingVpc,
+    NetworkMode,
+    NetworkSettings,
+)
 from infra.constructs.endpoints import GatewayEndpoint, InterfaceEndpoints, dynamodb_statements, s3_statements
 
 NFS = 2049
-ZONES = 2  # where none are named
 SUBNET_TYPES: dict[NetworkMode, ec2.SubnetType] = {
     "private": ec2.SubnetType.PRIVATE_WITH_EGRESS,
     "public": ec2.SubnetType.PUBLIC,
@@ -26,9 +32,10 @@ class NetworkStack(Stack):
         self.settings = settings
         existing = settings.existing
         self.vpc: ec2.IVpc = self._make_vpc() if existing is None else self._use_vpc(existing)
-        self.worker_subnets = ec2.SubnetSelection(
-            subnets=_named_subnets(self, existing) if existing else self._own_subnets()
-        )
+        subnets = _named_subnets(self, existing) if existing else self._own_subnets()
+        self.worker_subnets = ec2.SubnetSelection(subnets=subnets)
+        # EFS takes one mount target in a zone, and an interface endpoint one subnet of it.
+        self.zone_subnets = ec2.SubnetSelection(subnets=_first_of_each_zone(subnets))
         self.worker_group = ec2.SecurityGroup(
             self, "WorkerGroup", vpc=self.vpc, description="Workers: they call out, nothing calls them"
         )
@@ -49,7 +56,7 @@ class NetworkStack(Stack):
             public = ec2.SubnetConfiguration(
                 name="Public",
                 subnet_type=ec2.SubnetType.PUBLIC,
-                cidr_mask=26,
+                cidr_mask=PUBLIC_PREFIX_LENGTH,
                 map_public_ip_on_launch=False,  # the NAT gateway has an address of its own, and nothing else is there
             )
             subnets.insert(0, public)
@@ -89,13 +96,21 @@ class NetworkStack(Stack):
                 "Endpoints",
                 self.settings.interface_endpoints,
                 self.vpc,
-                self.worker_subnets,
+                self.zone_subnets,
                 self.worker_group,
             )
 
 
 def _subnet_name(mode: NetworkMode) -> str:
     return {"private": "Private", "public": "Public", "vpcOnly": "Isolated"}[mode]
+
+
+def _first_of_each_zone(subnets: Sequence[ec2.ISubnet]) -> list[ec2.ISubnet]:
+    # CDK's own `one_per_az` does nothing to subnets that are named.
+    first: dict[str, ec2.ISubnet] = {}
+    for subnet in subnets:
+        first.setdefault(subnet.availability_zone, subnet)
+    return list(first.values())
 
 
 def _named_subnets(scope: Construct, existing: ExistingVpc) -> list[ec2.ISubnet]:

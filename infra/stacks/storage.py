@@ -54,7 +54,9 @@ class StorageStack(Stack):
             self.logs.keep_refusals(network.vpc)
         self.table = StateTable(self, "StateTable")
         self.cache = ModelCache(self, "ModelCache", network) if settings.use_efs else None
-        self.token = HuggingFaceToken(self, "HuggingFaceToken", cosmos)
+        token = HuggingFaceToken(self, "HuggingFaceToken", cosmos)
+        # Workers that cannot reach it would wait for it in vain before they say that their model is not in place.
+        self.token = token if network.settings.reaches_secrets else None
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)

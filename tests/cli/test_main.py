@@ -7,6 +7,7 @@ import time
 from importlib import import_module
 
 import pytest
+from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from cosmos_batch.cli import deployment as deployments
@@ -24,7 +25,7 @@ def commands(of: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def test_every_command_has_its_function() -> None:
     named = [one.get_default("command") for one in commands(parser()) if one.get_default("command")]
-    assert len(named) == 9
+    assert len(named) == 10
     for command in named:
         module, _, function = command.partition(":")
         assert callable(getattr(import_module(f"cosmos_batch.cli.{module}"), function))
@@ -52,6 +53,7 @@ def test_no_command_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
         (LocalCloudError("It did not start."), ["It did not start."]),
         (NoCredentialsError(), ["Unable to locate credentials", "cosmos-batch local up --export"]),
         (EndpointConnectionError(endpoint_url="http://localhost:1"), ["http://localhost:1", "cosmos-batch local up"]),
+        (S3UploadFailedError("Failed to upload a to b/c: AccessDenied"), ["Failed to upload", "AccessDenied"]),
         (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeStacks"), ["AccessDenied"]),
     ],
 )

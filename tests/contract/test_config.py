@@ -111,7 +111,7 @@ def test_cold_pools_keep_nothing() -> None:
     assert (two.warm_workers, two.warm_dollars_per_month) == (0, 0)
 
 
-EXISTING = {
+EXISTING: dict[str, Any] = {
     "vpcId": "vpc-0123456789abcdef0",
     "cidr": "10.4.0.0/16",
     "subnets": [
@@ -129,6 +129,23 @@ def test_interface_endpoints_are_for_vpc_only_mode() -> None:
     assert "ecr.dkr" in endpoints(mode="vpcOnly")
     assert endpoints(mode="vpcOnly", existing=EXISTING) == []
     assert endpoints(mode="vpcOnly", existing={**EXISTING, "interfaceEndpoints": ["sqs"]}) == ["sqs"]
+
+
+def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_who_asks() -> None:
+    def endpoint(**network: Any) -> bool:
+        return Config.parse(with_own(network=network)).own.network.dynamodb_gateway_endpoint
+
+    assert endpoint(mode="vpcOnly")
+    assert endpoint(mode="vpcOnly", existing={**EXISTING, "dynamodbGatewayEndpoint": True})
+    assert not (endpoint() or endpoint(mode="public") or endpoint(mode="vpcOnly", existing=EXISTING))
+
+
+def test_only_a_vpc_of_our_own_is_known_to_have_no_way_to_secrets() -> None:
+    def reached(**network: Any) -> bool:
+        return Config.parse(with_own(network=network)).own.network.reaches_secrets
+
+    assert not reached(mode="vpcOnly")
+    assert reached() and reached(mode="public") and reached(mode="vpcOnly", existing=EXISTING)
 
 
 def test_nothing_is_enabled_unless_the_whole_is() -> None:
@@ -214,6 +231,28 @@ def test_the_token_is_not_shown() -> None:
         ),
         (with_own(network={"cidr": "10.0.0.0/8"}), ["network", "cidr", "/16 to /24"]),
         (with_own(network={"cidr": "10.0.0.1/16"}), ["network.cidr", "10.0.0.1/16", "host bits"]),
+        (with_own(network={"cidr": "10.0.0.0/255.255.0.0"}), ["network.cidr", "write 10.0.0.0/16"]),
+        (
+            with_own(network={"cidr": "10.0.0.0/24", "availabilityZones": [f"us-east-1{zone}" for zone in "abcd"]}),
+            ["network", "cidr: 10.0.0.0/24", "4 zones", "'private'", "availabilityZones"],
+        ),
+        (
+            with_own(network={"cidr": "10.0.0.0/23", "availabilityZones": [f"us-east-1{zone}" for zone in "abcdefg"]}),
+            ["network", "cidr: 10.0.0.0/23", "7 zones"],
+        ),
+        (with_own(network={"availabilityZones": ["nowhere"]}), ["network.availabilityZones[0]", "nowhere", "pattern"]),
+        (
+            with_own(network={"availabilityZones": ["us-east-1a", "us-east-1b", "us-east-1a"]}),
+            ["network.availabilityZones", "us-east-1a more than once"],
+        ),
+        (
+            with_own(network={"existing": {**EXISTING, "subnets": EXISTING["subnets"][:1] * 2}}),
+            ["network.existing.subnets", "subnet-0a more than once"],
+        ),
+        (
+            with_own(network={"mode": "vpcOnly", "existing": {**EXISTING, "interfaceEndpoints": ["sqs", "sqs"]}}),
+            ["network.existing.interfaceEndpoints", "sqs more than once"],
+        ),
         (with_own(network={"existing": EXISTING, "cidr": "10.1.0.0/16"}), ["network", "cidr", "existing"]),
         (
             with_own(network={"existing": {**EXISTING, "cidr": "172.17.0.0/20"}}),

@@ -12,6 +12,16 @@ _SERVICES = {"stepfunctions": "states"}
 _ACTIONS = {"lambda:invoke": "lambda:invokefunction", "sqs:changemessagevisibilitybatch": "sqs:changemessagevisibility"}
 PREFIX = "CosmosBatch-"
 _ACCOUNT = "us-east-1:123456789012"
+# How an ARN ends, where the record tells a name.
+_ENDS = {
+    "batch": "job/{}",
+    "codebuild": "project/{}",
+    "dynamodb": "table/{}",
+    "ecr": "repository/{}",
+    "lambda": "function:{}",
+    "secretsmanager": "secret:{}",
+    "sqs": "{}",
+}
 
 
 class Grant(NamedTuple):
@@ -44,19 +54,18 @@ def uses(app: App) -> list[Use]:
     ]
 
 
-def allowed(use: Use, granted: list[Grant]) -> bool:
-    """Whether some grant of its role covers a call."""
-    return any(
+def covers(grant: Grant, use: Use) -> bool:
+    """Whether a grant allows a call."""
+    return (
         grant.role == use.role
         and fnmatchcase(use.action, grant.action)
         and (use.resource is None or fnmatchcase(use.resource, grant.resource))
-        for grant in granted
     )
 
 
 def short(role: str) -> str:
     """`CosmosBatch-Pipelines-FunctionsUploadRole1E16...` as `FunctionsUpload`."""
-    found = re.match(r"CosmosBatch-Pipelines-(.+?)Role[0-9A-F]{4}", role)
+    found = re.match(r"CosmosBatch-[A-Za-z]+-(.+?)Role[0-9A-F]{4}", role)
     return found.group(1) if found else role
 
 
@@ -86,9 +95,10 @@ def _action(call: dict[str, Any]) -> str:
 
 
 def _arn(call: dict[str, Any]) -> str | None:
-    resource = unquote(call["resource"])
-    if call["service"] == "s3" and resource:
-        return f"arn:aws:s3:::{call['resource']}".rstrip("/")
-    if call["service"] == "sqs" and resource:
-        return f"arn:aws:sqs:{_ACCOUNT}:{resource.rpartition('/')[2]}"
-    return resource if resource.startswith("arn:") else None
+    resource, service = call["resource"], call["service"]
+    if service == "s3":
+        return f"arn:aws:s3:::{resource}".rstrip("/")
+    name = resource.rpartition("/")[2] if service == "sqs" else unquote(resource)
+    if not name or name.startswith("arn:"):
+        return name or None
+    return f"arn:aws:{service}:{_ACCOUNT}:{_ENDS[service].format(name)}"

@@ -32,6 +32,13 @@ QUICK = {
 def configuration(
     folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, **cosmos_batch: Any
 ) -> Config:
+    """Parsed from `configuration_text`."""
+    return Config.parse(configuration_text(folder, entry, use_code_build, **cosmos_batch))
+
+
+def configuration_text(
+    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, token: str = "", **cosmos_batch: Any
+) -> str:
     """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
     models: dict[str, dict[str, Any]] = {}
     for key, name in (("reason2B", TWO_B), ("reason8B", EIGHT_B)):
@@ -40,10 +47,13 @@ def configuration(
         models[key] = {"enabled": True, "engine": SCRIPTED, "model": str(folder / name)}
     models["reason2B"] |= entry or {}
     models["reason8B"]["autoTriggerOnFileExtensionsUpload"] = ".webm"
-    block = {"enabled": True, "useCodeBuild": use_code_build, "modelsReason": models}
-    return Config.parse(
-        json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": {**QUICK, **cosmos_batch}}})
-    )
+    block = {
+        "enabled": True,
+        "useCodeBuild": use_code_build,
+        "huggingFaceToken": token,
+        "modelsReason": models,
+    }
+    return json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": {**QUICK, **cosmos_batch}}})
 
 
 @dataclass

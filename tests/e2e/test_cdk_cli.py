@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
+from tests.e2e.clear_text import files, holding, kinds, open_places
 from tests.e2e.harness import QUICK, SCRIPTED, App
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,8 @@ def configuration(folder: Path) -> dict[str, object]:
     (folder / "model" / "config.json").write_text("{}")
     reasoner = {"enabled": True, "engine": SCRIPTED, "model": str(folder / "model")}
     block = {"enabled": True, "useCodeBuild": False, "huggingFaceToken": TOKEN, "modelsReason": {"reason2B": reasoner}}
-    return {"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}
+    own = {**QUICK, "storage": {"kmsKey": "create"}}
+    return {"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": own}}
 
 
 @pytest.fixture
@@ -79,7 +81,6 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
 
     created = shell.run(*setup, deploy)
     assert set(re.findall(r"✅  (\S+)$", created, re.MULTILINE)) == STACKS
-    assert TOKEN not in created
     cloud = LocalCloud.find(shell.home)
     assert cloud is not None
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
@@ -98,12 +99,32 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
     assert set(re.findall(r"✅  (\S+)$", updated, re.MULTILINE)) == {"CosmosBatch-Pipelines"}
     assert set(re.findall(r"✅  (\S+) \(no changes\)$", updated, re.MULTILINE)) == STACKS - {"CosmosBatch-Pipelines"}
 
-    assert set(re.findall(r"✅  (\S+): destroyed$", shell.run(point, destroy), re.MULTILINE)) == STACKS
+    places = open_places(cloud)
+    assert kinds(places) >= {
+        "function",
+        "job definition",
+        "machine",
+        "parameter",
+        "template",
+        "log group",
+        "object",
+        "file",
+    }
+    assert holding(TOKEN, places) == []
+    assert holding(TOKEN, files(shell.checkout / "cdk.out")) == []
+
+    [definition] = cloud.client("batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"]
+    image = definition["containerProperties"]["image"]
+    destroyed = shell.run(point, destroy)
+    assert set(re.findall(r"✅  (\S+): destroyed$", destroyed, re.MULTILINE)) == STACKS
     assert left(cloud) == {
         "buckets": ["assets", "logs", "models", "state"],
         "tables": [outputs["StateTableName"]],
+        "keys": ["Stores of Cosmos Batch"],
+        "images of CDK": [image.rpartition(":")[2]],
         "stacks": ["CDKToolkit"],
     }
+    assert TOKEN not in created + updated + destroyed
     shell.run(down)
     assert LocalCloud.find(shell.home) is None
 
@@ -115,6 +136,7 @@ def keys(cloud: LocalCloud, bucket: str) -> list[str]:
 def left(cloud: LocalCloud) -> dict[str, list[str]]:
     """What a deployment leaves: everything there is, less what every account and `cdk bootstrap` has."""
     look = cloud.client
+    repositories = names(look("ecr").describe_repositories()["repositories"], "repositoryName")
     buckets = [one["Name"] for one in look("s3").list_buckets()["Buckets"] if not one["Name"].startswith("cdk-")]
     found = {
         "buckets": sorted(re.sub(r"cosmosbatch-storage-([a-z]+?)[0-9a-f]{8}-.*", r"\1", name) for name in buckets),
@@ -129,6 +151,10 @@ def left(cloud: LocalCloud) -> dict[str, list[str]]:
         "job queues": [one["jobQueueName"] for one in look("batch").describe_job_queues()["jobQueues"]],
         "computing": look("batch").describe_compute_environments()["computeEnvironments"],
         "file systems": [one["FileSystemId"] for one in look("efs").describe_file_systems()["FileSystems"]],
+        "log groups": names(look("logs").describe_log_groups()["logGroups"], "logGroupName"),
+        "keys": names(customer_keys(cloud), "Description"),
+        "repositories": [one for one in repositories if not one.startswith("cdk-")],
+        "images of CDK": [tag for one in repositories if one.startswith("cdk-") for tag in tags(cloud, one)],
         "secrets": [one["Name"] for one in look("secretsmanager").list_secrets()["SecretList"]],
         "roles": [one for one in names(look("iam").list_roles()["Roles"], "RoleName") if not one.startswith("cdk-")],
         "profiles": names(look("iam").list_instance_profiles()["InstanceProfiles"], "InstanceProfileName"),
@@ -142,6 +168,17 @@ def left(cloud: LocalCloud) -> dict[str, list[str]]:
         "projects": look("codebuild").list_projects()["projects"],
     }  # fmt: skip
     return {kind: what for kind, what in found.items() if what}
+
+
+def customer_keys(cloud: LocalCloud) -> list[dict[str, str]]:
+    kms = cloud.client("kms")
+    found = [kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"] for one in kms.list_keys()["Keys"]]
+    return [one for one in found if one["KeyManager"] == "CUSTOMER"]
+
+
+def tags(cloud: LocalCloud, repository: str) -> list[str]:
+    images = cloud.client("ecr").describe_images(repositoryName=repository)["imageDetails"]
+    return [tag for one in images for tag in one["imageTags"]]
 
 
 def names(described: list[dict[str, str]], member: str) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 
 from cosmos_batch.cli.metadata import encoded
 from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
-from tests.e2e.grants import allowed, grants, uses
+from tests.e2e.grants import covers, grants, uses
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+from tests.e2e.unused_grants import UNUSED, WITHOUT_RESOURCE
 from tests.media.broken import video
 
 TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"
@@ -354,52 +355,22 @@ def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Pat
     assert sorted(reported) == ["a function", "cosmos_batch.worker.commit"]
 
 
-# Granted and not used by the flows above, each with the reason why it is granted all the same.
-UNUSED = {
-    "FunctionsDeadLetter": "works only on dead letters, which no flow here makes: tests/lambdas/test_dead_letter.py",
-    "ContainerExecution": "used by ECS: pulls the image, makes log streams",
-    "ReasonerBuildProject": "CDK's grants of a build: tests/e2e/test_image_builds.py; reports and layers go unused",
-    "BuildsFunctionsImageBuild": "reads the log of a build that failed: tests/e2e/test_image_builds.py",
-    "logs:": "used by Lambda and Step Functions themselves",
-    "xray:": "used by Lambda and Step Functions themselves",
-    "batch:terminatejob": "a worker without an instance: tests/lambdas/test_fleet_rules.py",
-    "batch:describejobqueues": "a worker without an instance: tests/lambdas/test_fleet_rules.py",
-    "batch:describecomputeenvironments": "a worker without an instance: tests/lambdas/test_fleet_rules.py",
-    "elasticfilesystem:": "used by the mount",
-    "secretsmanager:getsecretvalue": "only when a model must be downloaded: test_models.py",
-    "batch:tagresource": "IAM asks for it where SubmitJob has tags",
-    "s3:listbucket": "S3 asks for it to say 404 instead of 403",
-    "FunctionsUpload s3:getobjecttagging": "of buckets without versions",
-    "FunctionsUpload states:stopexecution": "a late sidecar: tests/lambdas/test_upload.py",
-    "FunctionsScale states:sendtaskfailure": "an open breaker: test_faults.py",
-    "FunctionsScale sqs:receivemessage": "an open breaker: test_faults.py",
-    "FunctionsScale sqs:deletemessage": "an open breaker: test_faults.py",
-    "states:sendtaskfailure": "a job that fails: test_bad_input.py",
-    "sqs:changemessagevisibility": "leases of long jobs, and what Lambda does for an event source: test_faults.py",
-    "sqs:getqueueurl": "what Lambda does for an event source",
-    "FunctionsReport sqs:": "what Lambda does for an event source",
-    "FunctionsUpload sqs:": "what Lambda does for an event source",
-    "s3:getobjectversion": "a version that is not the latest: tests/lambdas/test_plan.py",
-    "FunctionsPlan s3:putobject": "a long prompt that a person typed: tests/lambdas/test_plan.py",
-    "FunctionsUpload s3:putobject": "a long prompt in a sidecar: tests/lambdas/test_upload.py",
-    "FunctionsUpload states:describeexecution": "a sidecar that its file's event has seen: depends on their order",
-    "Worker s3:getobject": "a long prompt, or a bucket without versions: test_bad_input.py",
-    "FunctionsVams": "long prompts and refusals: test_bad_input.py",
-}
-
-
 def test_every_call_is_granted_and_every_grant_has_a_use(app: App, picture: Path) -> None:
     """No IAM decision is made locally. What the roles did is compared with the deployed policies, both ways."""
     app.sweep()
-    used, granted = uses(app), grants(app)
+    used, granted = {*uses(app)}, {*grants(app)}
     assert len({use.role for use in used}) >= 7, "the flows above went through every function but dead_letter"
-    refused = {use for use in used if not allowed(use, granted)}
+    assert {use.action for use in used if use.resource is None} <= WITHOUT_RESOURCE
+    refused = [use for use in used if not any(covers(grant, use) for grant in granted)]
     assert not refused, f"calls that AWS would refuse: {sorted(map(str, refused))}"
-    did = {(use.role, use.action) for use in used}
-    needless = {
-        f"{grant.role} {grant.action}"
-        for grant in granted
-        if (grant.role, grant.action) not in did
-        and not any(reason in f"{grant.role} {grant.action}" for reason in UNUSED)
-    }
+    idle = {grant for grant in granted if not any(covers(grant, use) for use in used)}
+    needless = {grant for grant in idle if not any(one.excuses(grant) for one in UNUSED)}
     assert not needless, f"grants that nothing uses: {sorted(needless)}"
+    outdated = {
+        f"{role} {action}"
+        for one in UNUSED
+        for role in one.roles
+        for action in one.actions
+        if not any((grant.role, grant.action) == (role, action) and one.excuses(grant) for grant in granted)
+    }
+    assert not outdated, f"excuses for what is not granted: {sorted(outdated)}"

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract import Config
 from cosmos_batch.local.deploy import DeployError, deploy
 from infra.synth import synthesize
-from tests.e2e.harness import App, configuration
+from tests.e2e.clear_text import holding, kinds, open_places
+from tests.e2e.harness import App, configuration, configuration_text
+
+TOKEN = "hf_that-nobody-may-read"
 
 
 def builds(app: App) -> list[dict[str, Any]]:
@@ -42,6 +46,28 @@ def test_a_deployment_that_changes_no_image_builds_none(app: App, tmp_path: Path
     deploy(synthesize(changed, tmp_path / "cdk.out"), app.cloud)
     assert len(builds(app)) == 1
     assert image(app) == before
+
+
+def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(configuration_text(app.folder, token=TOKEN))
+    deploy(synthesize(Config.load(file), tmp_path / "cdk.out", file), app.cloud)
+    app.upload("p.png", picture, prompt="x")
+    assert app.execution_of("p.png")["status"] == "SUCCEEDED"
+    secret = app.client("secretsmanager").get_secret_value(SecretId=app.outputs["HuggingFaceTokenSecretArn"])
+    assert secret["SecretString"] == TOKEN
+    places = open_places(app.cloud)
+    assert kinds(places) >= {
+        "function",
+        "job definition",
+        "project",
+        "build",
+        "log group",
+        "template",
+        "object",
+        "file",
+    }
+    assert holding(TOKEN, places) == []
 
 
 def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_path: Path) -> None:

@@ -63,14 +63,19 @@ class Assembly:
         (found,) = self.properties(stack, kind, part_of_id)
         return found
 
+    def roles(self) -> dict[str, list[Resource]]:
+        """Logical id of each role of all stacks, with its IAM statements."""
+        roles: dict[str, list[Resource]] = {name: [] for stack in STACKS for name in self.resources(stack, "IAM::Role")}
+        for stack in STACKS:
+            for policy in self.properties(stack, "IAM::Policy"):
+                for role in policy["Roles"]:
+                    roles[role["Ref"]] += policy["PolicyDocument"]["Statement"]
+        return roles
+
     def statements(self, part_of_role: str) -> list[Resource]:
         """The IAM statements of the roles whose logical id has a part."""
-        return [
-            statement
-            for policy in self.properties("Pipelines", "IAM::Policy")
-            if part_of_role in policy["Roles"][0]["Ref"]
-            for statement in policy["PolicyDocument"]["Statement"]
-        ]
+        found = self.roles().items()
+        return [statement for role, statements in found if part_of_role in role for statement in statements]
 
     def assets(self, stack: str) -> dict[str, Any]:
         """The asset manifest of a stack."""
@@ -84,6 +89,12 @@ class Assembly:
     def _read(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
         return content
+
+
+def endpoint_service(endpoint: Resource) -> str:
+    """`ecr.api` of the VPC endpoint `com.amazonaws.<region>.ecr.api`."""
+    text: str = endpoint["ServiceName"]["Fn::Join"][1][-1]
+    return text.removeprefix(".")
 
 
 def resolve(value: Any) -> str:

@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import PlanEnvironment
 from infra.synth import synthesize
-from tests.infra.assembly import Assembly, Resource
+from tests.infra.assembly import Assembly, endpoint_service
 from tests.infra.examples import FOLDER, NAMES, example
 
 
@@ -91,6 +91,9 @@ def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
     assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
     assert not assembly.resources("Network", "EC2::NatGateway")
     assert [one["MapPublicIpOnLaunch"] for one in assembly.properties("Network", "EC2::Subnet")] == [True, True]
+    endpoint = assembly.one("Network", "EC2::VPCEndpoint")
+    assert endpoint_service(endpoint) == "s3"
+    assert [one["Ref"][:15] for one in endpoint["RouteTableIds"]] == ["VpcPublicSubnet"] * 2
     assert not assembly.resources("Storage", "EFS::FileSystem")
     volumes = assembly.one("Pipelines", "Batch::JobDefinition")["ContainerProperties"]["Volumes"]
     assert {one["Name"]: one["Host"]["SourcePath"] for one in volumes} == {
@@ -113,6 +116,13 @@ class TestVpcOnly:
         assert names == {
             "s3", "dynamodb", "ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states",
         }  # fmt: skip
+
+    def test_no_worker_asks_for_a_token_that_it_cannot_reach(self) -> None:
+        """It is told at once that its model is not in place, and by whom it can be put there."""
+        (definition,) = example("vpc-only").properties("Pipelines", "Batch::JobDefinition")
+        names = [one["Name"] for one in definition["ContainerProperties"]["Environment"]]
+        assert "MODEL_BUCKET" in names and "HF_TOKEN_SECRET" not in names
+        assert "secretsmanager" not in json.dumps(example("vpc-only").statements("WorkerRole"))
 
     def test_interface_endpoints_admit_workers_and_have_private_names(self) -> None:
         assembly = example("vpc-only")
@@ -139,13 +149,6 @@ def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -
     text = json.dumps(theirs["Resource"])
     assert "starport-layer-bucket" in text and "al2023-repos" in text
     assert theirs["Action"] == "s3:GetObject"
-
-
-def endpoint_service(endpoint: Resource) -> str:
-    """`ecr.api` of `com.amazonaws.<region>.ecr.api`."""
-    parts = endpoint["ServiceName"]
-    text = parts if isinstance(parts, str) else parts["Fn::Join"][1][-1]
-    return text.removeprefix("com.amazonaws.").lstrip(".")
 
 
 class TestGenerators:

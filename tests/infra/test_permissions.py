@@ -1,14 +1,17 @@
 """Each role does what it needs, on what it needs it for."""
 
 import json
+import re
 
 import pytest
 
-from tests.infra.assembly import Assembly, Resource, resolve
+from tests.infra.assembly import STACKS, Assembly, Resource, resolve
+from tests.infra.examples import NAMES, example
 
 # What every function has: its log, and its traces.
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 READ_FILES = {"s3:ListBucket", "s3:GetObject", "s3:GetObjectVersion"}
+READ_ASSET = {"s3:GetObject*", "s3:GetBucket*", "s3:List*"}  # CDK's grant, of the one object
 CONSUME = {  # what Lambda's own poller needs
     "sqs:ReceiveMessage",
     "sqs:ChangeMessageVisibility",
@@ -16,15 +19,24 @@ CONSUME = {  # what Lambda's own poller needs
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
 }
+PULL = {
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:GetAuthorizationToken",
+}
+EXAMPLES = ["everything", "vams", "existing-vpc"]  # together they have every role
+# Those that each pipeline or image has for itself stand here once.
 ACTIONS = {
     "FunctionsUpload": LOG
     | READ_FILES
     | CONSUME
     | {"s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
     | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "s3:ListBucketVersions"},
-    "FunctionsVamscosmosreason22b": LOG
+    "FunctionsVams": LOG
     | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
     | {"states:StartExecution", "states:SendTaskFailure"},
+    "FunctionsRegisterVams": LOG | {"lambda:InvokeFunction"},
     "FunctionsPlan": LOG | READ_FILES | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage"},
     "FunctionsReport": LOG
     | CONSUME
@@ -36,17 +48,45 @@ ACTIONS = {
     | {"batch:DescribeJobs", "batch:DescribeJobQueues", "batch:DescribeComputeEnvironments"}
     | {"batch:SubmitJob", "batch:TagResource", "batch:TerminateJob"},
     "FunctionsDeadLetter": LOG | CONSUME | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure"},
-    "cosmosreason22bWorkerRole": READ_FILES
+    "WorkflowMachine": {"lambda:InvokeFunction", "sqs:SendMessage", "xray:PutTraceSegments"}
+    | {"xray:PutTelemetryRecords", "xray:GetSamplingRules", "xray:GetSamplingTargets"}
+    | {"logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery"}
+    | {"logs:ListLogDeliveries", "logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups"},
+    "Worker": READ_FILES
     | {"s3:PutObject", "s3:DeleteObject", "dynamodb:GetItem", "dynamodb:UpdateItem"}
     | {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "secretsmanager:GetSecretValue"}
     | {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
     | {"states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"},
+    "WorkerContainerExecution": PULL | {"logs:CreateLogStream", "logs:PutLogEvents"},
+    "Hosts": set(),
+    "BuildsFunctionsImageBuild": {"logs:CreateLogStream", "logs:PutLogEvents", "logs:GetLogEvents"}
+    | {"codebuild:StartBuild", "codebuild:BatchGetBuilds", "ecr:DescribeImages"},
+    "BuildProject": PULL
+    | {"ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload", "ecr:PutImage"}
+    | {"ecr:DescribeImages", "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"}
+    | {"ec2:CreateNetworkInterface", "ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"}
+    | {"ec2:DescribeDhcpOptions", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups"}
+    | {"ec2:DescribeSubnets", "ec2:DescribeVpcs"}
+    | READ_ASSET,
+    "BucketNotificationsHandler050a0587b7544547bf325f094a3db834": {
+        "s3:GetBucketNotification",
+        "s3:PutBucketNotification",
+    },
 }
+# What 2.6 of VAMS asks for: requests that lie in its buckets, executions that are registered on its bus.
+WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}}
 # AWS has no resource-level permission for these.
 WITHOUT_RESOURCE = {
     "batch:DescribeJobs",
     "batch:DescribeJobQueues",
     "batch:DescribeComputeEnvironments",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
     "ecr:GetAuthorizationToken",
     "logs:CreateLogDelivery",
     "logs:GetLogDelivery",
@@ -77,26 +117,58 @@ def resources_of(statements: list[Resource], action: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("role", ACTIONS)
-def test_a_role_has_these_actions_and_no_other(assembly: Assembly, role: str) -> None:
-    found = {action for statement in assembly.statements(role) for action in listed(statement["Action"])}
-    assert found == ACTIONS[role]
+def kind_of(role: str) -> str:
+    """`cosmosreason22bWorkerRole4BCBEA66` as `Worker`: what roles of several pipelines or images have in common."""
+    name = re.sub(r"Role[0-9A-F]{8}$", "", role)
+    return re.sub(r"cosmos[a-z0-9]+|^[A-Z][a-z]+(?=BuildProject$)", "", name)
 
 
-def test_every_resource_is_named_where_aws_lets_one_name_it(assembly: Assembly) -> None:
-    for statement in assembly.statements(""):
+def found_actions(name: str) -> dict[str, set[object]]:
+    """Of each role of an example."""
+    return {
+        role: {action for statement in statements for action in listed(statement["Action"])}
+        for role, statements in example(name).roles().items()
+    }
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_role_has_these_actions_and_no_other(name: str) -> None:
+    for role, actions in found_actions(name).items():
+        kind = kind_of(role)
+        assert actions == ACTIONS[kind] | (WITH_VAMS.get(kind, set()) if name == "vams" else set()), role
+
+
+def test_every_role_is_listed_and_every_listed_role_is_there() -> None:
+    assert {kind_of(role) for name in EXAMPLES for role in found_actions(name)} == ACTIONS.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_example_has_a_role_that_is_not_listed(name: str) -> None:
+    assert {kind_of(role) for role in example(name).roles()} <= ACTIONS.keys()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_resource_is_named_where_aws_lets_one_name_it(name: str) -> None:
+    for statement in example(name).statements(""):
         if "*" in listed(statement["Resource"]):
             assert set(listed(statement["Action"])) <= WITHOUT_RESOURCE
 
 
-def test_no_action_is_a_wildcard(assembly: Assembly) -> None:
-    assert not [one for one in assembly.statements("") if "*" in json.dumps(one["Action"])]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_action_is_a_wildcard_but_for_cdks_grant_of_an_asset(name: str) -> None:
+    for statement in example(name).statements(""):
+        if "*" in json.dumps(statement["Action"]):
+            assert set(listed(statement["Action"])) == READ_ASSET
+            assert not [one for one in listed(statement["Resource"]) if "*" in json.dumps(one)]
 
 
-def test_hosts_alone_have_a_policy_of_aws(assembly: Assembly) -> None:
-    roles = assembly.resources("Pipelines", "IAM::Role")
-    managed = {name for name, role in roles.items() if "ManagedPolicyArns" in role["Properties"]}
-    assert len(managed) == 1 and "HostsRole" in next(iter(managed))
+def test_hosts_and_cdks_function_alone_have_a_policy_of_aws() -> None:
+    roles = {
+        role: one for stack in STACKS for role, one in example("existing-vpc").resources(stack, "IAM::Role").items()
+    }
+    managed = {kind_of(role) for role, one in roles.items() if "ManagedPolicyArns" in one["Properties"]}
+    assert managed == {"Hosts", "BucketNotificationsHandler050a0587b7544547bf325f094a3db834"}
+    assert not [role for role, one in roles.items() if "Policies" in one["Properties"]]
 
 
 @pytest.mark.parametrize("role", ["FunctionsReport", "FunctionsVams"])

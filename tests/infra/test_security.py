@@ -13,7 +13,7 @@ from cosmos_batch.contract import Config
 from infra.security.acknowledged import ACKNOWLEDGED, Acknowledgement, unanswered
 from infra.security.nag import Finding, findings
 from infra.synth import synthesize
-from tests.infra.assembly import Assembly, Resource
+from tests.infra.assembly import Assembly, Resource, endpoint_service
 from tests.infra.examples import FOLDER, NAMES, example
 
 
@@ -187,6 +187,21 @@ class TestWhatTheToolsMiss:
             for one in policies:
                 denials = [each for each in one["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
                 assert plain in [each["Condition"] for each in denials]
+
+    def test_vpc_endpoints_are_for_our_account_and_their_service(self) -> None:
+        ours = {"StringEquals": {"aws:PrincipalAccount": {"Ref": "AWS::AccountId"}}}
+        open_ones = set()
+        for name, endpoint in everywhere("EC2::VPCEndpoint"):
+            service = endpoint_service(endpoint)
+            if "PolicyDocument" not in endpoint:
+                open_ones.add(service)
+                continue
+            for statement in endpoint["PolicyDocument"]["Statement"]:
+                # Image layers and packages lie in buckets of AWS; whoever asks may read those, and nothing else.
+                of_aws = service == "s3" and statement["Action"] == "s3:GetObject" and "*" not in statement["Resource"]
+                assert of_aws or statement["Condition"] == ours, (name, service)
+                assert statement["Action"].startswith(service.partition(".")[0] + ":"), (name, service)
+        assert open_ones == {"ecs-agent", "ecs-telemetry"}  # ECS documents no policies for them
 
     def test_flow_logs_are_there_where_the_vpc_is_ours(self) -> None:
         for name in NAMES:

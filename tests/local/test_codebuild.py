@@ -295,7 +295,8 @@ def handler(event, context):
         boto3.client("codebuild").start_build(
             projectName=event["ResourceProperties"]["Project"], environmentVariablesOverride=[token])
         return
-    build = boto3.client("codebuild").batch_get_builds(ids=[event["detail"]["build-id"].rpartition("/")[2]])["builds"][0]
+    build_id = event["detail"]["build-id"].rpartition("/")[2]
+    build = boto3.client("codebuild").batch_get_builds(ids=[build_id])["builds"][0]
     variables = {v["name"]: v["value"] for v in build["environment"]["environmentVariables"]}
     status = event["detail"]["build-status"]
     answer(json.loads(variables["REQUEST"]), "SUCCESS" if status == "SUCCEEDED" else "FAILED", "the build " + status)

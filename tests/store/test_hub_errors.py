@@ -80,6 +80,7 @@ def test_hub_that_is_not_there(hub: Hub, store: ModelStore, monkeypatch: pytest.
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     error = failure_of(store)
     assert "cannot be reached" in error.message
+    assert f"cosmos-batch models put {MODEL}" in error.remedy
     assert error.retryable
 
 

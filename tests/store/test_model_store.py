@@ -132,7 +132,7 @@ def test_half_a_backup_does_not_count(hub: Hub, store: ModelStore, root: Path, s
 
 def test_the_manifest_is_uploaded_last(hub: Hub, store: ModelStore, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     uploaded: list[str] = []
-    monkeypatch.setattr(s3, "upload_file", lambda source, bucket, key: uploaded.append(key))
+    monkeypatch.setattr(s3, "upload_file", lambda source, bucket, key, **_: uploaded.append(key))
     monkeypatch.setattr(s3, "put_object", lambda **put: uploaded.append(put["Key"]))
     assert store.back_up(store.ensure(MODEL))
     assert len(uploaded) == 4 and uploaded[-1].endswith("/manifest.json")

@@ -113,20 +113,26 @@ class Bench:
         message = JobMessage(schema_version=2, task_token=f"token-{job.job_id}", job=job)
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
 
-    def worker(self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any) -> "Hand":
-        environment = WorkerEnvironment(
+    def environment(
+        self, name: str, engine: str = "unused", image_cuda: str | None = None, **settings: Any
+    ) -> WorkerEnvironment:
+        """Of a worker."""
+        return WorkerEnvironment(
             aws_batch_job_id=name,
             pipeline="cosmos-reason2-2b",
             model=str(self.folder),
-            engine="unused",
+            engine=engine,
             queue_url=self.queue_url,
             state_table=TABLE,
             state_bucket=STATE,
             model_bucket="model-bucket",
             model_store=str(self.folder),
+            image_cuda=image_cuda,
             worker=WorkerSettings(**{"idle_seconds": 0, "heartbeat_seconds": 1, **settings}),
         )
-        return Hand(self, environment, engine or ScriptedEngine(), store)
+
+    def worker(self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any) -> "Hand":
+        return Hand(self, self.environment(name, **settings), engine or ScriptedEngine(), store)
 
     def document(self, name: str) -> bytes:
         body: bytes = self.s3.get_object(Bucket=ASSETS, Key=f"out/{name}.json")["Body"].read()

@@ -5,8 +5,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
 from cosmos_batch.worker.pace import Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
 from cosmos_batch.worker.slots import Slots
+from tests.metadata_service import metadata_service
 
 
 class FakeSqs:
@@ -165,47 +164,16 @@ def test_a_message_of_newer_code_is_told_from_a_broken_one() -> None:
     assert raised.value.task_token is None
 
 
-class FakeMetadataService(BaseHTTPRequestHandler):
-    """IMDSv2: a token for a PUT, then the notice, if there is one."""
-
-    notice = False
-
-    def do_PUT(self) -> None:
-        self._say(200 if self.headers["X-aws-ec2-metadata-token-ttl-seconds"] else 400, b"a-token")
-
-    def do_GET(self) -> None:
-        known = self.headers["X-aws-ec2-metadata-token"] == "a-token"
-        there = type(self).notice and self.path == "/latest/meta-data/spot/instance-action"
-        self._say(200 if known and there else 404 if known else 401, b'{"action": "terminate"}')
-
-    def _say(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Quiet."""
-
-
-@pytest.fixture
-def metadata_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeMetadataService]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeMetadataService)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{server.server_port}/")
-    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
-    FakeMetadataService.notice = False
-    yield FakeMetadataService
-    server.shutdown()
-    server.server_close()
-
-
-def test_the_spot_notice_is_heard(metadata_service: type[FakeMetadataService], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spot_notice_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spot, "PERIOD_SECONDS", 0.01)
     heard = threading.Event()
-    spot.watch(heard.set)
-    assert not heard.wait(0.1)
-    metadata_service.notice = True
-    assert heard.wait(5)
+    with metadata_service() as service:
+        for name, value in service.variables.items():
+            monkeypatch.setenv(name, value)
+        spot.watch(heard.set)
+        assert not heard.wait(0.1)
+        service.notice = True
+        assert heard.wait(5)
 
 
 def test_no_metadata_service_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:

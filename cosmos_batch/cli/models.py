@@ -1,0 +1,37 @@
+"""`cosmos-batch models put`: a model into the model bucket, for workers that cannot reach the Hub."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.store.put import put as put_model
+
+STEPS = 20  # lines of progress
+
+
+def put(arguments: argparse.Namespace) -> int:
+    """Download the model from the Hub and upload it, unless its newest commit is in the bucket."""
+    clients = deployments.environment_clients()
+    bucket = deployments.model_bucket(clients)
+    with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
+        uploaded = put_model(
+            arguments.name, bucket, clients("s3"), Path(scratch), Percents("downloaded"), Percents("uploaded")
+        )
+    print(f"{arguments.name} is in s3://{bucket}" + ("." if uploaded else " already, at its newest commit."))
+    return 0
+
+
+class Percents:
+    """Says how far a copy is: a line for every twentieth."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._said = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        step = done * STEPS // max(total, 1)
+        if step > self._said:
+            self._said = step
+            print(f"{self._what} {step * 100 // STEPS} % of {total / 1e9:,.2f} GB", file=sys.stderr, flush=True)

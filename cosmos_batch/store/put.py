@@ -1,0 +1,55 @@
+"""A model brought from the Hub into the backup, for workers that cannot reach the Hub."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.store.backup import Backup
+from cosmos_batch.store.huggingface import Hub
+from cosmos_batch.store.manifest import Manifest
+from cosmos_batch.store.names import directory_name
+from cosmos_batch.store.progress import Progress, silent, watch
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+LOGIN = "HF_TOKEN, or sign in with `hf auth login`"
+
+
+def put(
+    model: str,
+    bucket: str,
+    s3: "BaseClient",
+    scratch: Path,
+    on_download: Progress = silent,
+    on_upload: Progress = silent,
+) -> bool:
+    """Copy what `main` of `model` is now from the Hub to S3, by way of the empty folder `scratch`.
+
+    A store restores it like a worker's own backup. No lock is held, which only workers share: the manifest comes last,
+    and a backup that an invalidation took files of meanwhile is found damaged, and put again.
+
+    Returns:
+        True if it uploaded, False if S3 has that commit.
+
+    Raises:
+        Failure: `ModelUnavailable`.
+        botocore.exceptions.ClientError, boto3.exceptions.S3UploadFailedError: What S3 says.
+    """
+    directory_name(model)  # refuses what is no id of the Hub
+    hub, backup = Hub(model, None, LOGIN), Backup(bucket, s3)
+    revision = hub.resolve()
+    if backup.holds(model, revision.commit):
+        return False
+    free = shutil.disk_usage(scratch).free
+    if free < revision.size:
+        raise Failure(
+            "ModelUnavailable",
+            f"{model} has {revision.size:,} bytes, and {free:,} are free at {scratch.parent}.",
+            "Free space there, or set TMPDIR to a folder with more.",
+        )
+    with watch(scratch, revision.size, on_download):
+        hub.download(revision, scratch)
+    backup.upload(scratch, Manifest.downloaded(model, revision), on_upload)
+    return True

@@ -1,0 +1,136 @@
+"""What is granted and not used by the flows of `test_flows.py`, each with the reason why it is granted all the same."""
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from tests.e2e.grants import Grant
+
+# Calls of which the local cloud's record tells no resource: IAM has none for them, or it is in what they answer for.
+WITHOUT_RESOURCE = {
+    "batch:describejobs",
+    "codebuild:batchgetbuilds",
+    "ecr:getauthorizationtoken",
+    "events:putevents",
+    "states:sendtaskfailure",
+    "states:sendtaskheartbeat",
+    "states:sendtasksuccess",
+}
+
+
+class Unused(NamedTuple):
+    """Actions of roles, on resources of a pattern."""
+
+    roles: list[str]
+    actions: list[str]
+    reason: str
+    resource: str = "*"
+
+    def excuses(self, grant: Grant) -> bool:
+        """Whether this is said of a grant."""
+        return grant.role in self.roles and grant.action in self.actions and fnmatchcase(grant.resource, self.resource)
+
+
+PIPELINES = ["cosmosreason22b", "cosmosreason28b"]
+WORKERS = [f"{pipeline}Worker" for pipeline in PIPELINES]
+VAMS = [f"FunctionsVams{pipeline}" for pipeline in PIPELINES]
+CONSUMERS = ["FunctionsDeadLetter", "FunctionsReport", "FunctionsScale", "FunctionsUpload"]
+TRACED = [*CONSUMERS, "FunctionsPlan", *VAMS]
+TRACE = ["xray:puttelemetryrecords", "xray:puttracesegments"]
+LOG = ["logs:createlogstream", "logs:putlogevents"]
+PULL = ["ecr:batchchecklayeravailability", "ecr:batchgetimage", "ecr:getdownloadurlforlayer"]
+
+UNUSED = [
+    Unused([*TRACED, "BuildsFunctionsImageBuild"], LOG, "used by Lambda itself"),
+    Unused(TRACED, TRACE, "used by Lambda itself"),
+    Unused(
+        CONSUMERS,
+        ["sqs:changemessagevisibility", "sqs:deletemessage", "sqs:getqueueurl", "sqs:receivemessage"],
+        "what Lambda does for an event source; scale, also with an open breaker: test_faults.py",
+    ),
+    Unused(
+        ["FunctionsDeadLetter", "FunctionsReport", "FunctionsUpload"],
+        ["sqs:getqueueattributes"],
+        "what Lambda does for an event source",
+    ),
+    Unused(["FunctionsScale"], ["sqs:getqueueattributes"], "what Lambda does for an event source", "*:*NudgesQueue*"),
+    Unused(
+        ["FunctionsDeadLetter"],
+        ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure"],
+        "no flow here makes a dead letter: tests/lambdas/test_dead_letter.py",
+    ),
+    Unused(["FunctionsPlan"], ["s3:putobject"], "a long prompt that a person typed: tests/lambdas/test_plan.py"),
+    Unused(["FunctionsPlan"], ["s3:getobjectversion"], "a version that is not the latest: tests/lambdas/test_plan.py"),
+    Unused(["FunctionsPlan"], ["s3:getobject"], "a long prompt: tests/lambdas/test_plan.py", "*/requests/[*]"),
+    Unused(
+        ["FunctionsPlan", "FunctionsUpload", *WORKERS], ["s3:listbucket"], "S3 asks for it to say 404 instead of 403"
+    ),
+    Unused(["FunctionsUpload"], ["s3:listbucketversions"], "S3 asks for it to say 404 instead of 403"),
+    Unused(["FunctionsUpload"], ["s3:getobjecttagging"], "a bucket without versions: test_adopted_buckets.py"),
+    Unused(["FunctionsUpload"], ["s3:putobject"], "a long prompt in a sidecar: tests/lambdas/test_upload.py"),
+    Unused(["FunctionsUpload"], ["states:stopexecution"], "a late sidecar: tests/lambdas/test_upload.py"),
+    Unused(
+        ["FunctionsUpload"], ["states:describeexecution"], "a sidecar after its file's event: depends on their order"
+    ),
+    Unused(
+        VAMS, ["s3:putobject", "dynamodb:getitem", "dynamodb:updateitem"], "long prompts, repeats: test_bad_input.py"
+    ),
+    Unused(
+        ["FunctionsVamscosmosreason28b"],
+        ["dynamodb:putitem", "states:sendtaskfailure", "states:startexecution"],
+        "what the 2B's does; no flow here comes to the 8B by VAMS",
+    ),
+    Unused(
+        ["FunctionsScale"],
+        ["batch:describecomputeenvironments", "batch:describejobqueues", "batch:terminatejob"],
+        "a worker without an instance: tests/lambdas/test_fleet_rules.py",
+    ),
+    Unused(["FunctionsScale"], ["batch:submitjob"], "asked for beside the queue, which is told", "*:job-definition/*"),
+    Unused(["FunctionsScale"], ["batch:tagresource"], "IAM asks for it where SubmitJob has tags"),
+    Unused(["FunctionsScale"], ["states:sendtaskfailure"], "an open breaker: test_faults.py"),
+    Unused(["WorkflowMachine"], ["lambda:invokefunction"], "versions of a function: CDK's grant", "*:[*]"),
+    Unused(
+        ["WorkflowMachine"],
+        [
+            *TRACE,
+            "xray:getsamplingrules",
+            "xray:getsamplingtargets",
+            "logs:createlogdelivery",
+            "logs:deletelogdelivery",
+            "logs:describeloggroups",
+            "logs:describeresourcepolicies",
+            "logs:getlogdelivery",
+            "logs:listlogdeliveries",
+            "logs:putresourcepolicy",
+            "logs:updatelogdelivery",
+        ],
+        "used by Step Functions itself",
+    ),
+    Unused(WORKERS, ["elasticfilesystem:clientmount", "elasticfilesystem:clientwrite"], "used by the mount"),
+    Unused(WORKERS, ["s3:getobject"], "a long prompt, a copy, a bucket without versions: test_bad_input.py"),
+    Unused(WORKERS, ["secretsmanager:getsecretvalue"], "only when a model must be downloaded: test_models.py"),
+    Unused(WORKERS, ["sqs:changemessagevisibility"], "leases of long jobs: test_faults.py"),
+    Unused(WORKERS, ["states:sendtaskfailure"], "a job that fails: test_bad_input.py"),
+    Unused([f"{one}ContainerExecution" for one in WORKERS], [*LOG, *PULL, "ecr:getauthorizationtoken"], "used by ECS"),
+    Unused(["BuildsFunctionsImageBuild"], ["logs:getlogevents"], "a build that failed: test_image_builds.py"),
+    Unused(
+        ["ReasonerBuildProject"],
+        [*PULL, "ecr:completelayerupload", "ecr:initiatelayerupload", "ecr:uploadlayerpart"],
+        "what Docker does to push and pull",
+    ),
+    Unused(["ReasonerBuildProject"], [*LOG, "logs:createloggroup"], "used by CodeBuild itself"),
+    Unused(["ReasonerBuildProject"], ["s3:getbucket*", "s3:getobject*", "s3:list*"], "CDK's grant of an asset"),
+    Unused(
+        ["ReasonerBuildProject"],
+        [
+            "ec2:createnetworkinterface",
+            "ec2:createnetworkinterfacepermission",
+            "ec2:deletenetworkinterface",
+            "ec2:describedhcpoptions",
+            "ec2:describenetworkinterfaces",
+            "ec2:describesecuritygroups",
+            "ec2:describesubnets",
+            "ec2:describevpcs",
+        ],
+        "used by CodeBuild itself: builds run in the private subnets",
+    ),
+]

@@ -1,0 +1,78 @@
+"""Networks at their limits: the smallest of our own, and an existing VPC with two subnets in one zone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.network import NetworkSettings
+from infra.node import use_node
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly, Resource, endpoint_service
+from tests.infra.examples import FOLDER
+
+FIRST, TWIN, OTHER = (f"subnet-0123456789abcdef{number}" for number in range(3))
+ZONES = {FIRST: "us-east-1a", TWIN: "us-east-1a", OTHER: "us-east-1b"}
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """A VPC without a way out, whose owner asks for one endpoint."""
+    config = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))
+    network = config["app"]["cosmosBatch"]["network"]
+    network["mode"] = "vpcOnly"
+    network["existing"] |= {
+        "subnets": [
+            {"subnetId": subnet, "availabilityZone": zone, "routeTableId": "rtb-0123456789abcdef0"}
+            for subnet, zone in ZONES.items()
+        ],
+        "interfaceEndpoints": ["sqs"],
+        "s3GatewayEndpoint": False,
+    }
+    return Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path_factory.mktemp("cdk") / "cdk.out"))
+
+
+def test_the_endpoints_that_are_asked_for_are_made_and_no_other(assembly: Assembly) -> None:
+    endpoints = assembly.properties("Network", "EC2::VPCEndpoint")
+    assert [endpoint_service(one) for one in endpoints] == ["sqs"]
+
+
+def test_one_subnet_of_each_zone_has_the_endpoint_and_a_mount_target(assembly: Assembly) -> None:
+    assert assembly.one("Network", "EC2::VPCEndpoint")["SubnetIds"] == [FIRST, OTHER]
+    targets = assembly.properties("Storage", "EFS::MountTarget")
+    assert [one["SubnetId"] for one in targets] == [FIRST, OTHER]
+
+
+def test_workers_run_in_every_subnet(assembly: Assembly) -> None:
+    environments = assembly.properties("Pipelines", "Batch::ComputeEnvironment")
+    assert environments
+    for environment in environments:
+        assert environment["ComputeResources"]["Subnets"] == [FIRST, TWIN, OTHER]
+
+
+def resources(settings: dict[str, Any], kind: str) -> list[Resource]:
+    """Properties of those of a type, in the network's stack alone."""
+    use_node()
+    from aws_cdk import App
+    from aws_cdk.assertions import Template
+
+    from infra.stacks.network import NetworkStack
+
+    network = NetworkStack(App(), "Network", settings=NetworkSettings.model_validate(settings))
+    return [one["Properties"] for one in Template.from_stack(network).find_resources(f"AWS::{kind}").values()]
+
+
+def test_a_route_table_that_subnets_share_has_the_s3_endpoint_once() -> None:
+    network = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))["app"]["cosmosBatch"]["network"]
+    for subnet in network["existing"]["subnets"]:
+        subnet["routeTableId"] = "rtb-0123456789abcdef0"
+    (endpoint,) = resources(network, "EC2::VPCEndpoint")
+    assert endpoint["RouteTableIds"] == ["rtb-0123456789abcdef0"]
+
+
+@pytest.mark.parametrize(("mode", "cidr", "zones"), [("private", 24, 3), ("private", 23, 6), ("vpcOnly", 24, 6)])
+def test_the_smallest_network_that_is_taken_holds_its_subnets(mode: str, cidr: int, zones: int) -> None:
+    names = [f"us-east-1{letter}" for letter in "abcdef"[:zones]]
+    settings = {"mode": mode, "cidr": f"10.0.0.0/{cidr}", "availabilityZones": names}
+    assert len(resources(settings, "EC2::Subnet")) == zones * (2 if mode == "private" else 1)

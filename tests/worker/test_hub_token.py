@@ -1,0 +1,90 @@
+"""A worker whose model is not in place, and the token that a download needs."""
+
+import asyncio
+import socket
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.worker.assembly import assemble
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.hub_token import HubToken
+from cosmos_batch.worker.leases import LeaseHolder
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import STATE, TABLE, Bench
+
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:token-AbCdEf"
+
+
+def test_it_is_the_secrets_value(bench: Bench) -> None:
+    arn = boto3.client("secretsmanager").create_secret(Name="token", SecretString="hf_x")["ARN"]
+    assert HubToken(arn, Clients()).read() == "hf_x"
+
+
+def test_no_secret_or_one_without_a_value_is_no_token(bench: Bench) -> None:
+    assert HubToken(None, Clients()).read() is None
+    assert HubToken(boto3.client("secretsmanager").create_secret(Name="token")["ARN"], Clients()).read() is None
+
+
+def test_a_secret_that_the_role_may_not_read_is_explained(bench: Bench) -> None:
+    with pytest.raises(Failure) as raised:
+        HubToken(SECRET, RefusedClients()).read()
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
+    assert "AccessDeniedException" in raised.value.error.message
+    assert "role may read the secret" in raised.value.error.remedy
+
+
+class RefusedClients(Clients):
+    """Of a role without the permission."""
+
+    @property
+    def secretsmanager(self) -> Any:  # type: ignore[override]
+        client = boto3.client("secretsmanager")
+        stubber = Stubber(client)
+        stubber.add_client_error("get_secret_value", "AccessDeniedException", "not authorized")
+        stubber.activate()
+        return client
+
+
+def test_a_worker_without_a_way_to_secrets_says_that_its_model_is_not_in_place(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        model = assemble(environment(bench), Clients(), lease_holder(), ScriptedEngine()).runner.model
+        with pytest.raises(Failure) as raised:
+            asyncio.run(model.load())
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
+    assert "Could not connect" in raised.value.error.message
+    assert "cosmos-batch models put" in raised.value.error.remedy
+
+
+def environment(bench: Bench) -> WorkerEnvironment:
+    return WorkerEnvironment(
+        aws_batch_job_id="worker-1",
+        pipeline="cosmos-reason2-2b",
+        model="nvidia/Cosmos-Reason2-2B",
+        engine="unused",
+        queue_url=bench.queue_url,
+        state_table=TABLE,
+        state_bucket=STATE,
+        model_bucket="model-bucket",
+        model_store=str(bench.folder / "efs"),
+        hf_token_secret=SECRET,
+        worker=WorkerSettings(),
+    )
+
+
+def lease_holder() -> LeaseHolder:
+    return LeaseHolder(socket.socketpair()[1])
+
+
+def test_a_closed_way_is_noticed_soon(bench: Bench) -> None:
+    config = Clients().secretsmanager.meta.config
+    assert config.connect_timeout * config.retries["total_max_attempts"] == 10

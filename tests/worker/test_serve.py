@@ -1,0 +1,29 @@
+"""What a worker's process looks at before it loads a model."""
+
+import asyncio
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.worker import serve
+from cosmos_batch.worker.driver import check_driver
+from cosmos_batch.worker.leases import LeaseHolder
+from tests.worker.conftest import Bench
+
+
+def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_do(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "check_driver", partial(check_driver, version_file=tmp_path / "no-driver"))
+    bench.workers.submitted("worker-1", "definition:1")
+    environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine", image_cuda="cu130")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs))) == serve.FAILED
+    row = bench.workers.get("worker-1")
+    assert row is not None and row.error is not None
+    assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
+    assert "no NVIDIA driver" in row.error.message and "app.cosmosBatch.images.cuda" in row.error.remedy
+    assert "modelLoaded" not in row.stages
