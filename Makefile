@@ -5,6 +5,7 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
+VLLM := .venv/vllm
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
@@ -18,7 +19,7 @@ help: ## Show this
 demo: $(INSTALLED) ## Run one clip through the whole system on this machine: make demo [FILE=my.mp4] [PROMPT="..."]
 	@$(BIN)/cosmos-batch demo
 
-test: lint ## Lint, then run every test
+test: lint $(VLLM) ## Lint, then run every test
 	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(INSTALLED) ## Check style, format and types
@@ -38,8 +39,8 @@ docs: $(INSTALLED) ## Write docs/configuration.md from the models
 locks: $(INSTALLED) ## Write the locks of the container images from their requirements*.in
 	@for file in containers/*/requirements*.in; do $(BIN)/python -m containers.locks "$$file"; done
 
-constraints: $(INSTALLED) ## Write constraints.txt from .venv
-	@{ sed -n 1p constraints.txt; $(BIN)/pip freeze --all --exclude-editable | sed -e '/^pip==/d' -e 's/+[a-z0-9]*$$//'; } > constraints.new
+constraints: $(INSTALLED) $(VLLM) ## Write constraints.txt from .venv
+	@{ sed -n 1p constraints.txt; $(BIN)/pip freeze --all --exclude-editable | sed -e '/^pip==/d' -e '/ @ /d' -e 's/+[a-z0-9]*$$//'; } > constraints.new
 	@mv constraints.new constraints.txt
 
 clean: ## Remove what the other targets made, .venv included
@@ -47,3 +48,7 @@ clean: ## Remove what the other targets made, .venv included
 
 $(INSTALLED): pyproject.toml constraints.txt scripts/setup.sh scripts/install.py
 	@scripts/setup.sh
+
+# Where vLLM cannot be installed there is no such file, and what needs one goes on without it.
+$(VLLM): $(INSTALLED) scripts/install_vllm.py $(wildcard scripts/vllm_cpu/*)
+	@$(BIN)/python scripts/install_vllm.py

@@ -1,19 +1,24 @@
-"""`python -m cosmos_batch.demo checkpoint|clip|image PATH`."""
+"""`python -m cosmos_batch.demo checkpoint|cosmos3|clip|image PATH`."""
 
 import argparse
 from pathlib import Path
 
-from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.demo.media import sample_clip, sample_image
 
-_MAKERS = {"checkpoint": build_random_checkpoint, "clip": sample_clip, "image": sample_image}
+_MAKERS = {
+    "checkpoint": build_random_checkpoint,
+    "cosmos3": build_random_cosmos3,
+    "clip": sample_clip,
+    "image": sample_image,
+}
 
 
 def main() -> None:
     """Make one thing and print where it lies."""
     parser = argparse.ArgumentParser(prog="python -m cosmos_batch.demo", description=__doc__)
     parser.add_argument("what", choices=_MAKERS)
-    parser.add_argument("path", type=Path, help="folder to build the checkpoint in, or file to write")
+    parser.add_argument("path", type=Path, help="folder to build a checkpoint in, or file to write")
     arguments = parser.parse_args()
     print(_MAKERS[arguments.what](arguments.path))
 

@@ -1,23 +1,26 @@
-"""A tiny random checkpoint in the exact on-disk layout of Cosmos-Reason2 (Qwen3-VL).
+"""Tiny random checkpoints in the exact on-disk layouts of Cosmos-Reason2 (Qwen3-VL) and of Cosmos 3.
 
-It goes through every step that the real one does, quickly and without a licence, and says nothing true about what
-it sees: its weights are random numbers, the same on every machine.
+They go through every step that the real ones do, quickly and without a licence, and say nothing true about what
+they see: their weights are random numbers, the same on every machine.
 """
 
 import math
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from cosmos_batch.demo.cosmos3 import write_cosmos3_weights
 from cosmos_batch.demo.tokenizer import CONTEXT, spoken_tokens, train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.demo.weights import random_weights, save_bfloat16
+from cosmos_batch.demo.weights import random_weights, reasoner_shapes, save_bfloat16
 
 NAME = "random-weights-tiny-Cosmos-Reason2"
 """The folder's name, which documents show as their model."""
+COSMOS3_NAME = "random-weights-tiny-Cosmos3"
 
 MAX_NEW_TOKENS = 64
 _WIDTH = 64
@@ -32,19 +35,30 @@ _SILENCE = -20.0
 
 
 def build_random_checkpoint(parent: Path) -> Path:
-    """Build the checkpoint as the folder `NAME` below `parent` and return that folder.
+    """Build a checkpoint of Cosmos-Reason2 as the folder `NAME` below `parent` and return that folder.
 
     A folder that exists is returned as it is: it is published by a rename, so it is whole. Two builders at once are
     harmless. Takes a fraction of a second.
     """
-    folder = parent / NAME
+    return _build(parent / NAME, _write_reason2)
+
+
+def build_random_cosmos3(parent: Path) -> Path:
+    """Build a checkpoint of Cosmos 3 as the folder `COSMOS3_NAME`; all else as in `build_random_checkpoint`.
+
+    A reasoner finds all of its parts in it. The generator's are there only to be passed over.
+    """
+    return _build(parent / COSMOS3_NAME, _write_cosmos3)
+
+
+def _build(folder: Path, write: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{NAME}-") as building:
-        built = Path(building) / NAME
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as building:
+        built = Path(building) / folder.name
         built.mkdir()
-        _write_checkpoint(built)
+        write(built)
         _publish(built, folder)
     return folder
 
@@ -58,21 +72,32 @@ def _publish(built: Path, folder: Path) -> None:
         shutil.rmtree(built)
 
 
-def _write_checkpoint(folder: Path) -> None:
+def _write_reason2(folder: Path) -> None:
+    weights = _write_all_but_weights(folder, "Qwen3VLForConditionalGeneration", "qwen3_vl")[1]
+    save_bfloat16(weights, folder / "model.safetensors")
+
+
+def _write_cosmos3(folder: Path) -> None:
+    config, weights = _write_all_but_weights(folder, "Cosmos3ForConditionalGeneration", "cosmos3_omni")
+    write_cosmos3_weights(folder, config, weights)
+
+
+def _write_all_but_weights(
+    folder: Path, architecture: str, model_type: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Write what both layouts have in the same place; returns the configuration and the weights to be written."""
     tokenizer = train_tokenizer()
-    config = _model_config(tokenizer)
+    config = {"architectures": [architecture], "model_type": model_type, **_model_config(tokenizer)}
     write_tokenizer(folder, tokenizer)
     write_json(folder / "config.json", config)
     write_json(folder / "generation_config.json", _generation_config(tokenizer))
-    weights = random_weights(config)
+    weights = random_weights(reasoner_shapes(config))
     _speak_words_only(weights, spoken_tokens(tokenizer))
-    save_bfloat16(weights, folder / "model.safetensors")
+    return config, weights
 
 
 def _model_config(tokenizer: Tokenizer) -> dict[str, Any]:
     return {
-        "architectures": ["Qwen3VLForConditionalGeneration"],
-        "model_type": "qwen3_vl",
         "tie_word_embeddings": False,
         "dtype": "bfloat16",
         "image_token_id": tokenizer.token_to_id("<|image_pad|>"),

@@ -3,7 +3,7 @@
 import json
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,15 @@ _VISION = "model.visual"
 Shape = tuple[int, ...]
 
 
-def random_weights(config: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Every tensor of the architecture that `config` describes, by its name in a checkpoint; float32."""
+def random_weights(shapes: Mapping[str, Shape]) -> dict[str, np.ndarray]:
+    """A tensor of every shape, float32, the same on every machine."""
     generator = np.random.default_rng(_SEED)
-    shapes = dict([*_text_shapes(config["text_config"]), *_vision_shapes(config["vision_config"])])
     return {name: _random(name, shapes[name], generator) for name in sorted(shapes)}
+
+
+def reasoner_shapes(config: dict[str, Any]) -> dict[str, Shape]:
+    """Every tensor of the architecture that `config` describes, by its name in a checkpoint of Qwen3-VL."""
+    return dict([*_text_shapes(config["text_config"]), *_vision_shapes(config["vision_config"])])
 
 
 def save_bfloat16(weights: dict[str, np.ndarray], path: Path) -> None:
