@@ -34,7 +34,7 @@ def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str],
     """A table for a model, then one for each of its blocks; a model that was shown already is pointed to."""
     seen[model] = path
     fields = model.model_fields.values()
-    rows = [_row(field) for field in fields if _model_of(field) is None]
+    rows = [row(field) for field in fields if _model_of(field) is None]
     if rows:
         head = "| field | type | default | what it is |"
         yield "\n".join([f"## `{path}`\n\n{intro}.\n", head, "| --- | --- | --- | --- |", *rows, ""])
@@ -49,7 +49,8 @@ def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str],
             yield from _blocks(block, name, seen, field.description or "")
 
 
-def _row(field: FieldInfo) -> str:
+def row(field: FieldInfo) -> str:
+    """A field as a line of a table: its name, type, default and description."""
     cells = [f"`{field.alias}`", _type(field), _default(field), field.description or ""]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

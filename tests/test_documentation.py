@@ -1,12 +1,15 @@
 """What is written is what is there."""
 
 import importlib.util
+import json
+import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
 from pydantic import BaseModel
 
-from cosmos_batch.contract import Config
+from cosmos_batch.contract import Config, Request
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None and spec.loader is not None
+    if str(ROOT / "scripts") not in sys.path:  # where Python looks when a script is run
+        sys.path.append(str(ROOT / "scripts"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -22,6 +27,18 @@ def script(name: str) -> ModuleType:
 def test_the_configuration_reference_is_current() -> None:
     page = script("configuration_reference").page()
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == page, "run: make docs"
+
+
+def test_the_tables_of_the_reasoners_page_are_current() -> None:
+    page = (ROOT / "docs" / "reasoner.md").read_text(encoding="utf-8")
+    assert script("reasoner_reference").page(page) == page, "run: make docs"
+
+
+def test_requests_in_the_reasoners_page_are_requests() -> None:
+    page = (ROOT / "docs" / "reasoner.md").read_text(encoding="utf-8")
+    examples = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    requests = [Request.model_validate(one) for one in examples if isinstance(one, dict) and "pipeline" in one]
+    assert {one.parameters.task for one in requests} >= {"2d-grounding", None}
 
 
 def test_every_field_of_the_configuration_is_described() -> None:

@@ -11,6 +11,7 @@ from cosmos_batch.cli import configuration, files
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.jobs import print_outcome
 from cosmos_batch.cli.local import local_deployment, say
+from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.run import ask, save
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.config import EnabledPipeline
@@ -34,7 +35,7 @@ def demo(_arguments: argparse.Namespace) -> int:
             for one in made:
                 one.get()
             say(f"Asking about {path.name}: {prompt}")
-            ended = ask(deployment, path, prompt, None)
+            ended = ask(deployment, path, Question(prompt), None)
             status = print_outcome(deployment, ended)
             if ended.document_uri:
                 copy = default_home() / "results" / Path(parse_uri(ended.document_uri).key).name

@@ -5,6 +5,8 @@ import sys
 from importlib import import_module
 from typing import TypeAlias
 
+from cosmos_batch.cli.options import add_question
+
 DESCRIPTION = "Batch inference for NVIDIA Cosmos: files in, analyses out. Built on NVIDIA Cosmos."
 INTERRUPTED = 130
 
@@ -67,7 +69,7 @@ def _add_demo(commands: Commands) -> None:
 def _add_run(commands: Commands) -> None:
     run = commands.add_parser("run", help="answer one file on this machine, and stop what was started for it")
     run.add_argument("file", metavar="FILE")
-    _add_question(run)
+    add_question(run)
     run.add_argument("--model", metavar="ID|FOLDER", help="Hugging Face id, or a checkpoint's folder")
     run.add_argument("--output", metavar="PATH", help="write the document there too")
     run.set_defaults(command="run:run")
@@ -76,7 +78,7 @@ def _add_run(commands: Commands) -> None:
 def _add_submit(commands: Commands) -> None:
     submit = commands.add_parser("submit", help="upload files, or name some in S3; prints a job id for each")
     submit.add_argument("inputs", metavar="FILE|s3://...", nargs="+")
-    _add_question(submit)
+    add_question(submit)
     submit.add_argument("--json", action="store_true", help="print a JSON object a line: id, input")
     submit.set_defaults(command="submit:submit")
 
@@ -103,10 +105,3 @@ def _add_models(commands: Commands) -> None:
     )
     put.add_argument("name", metavar="NAME", help="Hugging Face id, such as nvidia/Cosmos-Reason2-2B")
     put.set_defaults(command="models:put")
-
-
-def _add_question(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--prompt", metavar="TEXT", help="what to ask; default: the pipeline's own question")
-    command.add_argument(
-        "--pipeline", metavar="ID", help="such as cosmos-reason2-2b; default: the smallest one enabled"
-    )

@@ -1,17 +1,26 @@
-"""A prompt as S3 metadata. S3 keeps 2 KB of ASCII in all, and drops spaces at the ends of a value."""
+"""A question as S3 metadata. S3 keeps 2 KB of ASCII in all, and drops spaces at the ends of a value."""
 
 import base64
 import json
+from typing import Any
 
-from cosmos_batch.contract.metadata import PIPELINE, PROMPT
+from cosmos_batch.cli.question import Question
+from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SYSTEM_PROMPT
 
 # Of S3's 2 KB, what names and values may take here; the rest is left to tools that add metadata of their own.
 _METADATA_LIMIT = 1536
 
 
-def metadata(prompt: str, pipeline: str) -> dict[str, str]:
+def metadata(question: Question, pipeline: str) -> dict[str, str]:
     """What `upload` reads from a file's metadata, as plain text."""
-    return {PROMPT: prompt, PIPELINE: pipeline}
+    said = question.parameters.model_dump(exclude_unset=True)
+    values = {key: _as_text(said[alias]) for key, alias in PARAMETERS.items() if alias in said}
+    prompts = {PROMPT: question.prompt, SYSTEM_PROMPT: question.system_prompt}
+    return {**{key: text for key, text in prompts.items() if text is not None}, PIPELINE: pipeline, **values}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def encoded(text: str) -> str:

@@ -9,6 +9,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.jobs import print_outcome
 from cosmos_batch.cli.local import local_deployment
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document
+from cosmos_batch.cli.question import Question, read_question
 from cosmos_batch.cli.submit import upload
 from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import default_home
@@ -16,7 +17,7 @@ from cosmos_batch.local.cloud import default_home
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer one file. A local cloud that runs already is used as it stands, unless a model is named."""
-    path, prompt = files.checked_input(arguments.file), files.checked_prompt(arguments.prompt)
+    path, question = files.checked_input(arguments.file), read_question(arguments)
     model = configuration.checked_model(arguments.model) if arguments.model else None
 
     def config_file() -> Path:
@@ -24,15 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
         return configuration.with_model(pipeline.pipeline, model, default_home()) if model else configuration.CONFIG
 
     with background() as pool, local_deployment(pool, config_file, reuse=model is None) as deployment:
-        ended = ask(deployment, path, prompt, arguments.pipeline)
+        ended = ask(deployment, path, question, arguments.pipeline)
         if arguments.output and ended.document_uri:
             save(deployment, ended.document_uri, Path(arguments.output))
         return print_outcome(deployment, ended)
 
 
-def ask(deployment: Deployment, path: Path, prompt: str, pipeline: str | None) -> Outcome:
+def ask(deployment: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
     """Upload a file with its question, and show what happens until it is answered."""
-    submitted = upload(deployment, path, prompt, files.chosen_pipeline(pipeline, deployment.pipelines))
+    submitted = upload(deployment, path, question, files.chosen_pipeline(pipeline, deployment.pipelines))
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert sight.execution is not None, "an execution that has ended exists"

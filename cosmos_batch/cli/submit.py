@@ -10,6 +10,7 @@ from pathlib import Path
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import files, metadata
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.question import Question, read_question
 from cosmos_batch.contract import Request
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import execution_name
@@ -28,7 +29,7 @@ class Submitted:
 
 def submit(arguments: argparse.Namespace) -> int:
     """Submit every input; all are checked before the first is sent."""
-    prompt = files.checked_prompt(arguments.prompt)
+    question = read_question(arguments)
     inputs = [
         files.checked_uri(name) if name.startswith("s3://") else files.checked_input(name) for name in arguments.inputs
     ]
@@ -36,20 +37,20 @@ def submit(arguments: argparse.Namespace) -> int:
     pipeline = files.chosen_pipeline(arguments.pipeline, deployment.pipelines)
     for one in inputs:
         submitted = (
-            upload(deployment, one, prompt, pipeline)
+            upload(deployment, one, question, pipeline)
             if isinstance(one, Path)
-            else start(deployment, one, prompt, pipeline)
+            else start(deployment, one, question, pipeline)
         )
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if arguments.json else submitted.job_id)
     return 0
 
 
-def upload(deployment: Deployment, path: Path, prompt: str, pipeline: str) -> Submitted:
+def upload(deployment: Deployment, path: Path, question: Question, pipeline: str) -> Submitted:
     """Upload a file into a folder of its own, so that no other upload can take its place; the event does the rest."""
     s3 = deployment.clients("s3")
     at = datetime.now(UTC)
     bucket, key = deployment.asset_bucket, f"{PREFIX}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}/{path.name}"
-    values = metadata.metadata(prompt, pipeline)
+    values = metadata.metadata(question, pipeline)
     headers = metadata.headers(values)
     if headers is None:
         # Before the file: the file's event finds it there.
@@ -59,9 +60,15 @@ def upload(deployment: Deployment, path: Path, prompt: str, pipeline: str) -> Su
     return Submitted(execution_name(pipeline, bucket, key, version), f"s3://{bucket}/{key}", at)
 
 
-def start(deployment: Deployment, uri: str, prompt: str, pipeline: str) -> Submitted:
+def start(deployment: Deployment, uri: str, question: Question, pipeline: str) -> Submitted:
     """Start the state machine on a file that is in S3 already, as a person can from its console."""
-    request = Request(pipeline=pipeline, input=uri, prompt=prompt)
+    request = Request(
+        pipeline=pipeline,
+        input=uri,
+        prompt=question.prompt,
+        system_prompt=question.system_prompt,
+        parameters=question.parameters,
+    )
     submitted = Submitted(execution_name(pipeline, uuid.uuid4().hex), uri, datetime.now(UTC))
     deployment.clients("stepfunctions").start_execution(
         stateMachineArn=deployment.state_machine_arn,

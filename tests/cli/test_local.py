@@ -15,7 +15,9 @@ from cosmos_batch.cli import configuration, demo, deployment, local, run
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.main import parser
 from cosmos_batch.cli.outcome import Outcome
+from cosmos_batch.cli.question import Question
 from cosmos_batch.contract.error import Error
 from cosmos_batch.demo.checkpoint import NAME
 from tests.cli.conftest import PIPELINE
@@ -164,8 +166,8 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
     asked: list[tuple[Any, ...]] = []
     deployment.clients("s3").put_object(Bucket="assets", Key="uploads/x/d.json", Body=b'{"result": "a cube"}')
 
-    def ask(_: Deployment, path: Path, prompt: str, pipeline: str | None) -> Outcome:
-        asked.append((path, prompt, pipeline, path.exists()))
+    def ask(_: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
+        asked.append((path, question.prompt, pipeline, path.exists()))
         return Outcome(document_uri="s3://assets/uploads/x/d.json")
 
     for module in (run, demo):
@@ -232,7 +234,9 @@ def test_run_deploys_the_model_and_writes_the_document(
 ) -> None:
     clip, output = tmp_path / "clip.mp4", tmp_path / "new" / "answer.json"
     clip.write_bytes(b"content")
-    options = argparse.Namespace(file=str(clip), prompt="What?", pipeline=None, model="org/name", output=str(output))
+    options = parser().parse_args(
+        ["run", str(clip), "--prompt", "What?", "--model", "org/name", "--output", str(output)]
+    )
     assert run.run(options) == 0
     assert answered == [(clip, "What?", None, True)]
     assert json.loads(output.read_text()) == {"result": "a cube"}
@@ -250,7 +254,7 @@ def test_run_fails_with_the_job(
     clip.write_bytes(b"content")
     refused = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
     monkeypatch.setattr(run, "ask", lambda *_: Outcome(error=refused))
-    options = argparse.Namespace(file=str(clip), prompt=None, pipeline=None, model=None, output=None)
+    options = parser().parse_args(["run", str(clip)])
     assert run.run(options) == 1
     assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
     assert clouds["started"].stopped

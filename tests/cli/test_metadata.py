@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cosmos_batch.cli import metadata
 from cosmos_batch.cli.metadata import encoded, headers, sidecar
+from cosmos_batch.cli.question import Question
 
 
 def decoded(value: str) -> str:
@@ -38,13 +39,13 @@ def test_plain_text_stays_readable() -> None:
 
 @given(st.text(st.characters(codec="utf-8"), max_size=2000))
 def test_headers_are_ascii_and_fit_into_s3(text: str) -> None:
-    fields = headers(metadata.metadata(text, "cosmos-reason2-2b"))
+    fields = headers(metadata.metadata(Question(text), "cosmos-reason2-2b"))
     if fields is not None:
         assert all(value.isascii() and value.isprintable() for value in fields.values())
         assert sum(len(name) + len(value) for name, value in fields.items()) <= 2048
 
 
 def test_what_does_not_fit_goes_into_a_sidecar() -> None:
-    long = metadata.metadata("é" * 1000, "cosmos-reason2-8b")
+    long = metadata.metadata(Question("é" * 1000), "cosmos-reason2-8b")
     assert headers(long) is None
     assert json.loads(sidecar(long)) == {"COSMOS_REASON_PROMPT": "é" * 1000, "COSMOS_PIPELINE": "cosmos-reason2-8b"}

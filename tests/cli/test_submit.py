@@ -9,7 +9,10 @@ import pytest
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
+from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.submit import start, upload
+from cosmos_batch.contract.parameters import NAMES
 from cosmos_batch.contract.s3 import execution_name, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
 
@@ -22,7 +25,7 @@ def clip(tmp_path: Path) -> Path:
 
 
 def test_an_upload_carries_its_question(deployment: Deployment, clip: Path) -> None:
-    submitted = upload(deployment, clip, "何が起きる?\n🎬", "cosmos-reason2-8b")
+    submitted = upload(deployment, clip, Question("何が起きる?\n🎬"), "cosmos-reason2-8b")
     bucket, key = parse_uri(submitted.input)
     head = deployment.clients("s3").head_object(Bucket=bucket, Key=key)
     assert key.endswith("/my clip 🎬.mp4")
@@ -31,14 +34,14 @@ def test_an_upload_carries_its_question(deployment: Deployment, clip: Path) -> N
 
 
 def test_the_id_is_the_name_that_the_upload_lambda_gives(deployment: Deployment, clip: Path) -> None:
-    submitted = upload(deployment, clip, "What?", PIPELINE)
+    submitted = upload(deployment, clip, Question("What?"), PIPELINE)
     bucket, key = parse_uri(submitted.input)
     version = deployment.clients("s3").head_object(Bucket=bucket, Key=key)["VersionId"]
     assert submitted.job_id == execution_name(PIPELINE, bucket, key, version)
 
 
 def test_one_file_twice_is_two_inputs(deployment: Deployment, clip: Path) -> None:
-    first, second = (upload(deployment, clip, "What?", PIPELINE) for _ in range(2))
+    first, second = (upload(deployment, clip, Question("What?"), PIPELINE) for _ in range(2))
     assert first.input != second.input
 
 
@@ -47,7 +50,7 @@ def test_a_long_question_goes_into_a_sidecar_that_comes_first(
 ) -> None:
     s3, written = deployment.clients("s3"), []
     s3.meta.events.register("before-call.s3.PutObject", lambda params, **_: written.append(params["url_path"]))
-    submitted = upload(deployment, clip, "long " * 1000, PIPELINE)
+    submitted = upload(deployment, clip, Question("long " * 1000), PIPELINE)
     bucket, key = parse_uri(submitted.input)
     body = s3.get_object(Bucket=bucket, Key=f"{key}.metadata.json")["Body"].read()
     assert json.loads(body)["COSMOS_REASON_PROMPT"] == "long " * 1000
@@ -56,7 +59,7 @@ def test_a_long_question_goes_into_a_sidecar_that_comes_first(
 
 
 def test_a_file_in_s3_starts_the_state_machine(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
-    submitted = start(deployment, "s3://assets/a b.mp4", "What?", PIPELINE)
+    submitted = start(deployment, "s3://assets/a b.mp4", Question("What?"), PIPELINE)
     [started] = stepfunctions.started
     assert started["stateMachineArn"] == MACHINE
     assert started["name"] == submitted.job_id
@@ -84,3 +87,70 @@ def test_nothing_is_sent_when_one_input_is_wrong(
     assert main(["submit", str(clip), str(clip.parent / "missing.mp4")]) == 1
     assert "missing.mp4 does not exist" in capsys.readouterr().err
     assert deployment.clients("s3").list_objects_v2(Bucket="assets")["KeyCount"] == 0
+
+
+OPTIONS = ["--task", "2d-grounding", "--fps", "2", "--no-reasoning", "--start", "1.5", "--system-prompt", "Be brief."]
+
+
+def test_how_to_answer_goes_with_a_file(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    schema = clip.with_name("schema.json")
+    schema.write_text('{"type": "array"}')
+    options = [*OPTIONS, "--json-schema", str(schema)]
+    assert main(["submit", str(clip), "s3://assets/b.mp4", "--prompt", "the arm", *options]) == 0
+    [uploaded] = deployment.clients("s3").list_objects_v2(Bucket="assets")["Contents"]
+    said = deployment.clients("s3").head_object(Bucket="assets", Key=uploaded["Key"])["Metadata"]
+    assert said == {
+        "cosmos_reason_prompt": "the arm",
+        "cosmos_reason_system_prompt": "Be brief.",
+        "cosmos_pipeline": PIPELINE,
+        "cosmos_reason_task": "2d-grounding",
+        "cosmos_reason_fps": "2.0",
+        "cosmos_reason_reasoning": "false",
+        "cosmos_reason_start": "1.5",
+        "cosmos_reason_json_schema": '{"type": "array"}',
+    }
+    assert json.loads(stepfunctions.started[0]["input"]) == {
+        "pipeline": PIPELINE,
+        "input": "s3://assets/b.mp4",
+        "prompt": "the arm",
+        "systemPrompt": "Be brief.",
+        "parameters": {
+            "task": "2d-grounding", "reasoning": False, "fps": 2, "start": 1.5, "jsonSchema": {"type": "array"},
+        },
+    }  # fmt: skip
+
+
+def test_a_task_may_stand_without_a_prompt(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    assert main(["submit", "s3://assets/b.mp4", "--task", "next-action"]) == 0
+    assert "prompt" not in json.loads(stepfunctions.started[0]["input"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fps", "1e9"], "fps: '1e9': Input should be less than or equal to 60"),
+        (["--fps", "fast"], "fps: 'fast': Input should be a valid number"),
+        (["--start", "5", "--end", "4"], "end: '4': must be later than start, 5"),
+        (["--task", "sing"], "task: 'sing': Input should be 'caption'"),
+        (["--json-schema", "/no/such.json"], "--json-schema: /no/such.json cannot be read"),
+        (["--json-schema", __file__], "jsonSchema: "),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_is_sent(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    assert main(["submit", "s3://assets/b.mp4", *options]) == 1
+    assert said in capsys.readouterr().err
+    assert stepfunctions.started == []
+
+
+def test_every_parameter_is_an_option() -> None:
+    assert {name for name, _, _ in OPTIONS_OF_MAIN} | {"reasoning"} == set(NAMES.values())

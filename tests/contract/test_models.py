@@ -129,3 +129,18 @@ def test_a_message_of_our_version_is_read_and_times_are_aware() -> None:
     assert message.job.created_at == datetime(2026, 4, 10, 16, 50, 29, 123000, UTC)
     with pytest.raises(ValidationError, match="timezone"):
         JobMessage.model_validate_json(json.dumps(body).replace("29.123Z", "29"))
+
+
+def test_what_does_not_apply_is_absent_from_the_document() -> None:
+    assert not {"notes", "data", "dataError"} & set(json.loads(document().to_json()))
+    asked = Parameters(json_schema={"type": "array"})
+    said = json.loads(document(parameters=asked, data=[1], notes=["Sampled down."]).to_json())
+    assert (said["data"], said["notes"], "dataError" in said) == ([1], ["Sampled down."], False)
+    said = json.loads(document(parameters=asked, data_error="holds no JSON").to_json())
+    assert (said["data"], said["dataError"]) == (None, "holds no JSON")
+
+
+def test_a_message_of_before_is_read() -> None:
+    """A queue may hold jobs that an older `plan` wrote."""
+    parameters = Parameters.model_validate_json('{"maxTokens": 9, "seed": null, "fps": null}')
+    assert (parameters.max_tokens, parameters.long_video, parameters.json_schema) == (9, "sampleDown", None)

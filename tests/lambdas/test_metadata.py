@@ -97,3 +97,18 @@ def test_the_first_place_that_says_it_counts(cloud: Cloud, said_in: set[str]) ->
     assert metadata.prompt == next((said[place] for place in PLACES if place in said_in), None)
     assert metadata.sidecar == (sidecar if "sidecar" in said_in else None)
     assert metadata.pipeline == "big"
+
+
+def test_each_setting_comes_from_the_first_place_that_says_it(cloud: Cloud) -> None:
+    version = cloud.put(
+        "clip.mp4",
+        Metadata={"cosmos-reason-top-p": "0.5", "cosmos_reason_seed": "2", "cosmos_reason_fps": " "},
+        Tagging="COSMOS_REASON_SEED=3&COSMOS_REASON_FPS=1&COSMOS_REASON_UNKNOWN=1",
+    )
+    schema = {"type": "object", "title": "é"}
+    said = {"COSMOS_REASON_TOP_P": 0.9, "COSMOS_REASON_REASONING": True, "COSMOS_REASON_JSON_SCHEMA": schema}
+    sidecar = cloud.put("clip.mp4.metadata.json", json.dumps(said).encode())
+    metadata = read_metadata(head(S3Location("assets", "clip.mp4"), version))
+    assert metadata.settings == {"topP": 0.9, "reasoning": True, "jsonSchema": schema, "seed": "2", "fps": "1"}
+    assert metadata.sidecar == sidecar, "a late sidecar with settings alone counts too"
+    assert not metadata.asks

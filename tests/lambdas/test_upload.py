@@ -196,3 +196,32 @@ def test_one_bad_record_does_not_hold_up_the_others(cloud: Cloud, lines: Callabl
     logged = lines()
     assert all(json.loads(line) for line in logged.splitlines())
     assert "secret" not in logged
+
+
+def test_a_task_asks_without_a_prompt(cloud: Cloud) -> None:
+    upload(cloud, "clip.mp4", Metadata={"cosmos-reason-task": "temporal-localization", "cosmos_reason_fps": "2"})
+    [execution] = cloud.executions()
+    assert "prompt" not in execution["input"]
+    assert execution["input"]["metadata"] == {"task": "temporal-localization", "fps": "2"}
+
+
+def test_other_settings_alone_ask_nothing(cloud: Cloud) -> None:
+    upload(cloud, "clip.mp4", Metadata={"cosmos_reason_fps": "2"})
+    assert cloud.executions() == []
+
+
+def test_what_is_wrong_in_a_setting_is_left_to_plan_which_says_so(cloud: Cloud) -> None:
+    settings = {"COSMOS_REASON_FPS": -1, "COSMOS_REASON_SYSTEM_PROMPT": "x" * 40_000, "COSMOS_REASON_TASK": "no\ud83d"}
+    cloud.put("clip.mp4.metadata.json", json.dumps({**settings, "COSMOS_REASON_JSON_SCHEMA": _nested(300)}).encode())
+    assert upload(cloud, "clip.mp4", Metadata=PROMPT) == NOTHING_FAILED
+    [execution] = cloud.executions()
+    said = execution["input"]["metadata"]
+    assert (said["fps"], said["task"], said["systemPrompt"]) == (-1, "no?", "(a value of 40,002 characters)")
+    assert said["jsonSchema"].startswith("(a value of ")
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema

@@ -188,3 +188,35 @@ def test_the_prompt_of_the_asset_does_not_count(cloud: Cloud) -> None:
     call(inputMetadata={"VAMS": {"assetMetadata": {"COSMOS_REASON_PROMPT": "of the asset"}}}, inputParameters="")
     [execution] = cloud.executions()
     assert "prompt" not in execution["input"]
+
+
+def test_parameters_come_from_the_file_then_from_the_pipeline(cloud: Cloud) -> None:
+    of_file = {"COSMOS_REASON_FPS": "2", "COSMOS_REASON_TASK": "caption", "COSMOS_REASON_SEED": ""}
+    call(
+        inputMetadata={"VAMS": {"fileMetadata": of_file}},
+        inputParameters={
+            "fps": "8", "seed": "5", "reasoning": "true", "systemPrompt": "Be brief.", "topP": 0.5,
+            "jsonSchema": '{"type": "object"}', "longVideo": "refuse", "task": " ",
+        },
+    )  # fmt: skip
+    [execution] = cloud.executions()
+    assert execution["input"]["systemPrompt"] == "Be brief."
+    assert execution["input"]["parameters"] == {
+        "task": "caption", "reasoning": True, "seed": 5, "topP": 0.5, "fps": 2, "longVideo": "refuse",
+        "jsonSchema": {"type": "object"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"task": "sing"}, "task: 'sing'"),
+        ({"jsonSchema": "{"}, "jsonSchema: '{'"),
+        ({"jsonSchema": {"type": "no"}}, "is no JSON schema"),
+        ({"start": "5", "end": "4"}, "end: '4': must be later than start, 5"),
+        ({"fps": "0"}, "fps: '0'"),
+    ],
+)
+def test_a_wrong_parameter_reaches_the_token_by_its_name(cloud: Cloud, parameters: Any, named: str) -> None:
+    call(inputParameters=parameters)
+    assert named in refusal(cloud)["message"]
