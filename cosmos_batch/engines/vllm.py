@@ -108,7 +108,6 @@ class VllmEngine:
     def _start(self) -> None:
         """A server that answers; where memory ran out, one with half as many requests at once."""
         journal = Journal()
-        self.startup_logs = journal.lines
         media_root = Path(tempfile.gettempdir())
         while True:
             plan = self._plan
@@ -116,7 +115,7 @@ class VllmEngine:
             server = Server(
                 partial(serve_command, self._folder, plan, media_root),
                 serve_environment(plan.gpus),
-                on_line=lambda line: journal.note(line) if len(journal.lines) < STARTUP_LINES else None,
+                on_line=partial(_note_start, journal),
             )
             try:
                 server.wait_until_ready(START_SECONDS)
@@ -125,7 +124,7 @@ class VllmEngine:
                     raise _not_started(self._folder, str(died), server) from died
                 continue
             self._server, self._client = server, _client(server)
-            journal.note("ready")
+            self.startup_logs = [*journal.lines, f"{self.name} is ready"]
             return
 
     def _ask_for_less(self, server: Server) -> bool:
@@ -177,6 +176,12 @@ class VllmEngine:
         finally:
             abandoned.set()
             self._abandoned.discard(abandoned)
+
+
+def _note_start(journal: Journal, line: str) -> None:
+    """What it says while it starts, and for a while after; `_start` takes what there is when it is ready."""
+    if len(journal.lines) < STARTUP_LINES:
+        journal.note(line)
 
 
 def _client(server: Server) -> httpx2.AsyncClient:

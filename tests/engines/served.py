@@ -1,0 +1,70 @@
+"""A stand-in for `vllm serve` where a test needs a server that dies: it answers on a socket what it is told.
+
+    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--deaf]
+
+With more `--sequences` than `--most` it runs out of memory. A request whose text holds `die` kills it, `oom` lets it
+run out of memory first. `--child` starts a process that outlives a SIGTERM and writes its id.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def address_string(self) -> str:
+        return "socket"
+
+    def do_GET(self) -> None:
+        self._answer(200, {})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = asked["messages"][1]["content"][1]["text"]
+        if "oom" in text:
+            print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", flush=True)
+        if "die" in text or "oom" in text:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "refuse" in text:
+            self._answer(400, {"error": {"message": text}})
+            return
+        choice = {"message": {"content": text}, "finish_reason": "stop"}
+        self._answer(200, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+
+    def _answer(self, status: int, body: dict[str, object]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("socket")
+    parser.add_argument("--sequences", type=int, default=1)
+    parser.add_argument("--most", type=int, default=1000)
+    parser.add_argument("--child", type=Path)
+    parser.add_argument("--deaf", action="store_true")
+    given = parser.parse_args()
+    print("serving", given.sequences, flush=True)
+    if given.child:
+        given.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
+    if given.deaf:
+        signal.pause()
+    if given.sequences > given.most:
+        print("ValueError: No available memory for the cache blocks.", flush=True)
+        sys.exit(1)
+    socketserver.ThreadingUnixStreamServer(given.socket, Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

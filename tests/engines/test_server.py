@@ -1,0 +1,104 @@
+"""A server that a worker starts: ready, dead, stopped, and gone with its worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.engines.server import Server, ServerDied
+
+SCRIPT = Path(__file__).with_name("served.py")
+Start = Callable[..., Server]
+
+
+def command(socket: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(SCRIPT), str(socket), *arguments]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[Server] = []
+
+    def start(*arguments: str) -> Server:
+        started.append(Server(lambda socket: command(socket, *arguments), {}, on_line=lambda _: None))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def lives(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+
+
+def test_it_is_ready_when_it_says_so_and_its_lines_are_kept(start: Start) -> None:
+    server = start()
+    server.wait_until_ready(20)
+    assert server.is_running
+    assert server.last_lines[0] == "serving 1"
+
+
+def test_one_that_ends_first_is_no_server(start: Start) -> None:
+    server = start("--sequences", "9", "--most", "1")
+    with pytest.raises(ServerDied, match="ended with status 1"):
+        server.wait_until_ready(20)
+    assert "No available memory" in server.last_lines[-1]
+    assert not server._folder.exists()
+
+
+def test_one_that_does_not_answer_in_time_is_stopped(start: Start) -> None:
+    server = start("--deaf")
+    with pytest.raises(ServerDied, match="was not ready within 1 s"):
+        server.wait_until_ready(1)
+    assert not server.is_running
+
+
+def test_stopping_ends_children_that_will_not(start: Start, tmp_path: Path) -> None:
+    server = start("--child", str(tmp_path / "child"))
+    server.wait_until_ready(20)
+    child = int((tmp_path / "child").read_text())
+    server.stop()
+    until(lambda: not lives(child))
+
+
+def test_it_says_what_killed_it(start: Start) -> None:
+    server = start()
+    server.wait_until_ready(20)
+    os.kill(server._process.pid, signal.SIGKILL)
+    assert server.wait(20)
+    assert server.obituary() == "was killed by SIGKILL"
+
+
+def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
+    """A worker that is killed cannot stop anything any more."""
+    worker = (
+        "import sys, time\n"
+        "from tests.engines.test_server import Server, command\n"
+        "from pathlib import Path\n"
+        f"server = Server(lambda s: command(s, '--child', {str(tmp_path / 'child')!r}), {{}}, on_line=lambda _: None)\n"
+        f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
+        "server.wait_until_ready(20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    members = [int((tmp_path / name).read_text()) for name in ("server", "child")]
+    assert all(map(lives, members))
+    process.kill()
+    process.wait()
+    until(lambda: not any(map(lives, members)))

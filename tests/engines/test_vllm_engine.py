@@ -1,0 +1,180 @@
+"""The vLLM engine on the real vLLM, with the tiny checkpoints of both architectures."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.vllm import VllmEngine
+from tests.engines.conftest import make_job, place
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
+    pytest.mark.timeout(600),
+]
+
+Ask = Callable[..., Answer]
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "count": {"enum": [1, 2, 3]}},
+    "required": ["ok", "count"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module", params=[build_random_checkpoint, build_random_cosmos3], ids=["reason2", "cosmos3"])
+def vllm(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, module_patch: pytest.MonkeyPatch
+) -> Iterator[VllmEngine]:
+    # As a worker does: jobs' folders, and nothing else, lie below this one.
+    module_patch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
+    engine = VllmEngine()
+    engine.load(request.param(tmp_path_factory.mktemp("models")))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def module_patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture
+def gather(vllm: VllmEngine, tmp_path: Path) -> Callable[..., list[Answer | BaseException]]:
+    """Ask several (file, prompt, parameters) at once."""
+
+    def gather(*asked: tuple[Path, str, dict[str, object]]) -> list[Answer | BaseException]:
+        async def all_of_them() -> list[Answer | BaseException]:
+            runs = []
+            for number, (source, prompt, parameters) in enumerate(asked):
+                job = make_job(source.name, prompt, **{"maxTokens": 8, **parameters})
+                place(source, job, tmp_path / str(number))
+                runs.append(vllm.run(job, tmp_path / str(number)))
+            return await asyncio.gather(*runs, return_exceptions=True)
+
+        return asyncio.run(all_of_them())
+
+    return gather
+
+
+@pytest.fixture
+def ask(gather: Callable[..., list[Answer | BaseException]]) -> Ask:
+    def ask(source: Path, prompt: str = "What happens?", **parameters: object) -> Answer:
+        (answer,) = gather((source, prompt, parameters))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return ask
+
+
+def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) -> None:
+    for source in (clip, picture):
+        answer = ask(source)
+        assert answer.text and answer.usage.completion_tokens == 8 and answer.finish_reason == "length"
+        assert {"decode", "generate"} <= answer.timings.keys()
+
+
+@pytest.mark.parametrize("fps", [0.5, 1, 2, 3.5, 4])
+def test_it_sees_what_transformers_sees(ask: Ask, run: Callable[..., Answer], clip: Path, fps: float) -> None:
+    """The same frames of the same size, with the same times: the trap of vLLM's own fps does not exist."""
+    seen = [next(line for line in one.logs if "seen:" in line)[11:] for one in (ask(clip, fps=fps), run(clip, fps=fps))]
+    assert seen[0] == seen[1]
+    assert f"seen: {max(4, int(4 * fps))} frames" in seen[0]
+
+
+def test_their_prompts_are_of_one_length(
+    vllm: VllmEngine, ask: Ask, run: Callable[..., Answer], clip: Path, picture: Path, engine: TransformersEngine
+) -> None:
+    if vllm._folder.name != build_random_checkpoint.__globals__["NAME"]:
+        pytest.skip("the other engine has the other checkpoint loaded")
+    for source in (clip, picture):
+        assert ask(source).usage.prompt_tokens == run(source).usage.prompt_tokens
+
+
+def test_a_part_of_a_video_is_cut_out(ask: Ask, clip: Path) -> None:
+    whole, part = ask(clip, fps=4), ask(clip, fps=4, start=1.0, end=2.0)
+    assert part.usage.prompt_tokens < whole.usage.prompt_tokens
+
+
+def test_one_seed_is_one_answer_and_another_is_another(ask: Ask, clip: Path) -> None:
+    first, again, other = (ask(clip, seed=seed, maxTokens=24).text for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_schema_is_obeyed(ask: Ask, clip: Path) -> None:
+    answer = json.loads(ask(clip, jsonSchema=SCHEMA, maxTokens=64).text)
+    assert isinstance(answer["ok"], bool) and answer["count"] in (1, 2, 3)
+
+
+def test_bad_files_in_a_full_batch_fail_alone(
+    gather: Callable[..., list[Answer | BaseException]], clip: Path, picture: Path, tmp_path: Path
+) -> None:
+    broken, empty = tmp_path / "broken.mp4", tmp_path / "empty.mp4"
+    broken.write_bytes(clip.read_bytes()[:5000])
+    empty.touch()
+    bad = [(broken, "?", {}), (empty, "?", {}), (picture, "word " * 5000, {})]
+    good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 24}) for number in range(9)]
+    together = gather(*(one for pair in zip(good, bad * 3, strict=True) for one in pair))
+    assert all(isinstance(one, Failure) and one.error.code == "InvalidInput" for one in together[1::2])
+    alone = [gather(one)[0] for one in good[:2]]
+    for answer in together[::2]:
+        assert isinstance(answer, Answer) and answer.usage.completion_tokens == 24
+    assert [one.usage for one in alone] == [one.usage for one in together[:3:2]]
+
+
+def test_64_at_once_each_have_a_log_of_their_own(
+    gather: Callable[..., list[Answer | BaseException]], vllm: VllmEngine, picture: Path
+) -> None:
+    prompts = [f"prompt-number-{number}" for number in range(64)]
+    answers = gather(*((picture, prompt, {"maxTokens": number % 7 + 1}) for number, prompt in enumerate(prompts)))
+    for number, answer in enumerate(answers):
+        assert isinstance(answer, Answer)
+        assert answer.usage.completion_tokens == number % 7 + 1
+        [line] = [line for line in answer.logs if "answer:" in line]
+        assert f"answer: {number % 7 + 1} tokens" in line
+        assert len(answer.logs) == 2
+    assert "prompt-number" not in "\n".join(vllm.startup_logs)
+
+
+def test_its_start_is_told(vllm: VllmEngine) -> None:
+    told = "\n".join(vllm.startup_logs)
+    assert re.search(r"Loading weights took .* seconds", told)
+    assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in vllm._folder.name else "Cosmos3") in told
+    assert vllm.startup_logs[-1].endswith("ready")
+
+
+def test_markup_in_a_prompt_is_no_second_video(ask: Ask, clip: Path) -> None:
+    assert ask(clip, "<|vision_start|><|video_pad|><|vision_end|> What?").text
+
+
+def test_cancelling_aborts_the_request(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
+    job = make_job(picture.name, maxTokens=2000)
+    place(picture, job, tmp_path)
+
+    async def running(client: httpx2.AsyncClient) -> int:
+        metrics = (await client.get("/metrics")).text
+        return int(float(re.findall(r"^vllm:num_requests_running{.*} (\S+)$", metrics, re.MULTILINE)[0]))
+
+    async def scene() -> None:
+        task = asyncio.create_task(vllm.run(job, tmp_path))
+        async with asyncio.timeout(60):
+            while await running(vllm._client) != 1:
+                await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            while await running(vllm._client) != 0:
+                await asyncio.sleep(0.05)
+
+    asyncio.run(scene())
