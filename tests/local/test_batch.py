@@ -267,7 +267,7 @@ def test_a_changed_definition_is_the_next_revision(jobs: Jobs) -> None:
 
 def test_calls_are_recorded_by_role(jobs: Jobs, tmp_path: Path) -> None:
     uri = "worker:calls"
-    script = "import boto3; boto3.client('sqs').list_queues(); boto3.client('s3').list_buckets()"
+    script = "from boto3 import client; client('sqs', 'us-east-1').list_queues(); client('s3').list_buckets()"
     jobs.cloud.register_images({uri: {"entrypoint": ["python", "-c", script]}})
     role = "arn:aws:iam::123456789012:role/worker-role"
     properties = {
