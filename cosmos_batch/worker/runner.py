@@ -241,7 +241,7 @@ class Runner:
         """The engine died with every job that was in it: each is a suspect and runs alone next."""
         log.warning("lost with the engine", extra={"jobId": run.job.job_id})
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
-        if row is not None:
+        if row is not None and row.open_attempt is not None and row.open_attempt.id == run.attempt_id:
             await asyncio.to_thread(self.jobs.settle_lost, row, died.error)
         if died.for_good:
             raise Failure.of(died.error)

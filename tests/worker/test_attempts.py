@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract import Answer, Error, Failure, Job
+from cosmos_batch.engines import EngineDied
 from cosmos_batch.state import Attempt
 from cosmos_batch.worker import inputs
 from tests.e2e.scripted_engine import ScriptedEngine
@@ -117,3 +118,65 @@ def test_two_workers_in_one_job_at_once_make_one_result(bench: Bench) -> None:
     assert json.loads(bench.document("one"))["result"] == winners["result"]
     outputs = {told["output"] for told in bench.stepfunctions.said("success")}
     assert len(outputs) == 1, "whoever tells, tells of the winner"
+
+
+class Mortal(Counting):
+    """Dies with all that is in it when a prompt says so, and lives again for the next."""
+
+    def __init__(self, for_good: bool = False) -> None:
+        super().__init__()
+        self._for_good = for_good
+        self._end: asyncio.Event | None = None
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        self._end = self._end or asyncio.Event()
+        end = self._end
+        script = json.loads(job.prompt or "{}")
+        if script.get("kills") and not (self.inside == 0 and script["kills"] == "in company"):
+            end.set()
+            self._end = None
+        answering = asyncio.create_task(super().run(job, workdir))
+        ending = asyncio.create_task(end.wait())
+        await asyncio.wait({answering, ending}, return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        if end.is_set():
+            answering.cancel()
+            raise EngineDied(DEATH, self._for_good)
+        return answering.result()
+
+
+DEATH = Error(code="EngineFailed", message="The engine was killed by SIGSEGV.", remedy="r", retryable=True)
+
+
+def test_an_engine_that_dies_takes_nobodys_attempt_and_its_jobs_run_alone_next(bench: Bench) -> None:
+    for n in range(4):
+        bench.send(bench.job(f"neighbour-{n}", prompt=json.dumps({"seconds": 1, "text": f"mine {n}"})))
+    bench.send(bench.job("killer", prompt=json.dumps({"kills": "in company", "seconds": 0.1, "text": "calm"})))
+    engine = Mortal()
+    bench.worker(engine=engine).run()
+    assert engine.most > 1, "they were in it together"
+    for name in ("killer", *(f"neighbour-{n}" for n in range(4))):
+        row = bench.jobs.get(name)
+        assert row is not None
+        assert (row.state, row.attempts) == ("SUCCEEDED", 1)
+    assert {json.loads(bench.document(f"neighbour-{n}"))["result"] for n in range(4)} == {f"mine {n}" for n in range(4)}
+    assert len(bench.stepfunctions.said("success")) == 5
+
+
+def test_a_job_that_kills_the_engine_alone_fails_with_what_killed_it(bench: Bench) -> None:
+    bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
+    bench.worker(engine=Mortal(), max_attempts=2).run()
+    [told] = bench.stepfunctions.said("failure")
+    cause = json.loads(told["cause"])
+    assert told["error"] == "EngineFailed"
+    assert "2 times" in cause["message"] and "SIGSEGV" in cause["message"] and cause["remedy"]
+
+
+def test_an_engine_dead_for_good_ends_the_worker_and_its_job_waits(bench: Bench) -> None:
+    bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
+    with pytest.raises(Failure, match="SIGSEGV"):
+        bench.worker(engine=Mortal(for_good=True)).run()
+    row = bench.jobs.get("killer")
+    assert row is not None
+    assert (row.open_attempt, row.suspect) == (None, True)
+    assert bench.waiting() == (1, 0)
