@@ -133,8 +133,8 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
     if min(_asked(cut, fps), len(cut.times)) <= max_frames:
         return None
     return (
-        f"{cut.duration:.1f} s of video at {fps:g} frames a second are more than the {max_frames} frames that fit into "
-        f"the model's context: {max_frames / cut.duration:.3g} a second do."
+        f"{cut.duration:.1f} s of video at {fps:g} frames a second are more than the {max_frames} frames that the "
+        f"model can take with this question: {max_frames / cut.duration:.3g} a second fit."
     )
 
 

@@ -119,6 +119,33 @@ def test_started_from_the_console(app: App, picture: Path) -> None:
     assert result["outputs"][0]["uri"] == app.row(arn).document
 
 
+def test_a_task_from_a_files_metadata(app: App, picture: Path) -> None:
+    app.upload("task/p.png", picture, prompt="the cube", COSMOS_REASON_TASK="2d-grounding", COSMOS_REASON_TOP_P="0.5")
+    document = app.document(app.execution_of("task/p.png")["executionArn"])
+    assert document["userPrompt"].startswith("Locate the accurate bounding box of the cube. Return a json")
+    assert (document["parameters"]["topP"], document["parameters"]["temperature"]) == (0.5, 0.7)
+    assert document["data"] is None and "JSON" in document["dataError"], "the scripted engine says its prompt"
+
+
+def test_a_wrong_setting_of_a_file_is_named_where_its_uploader_sees_it(app: App, picture: Path) -> None:
+    app.upload("wrong/p.png", picture, prompt="What?", COSMOS_REASON_FPS="-1")
+    ended = described(app, app.execution_of("wrong/p.png"))
+    assert ended["status"] == "FAILED"
+    assert "fps: '-1': Input should be greater than 0" in ended["cause"]
+
+
+def test_a_structured_answer(app: App, picture: Path) -> None:
+    app.upload("console/s.png", picture)
+    prompt = 'Say what you see, such as [{"label": "cube"}].'
+    parameters = {"jsonSchema": {"type": "array", "items": {"type": "object"}}}
+    place = {"pipeline": TWO_B, "input": f"s3://{app.assets}/console/s.png"}
+    arn = app.start({**place, "prompt": prompt, "parameters": parameters})
+    app.ended(arn)
+    document = app.document(arn)
+    assert document["userPrompt"].startswith(prompt) and "JSON Schema" in document["userPrompt"]
+    assert document["data"] == [{"label": "cube"}] and document["result"] == document["userPrompt"]
+
+
 @pytest.mark.parametrize(
     ("metadata", "parameters", "expected"),
     [

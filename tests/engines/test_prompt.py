@@ -1,11 +1,12 @@
 """What reaches the model, read from the processor's output."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract import Failure, Job
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.prompt import PreparedJob, prepare
 from cosmos_batch.engines.seeing import Sight
@@ -88,3 +89,33 @@ def test_the_seed_is_the_callers_or_nvidias(
     checkpoint: Checkpoint, picture: Path, seed: int | None, expected: int
 ) -> None:
     assert prepared(checkpoint, picture, seed=seed).sampling.seed == expected
+
+
+@pytest.fixture(scope="module")
+def minute(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A minute of video at ten frames a second."""
+    return broken.video(tmp_path_factory.mktemp("media") / "minute.mp4", frames=600)
+
+
+def test_a_part_of_a_video_is_seen(checkpoint: Checkpoint, minute: Path) -> None:
+    lines = "\n".join(prepared(checkpoint, minute, start=20, end=30, fps=1).journal.lines)
+    assert "seen: 10 frames" in lines
+
+
+def test_times_that_the_model_reads_are_those_of_the_file(checkpoint: Checkpoint, minute: Path) -> None:
+    job = prepared(checkpoint, minute, start=20, end=22, fps=2)
+    times = [float(time) for time in re.findall(r"<(\d+\.\d) seconds>", text_of(checkpoint, job))]
+    assert times and all(20 <= time < 22 for time in times)
+
+
+def test_a_long_video_is_sampled_down_with_a_note_or_refused(checkpoint: Checkpoint, minute: Path) -> None:
+    crowded = {"prompt": "robot " * 3900, "maxTokens": 100}
+    job = prepare(checkpoint, make_job("minute.mp4", fps=10, **crowded), minute, lambda: None)
+    [note] = job.notes
+    assert note.startswith("60.0 s of video at 10 frames a second are more than the ")
+    assert note in "\n".join(job.journal.lines)
+    with pytest.raises(Failure, match="60.0 s of video") as refused:  # noqa: RUF043 - a sentence
+        prepare(checkpoint, make_job("minute.mp4", fps=10, longVideo="refuse", **crowded), minute, lambda: None)
+    assert refused.value.error.code == "InvalidInput"
+    whole = prepare(checkpoint, make_job("minute.mp4", fps=0.25, longVideo="refuse"), minute, lambda: None)
+    assert whole.notes == []

@@ -91,7 +91,7 @@ def test_a_part_after_the_end_is_refused_by_its_field(tmp_path: Path) -> None:
 
 def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "clip.mp4")
-    note = "4.0 s of video at 10 frames a second are more than the 8 frames that fit into the model's context"
+    note = "4.0 s of video at 10 frames a second are more than the 8 frames that the model can take"
     thinned = sample(path, 10, max_frames=8)
     assert len(thinned.indices) == 8 and (thinned.note or "").startswith(note)
     with pytest.raises(Failure, match=note) as refused:
