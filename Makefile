@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint synth bench docs locks constraints clean
+.PHONY: help demo test lint vllm synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -26,6 +26,9 @@ lint: $(INSTALLED) ## Check style, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+vllm: $(INSTALLED) ## Add vLLM to .venv, for this machine's NVIDIA GPU
+	@$(BIN)/python scripts/install_vllm.py gpu
 
 synth: $(INSTALLED) ## Write cdk.out from config.json
 	@$(BIN)/python app.py

@@ -69,7 +69,7 @@ def check_model(parameters: dict[str, Any], pipeline: Pipeline) -> None:
     kind, size = text(parameters, "MODEL_TYPE"), text(parameters, "MODEL_SIZE")
     if kind is not None and kind.strip().lower() not in MODEL_TYPES:
         raise _other_model("MODEL_TYPE", kind, pipeline, MODEL_TYPES[0])
-    if size is not None and size.strip().upper() != pipeline.model_size:
+    if size is not None and size.strip().upper() != pipeline.model_size.upper():
         raise _other_model("MODEL_SIZE", size, pipeline, pipeline.model_size)
 
 

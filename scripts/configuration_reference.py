@@ -107,11 +107,12 @@ def _pipelines() -> list[str]:
     """What the catalogue says where the configuration says nothing."""
     rows = [
         f"| `{one.config_key}` | `{one.id}` | {one.model} | {one.gpus_per_worker} x {one.min_gpu_memory_gb} GB | "
-        f"{', '.join(one.instance_types)} | {', '.join(one.fallback_instance_types)} |"
+        f"{f'{one.context:,}' if one.context else ''} | {', '.join(one.instance_types)} | "
+        f"{', '.join(one.fallback_instance_types)} |"
         for one in catalogue.PIPELINES
     ]
-    head = "| key | pipeline | model | GPUs of a worker | `instanceTypes` | `fallbackInstanceTypes` |"
-    return ["## Defaults of the pipelines\n", head, "| --- | --- | --- | --- | --- | --- |", *rows, ""]
+    head = "| key | pipeline | model | GPUs of a worker | context | `instanceTypes` | `fallbackInstanceTypes` |"
+    return ["## Defaults of the pipelines\n", head, "| --- | --- | --- | --- | --- | --- | --- |", *rows, ""]
 
 
 def _instances() -> list[str]:

@@ -1,32 +1,57 @@
-"""Adds vLLM's CPU build to `.venv`, for the tests that run it; `scripts/setup.sh` comes first.
+"""Adds vLLM to `.venv`; `scripts/setup.sh` comes first.
 
-Where it cannot be had (it is built for Linux on x86-64 and arm64), everything else goes on without it.
+Without arguments: its CPU build, for the tests that run it. Where it cannot be had (it is built for Linux on x86-64 and
+arm64), everything else goes on without it. With `gpu`: the one for this machine's NVIDIA GPU, for `cosmos-batch run`.
 """
 
 import subprocess
+import sys
 import time
 
-from install import CONSTRAINTS, LOUDNESS, PYTHON, ROOT, VENV, has_nvidia_gpu, say, uv_environment
+from install import CONSTRAINTS, EXTRAS, LOUDNESS, PYTHON, ROOT, VENV, has_nvidia_gpu, say, uv_environment
 
 PACKAGE = ROOT / "scripts" / "vllm_cpu"
+VERSION = "0.32.0"  # that of the reasoner's image
 
 
-def main() -> None:
-    """Install it, or say why its tests will be skipped."""
+def main(arguments: list[str]) -> None:
+    """Install one of the two, or say why not."""
+    if arguments == ["gpu"]:
+        install_for_gpu()
+    else:
+        install_for_tests()
+
+
+def install_for_gpu() -> None:
+    """Its packages are newer and older than those of `constraints.txt`, so all are resolved together."""
+    if not has_nvidia_gpu():
+        sys.exit("error: no NVIDIA GPU was found on this machine, and vLLM needs one. Transformers answers without.")
+    say(f"Adding vLLM {VERSION} and CUDA to .venv: some 10 GB, once")
+    if not uv("--editable", f"{ROOT}[{EXTRAS}]", f"vllm=={VERSION}"):
+        sys.exit("error: vLLM could not be installed; uv's message stands above.")
+
+
+def install_for_tests() -> None:
+    """The CPU build."""
     if has_nvidia_gpu():
         say("Note: this machine has an NVIDIA GPU, so vLLM's CPU build is not installed. Its tests are skipped.")
         return
     began = time.monotonic()
     say("Adding vLLM's CPU build to .venv, about a minute, once")
     # uv alone can leave out requirements that break vLLM, so there is no second try with pip.
-    uv = [PYTHON, "-m", "uv", "pip", "install", "--compile-bytecode", *LOUDNESS]
-    arguments = ["--overrides", str(PACKAGE / "overrides.txt"), "--constraint", str(CONSTRAINTS), str(PACKAGE)]
-    if subprocess.run([*uv, *arguments], env=uv_environment()).returncode:
+    overrides = ["--overrides", str(PACKAGE / "overrides.txt"), "--constraint", str(CONSTRAINTS)]
+    if not uv(*overrides, str(PACKAGE)):
         say("Note: vLLM's CPU build cannot be installed here; uv's message stands above. Its tests are skipped.")
         return
     (VENV / "vllm").touch()
     say(f"vLLM added in {time.monotonic() - began:.0f} s")
 
 
+def uv(*arguments: str) -> bool:
+    """Install with uv; whether it could."""
+    command = [PYTHON, "-m", "uv", "pip", "install", "--compile-bytecode", *LOUDNESS, *arguments]
+    return subprocess.run(command, env=uv_environment()).returncode == 0
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Write the tables of `docs/reasoner.md`: parameters and tasks. `make docs` runs this."""
+"""Write the tables of `docs/reasoner.md`: pipelines, parameters and tasks. `make docs` runs this."""
 
 import re
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from configuration_reference import row
 
+from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.contract.tasks import TASKS, Task
@@ -16,7 +17,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 
 def page(text: str) -> str:
     """The page with its tables as they are now; each stands between `<!-- name -->` and `<!-- end -->`."""
-    for name, table in (("parameters", _parameters()), ("sampling", _sampling()), ("tasks", _tasks())):
+    tables = {"pipelines": _pipelines(), "parameters": _parameters(), "sampling": _sampling(), "tasks": _tasks()}
+    for name, table in tables.items():
         begin = f"<!-- {name} -->\n"
         assert begin in text, f"{TARGET} has no {begin}"
         text = re.sub(
@@ -28,6 +30,16 @@ def page(text: str) -> str:
 def _table(head: str, rows: list[str]) -> str:
     line = "| " + " | ".join("---" for _ in head.split("|")[1:-1]) + " |"
     return "\n".join([head, line, *rows, ""])
+
+
+def _pipelines() -> str:
+    rows = [
+        f"| `{one.id}` | `{one.config_key}` | {one.model} | {one.gpus_per_worker} x {one.min_gpu_memory_gb} GB | "
+        f"{one.context:,} tokens |"
+        for one in PIPELINES
+        if one.surface == "reasoner"
+    ]
+    return _table("| pipeline | in the configuration | model | GPUs of a worker, at least | context |", rows)
 
 
 def _parameters() -> str:

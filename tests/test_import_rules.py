@@ -26,7 +26,7 @@ HEAVY = {
 RULES: dict[str, tuple[set[str], set[str]]] = {
     "cosmos_batch/contract": (set(), set()),
     "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL"}),
-    "cosmos_batch/engines": ({"cosmos_batch.contract", "cosmos_batch.media"}, {"torch", "transformers", "PIL"}),
+    "cosmos_batch/engines": ({"cosmos_batch.contract", "cosmos_batch.media"}, {"torch", "transformers", "vllm", "PIL"}),
     "cosmos_batch/state": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/store": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/worker": (

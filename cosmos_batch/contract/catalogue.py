@@ -33,7 +33,9 @@ Surface = Literal["reasoner", "generator"]
 class Pipeline:
     """One way to use one model.
 
-    `min_gpu_memory_gb` is for one GPU of `gpus_per_worker`; `min_memory_gib` is the host's, for the whole worker.
+    `min_gpu_memory_gb` is for one GPU of `gpus_per_worker`; `min_memory_gib` is the host's, for the whole worker. With
+    more than one GPU a worker's weights are shared among them. `context` is of a reasoner: tokens of media, prompt and
+    answer together.
     """
 
     id: str
@@ -46,6 +48,12 @@ class Pipeline:
     gpus_per_worker: int
     instance_types: tuple[str, ...]
     fallback_instance_types: tuple[str, ...] = ()
+    context: int | None = None
+
+
+# Of every reasoner. NVIDIA's models take 262,144 tokens, but media are scaled to what the context leaves: one long
+# video would take the whole cache of a GPU. Ten seconds of 1280 x 720 at 4 frames a second are 18,000 and fit unscaled.
+REASONER_CONTEXT = 32_768
 
 
 def _super(pipeline_id: str, config_key: str, model: str) -> Pipeline:
@@ -76,6 +84,7 @@ PIPELINES = (
         min_memory_gib=16,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g5.12xlarge"),
+        context=REASONER_CONTEXT,
     ),
     Pipeline(
         id="cosmos-reason2-8b",
@@ -87,6 +96,34 @@ PIPELINES = (
         min_memory_gib=24,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        context=REASONER_CONTEXT,
+    ),
+    # The reasoners of Cosmos 3 are one half of its checkpoints; the generator's weights stay on the disk.
+    Pipeline(
+        id="cosmos3-nano-reason",
+        config_key="reasonNano",
+        surface="reasoner",
+        model="nvidia/Cosmos3-Nano",
+        model_size="Nano",
+        min_gpu_memory_gb=32,
+        min_memory_gib=48,
+        gpus_per_worker=1,
+        instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        fallback_instance_types=("p5.4xlarge",),
+        context=REASONER_CONTEXT,
+    ),
+    Pipeline(
+        id="cosmos3-super-reason",
+        config_key="reasonSuper",
+        surface="reasoner",
+        model="nvidia/Cosmos3-Super",
+        model_size="Super",
+        min_gpu_memory_gb=48,
+        min_memory_gib=160,
+        gpus_per_worker=4,
+        instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        fallback_instance_types=("p5.48xlarge",),
+        context=REASONER_CONTEXT,
     ),
     Pipeline(
         id="cosmos3-nano",

@@ -18,6 +18,8 @@ from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import KMS_KEY_ARN, StorageSettings
 from cosmos_batch.contract.vams import VamsSettings
 
+COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
+
 
 class ConfigError(Exception):
     """The configuration is wrong. The text names each field, its value and what is allowed."""
@@ -233,6 +235,16 @@ class Config(Model):
                     f"app.pipelines.useNvidiaCosmos.warmInstanceCount: {enabled.warm_instances} x "
                     f"{enabled.instance_types[0]} are {vcpus} vCPUs, "
                     f"{enabled.pipeline.config_key}.maxVCpus is {enabled.max_vcpus}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _vllm_knows_the_models(self) -> Self:
+        for enabled in self.enabled_pipelines() if self.own.images.cuda == "cu128" else []:
+            if enabled.pipeline.id in COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
+                raise ValueError(
+                    "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
+                    f"set {enabled.pipeline.config_key}.engine to 'transformers'"
                 )
         return self
 

@@ -121,9 +121,10 @@ class ReasonerEntry(PipelineEntry):
     """One reasoner pipeline."""
 
     engine: str = Field(
-        default="transformers",
-        pattern=rf"^(transformers|{CUSTOM_ENGINE})$",
-        description="'transformers', or 'package.module:Class' for an engine of your own",
+        default="auto",
+        pattern=rf"^(auto|vllm|transformers|{CUSTOM_ENGINE})$",
+        description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
+        "'transformers', or 'package.module:Class' for an engine of your own",
     )
 
 
@@ -168,6 +169,12 @@ class ModelsReason(PipelineEntries):
 
     reason_2b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason2B", description="Cosmos-Reason2 2B")
     reason_8b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason8B", description="Cosmos-Reason2 8B")
+    nano: ReasonerEntry = Field(
+        default_factory=ReasonerEntry, alias="reasonNano", description="Cosmos 3 Nano, its reasoner"
+    )
+    super: ReasonerEntry = Field(
+        default_factory=ReasonerEntry, alias="reasonSuper", description="Cosmos 3 Super, its reasoner"
+    )
 
 
 class ModelsOmni(PipelineEntries):

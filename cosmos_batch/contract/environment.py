@@ -146,6 +146,7 @@ class WorkerEnvironment(Environment):
     pipeline: str
     model: str
     engine: str
+    context: int | None = Field(default=None, ge=1, description="Tokens of a request; None: as many as the model takes")
     queue_url: str
     state_table: str
     state_bucket: str

@@ -10,6 +10,7 @@ from cosmos_batch.contract.base import Model
 Image = Literal["reasoner", "diffusers", "omni", "framework", "phyai"]
 
 IMAGE_OF_ENGINE: dict[str, Image] = {
+    "auto": "reasoner",
     "transformers": "reasoner",
     "vllm": "reasoner",
     "diffusers": "diffusers",

@@ -1,6 +1,8 @@
 """Engines: load a model, answer a job with local files in and an answer out. They know nothing of AWS."""
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -8,6 +10,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.contract.s3 import extension
+from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.missing import MissingEngine
 
 
@@ -50,6 +53,7 @@ class EngineDied(Exception):  # noqa: N818 - it says what happened
         self.for_good = for_good
 
 
+AUTO = "auto"
 ENGINES = {
     "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
@@ -57,12 +61,25 @@ ENGINES = {
 
 
 def create(name: str) -> Engine:
-    """An engine by its name in `ENGINES`, or as `package.module:Class`. Its library is imported here and no earlier."""
+    """An engine by its name in `ENGINES`, or as `package.module:Class`. Its library is imported here and no earlier.
+
+    `auto` is the one for this machine: see `best_here`.
+    """
+    if name == AUTO:
+        name = best_here()
     module, _, attribute = ENGINES.get(name, name).partition(":")
     if not attribute:
         return MissingEngine(name)
-    engine: Engine = getattr(import_module(module), attribute)()
+    try:
+        engine: Engine = getattr(import_module(module), attribute)()
+    except PackageNotFoundError as missing:
+        return MissingEngine(name, missing.name)
     return engine
+
+
+def best_here() -> str:
+    """vLLM where there is a GPU and vLLM is installed, Transformers elsewhere: it starts at once, and needs no GPU."""
+    return "vllm" if gpus_here() and find_spec("vllm") else "transformers"
 
 
 def input_path(job: Job, workdir: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What stands in for an engine that is configured, and that this release does not have."""
+"""What stands in for an engine that is configured, and that is not here."""
 
 from pathlib import Path
 
@@ -8,16 +8,32 @@ from cosmos_batch.contract.result import Answer
 
 
 class MissingEngine:
-    """It refuses to load, so that the worker answers its queue with the reason and nobody waits."""
+    """It refuses to load, so that the worker answers its queue with the reason and nobody waits.
+
+    Parameters
+    ----------
+    name
+        Of the engine.
+    package
+        The distribution that is not installed, where this release has the engine itself.
+    """
 
     concurrency = 1
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, package: str | None = None) -> None:
         self.name = name
         self.startup_logs: list[str] = []
+        self._package = package
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Raises Failure."""
+        if self._package is not None:
+            raise Failure(
+                "EngineFailed",
+                f"The engine {self.name!r} cannot load {model_dir.name}: {self._package} is not installed here.",
+                "Leave the pipeline's 'engine' at 'auto'; or install it: on a machine with an NVIDIA GPU, "
+                "`make vllm` does. The project's images have their engines.",
+            )
         raise Failure(
             "EngineFailed",
             f"This release has no engine {self.name!r}, so it cannot load {model_dir.name}.",

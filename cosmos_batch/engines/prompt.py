@@ -80,7 +80,8 @@ def _render(processor: Any, job: Job, medium: str) -> str:
     ]
     text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     # The processor gives each pair of frames its own markers. Those that the template puts around the whole would stay
-    # (transformers since 5.12); the model was trained without them, and vLLM drops them too.
+    # (transformers since 5.12), though the model was trained without them. vLLM 0.32 leaves them there: its prompt of a
+    # video is these two tokens longer.
     return text.replace(
         processor.vision_start_token + processor.video_token + processor.vision_end_token, processor.video_token
     )

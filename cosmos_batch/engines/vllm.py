@@ -23,10 +23,11 @@ import httpx2
 from cosmos_batch.contract import Answer, Error, Failure, Job
 from cosmos_batch.engines import EngineDied, input_path
 from cosmos_batch.engines.chat import ask
+from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question, Reader, prepare
 from cosmos_batch.engines.server import Server, ServerDied
-from cosmos_batch.engines.vllm_command import MODEL, Plan, gpus_here, serve_command, serve_environment, within
+from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment, uneven, within
 
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
@@ -71,6 +72,8 @@ class VllmEngine:
                 f"{model_dir.name} is no checkpoint: it has no config.json.",
                 "Use a complete checkpoint; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
             )
+        if (reason := uneven(model_dir, self._plan.gpus)) is not None:
+            raise Failure("EngineFailed", reason, "Use 1, 2, 4 or 8 GPUs; CUDA_VISIBLE_DEVICES names them.")
         self._folder = model_dir
         self._plan = replace(self._plan, context=within(model_dir, context))
         self._reader = Reader.of_folder(model_dir, self._plan.context)

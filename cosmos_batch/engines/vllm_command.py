@@ -12,7 +12,6 @@ from typing import Any
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 
 MODEL = "cosmos"  # the name that requests ask for
-GPU_DEVICE = Path("/dev/nvidiactl")
 # The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
 _IN_TREE_SINCE = (0, 23)
 
@@ -75,11 +74,13 @@ def within(folder: Path, context: int | None) -> int:
     return own if context is None else min(own, context)
 
 
-def gpus_here() -> int:
-    """How many GPUs the container was given; 0 where there is no driver."""
-    if not GPU_DEVICE.exists():
-        return 0
-    return len([path for path in GPU_DEVICE.parent.glob("nvidia[0-9]*") if path.name[6:].isdigit()])
+def uneven(folder: Path, gpus: int) -> str | None:
+    """Why so many GPUs cannot share a checkpoint, if so: each takes as many attention heads as the others."""
+    config = _config(folder)
+    heads: int = config.get("text_config", config)["num_attention_heads"]
+    if gpus and heads % gpus:
+        return f"{folder.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."
+    return None
 
 
 def _on_gpus(count: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 from moto.batch import models
 
 from cosmos_batch.local import backends, delivery, identity, log_streams, mounts, runtime
+from cosmos_batch.local.capacity import CAPACITY, Place
 from cosmos_batch.local.containers import IMAGES, Container, ImageNotFoundError
 
 EXITED = "Essential container in task exited"
@@ -19,53 +19,6 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 
 # These describe the file system of the image and the CUDA in it, which are not here.
 _OF_THE_IMAGE_ONLY = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "IMAGE_CUDA"}
-
-
-class Capacity:
-    """The vCPUs of the compute environments. A job that does not fit waits, and those behind it in its queue too."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._used: collections.defaultdict[str, float] = collections.defaultdict(float)
-        self._waiting: dict[str, collections.deque[Job]] = collections.defaultdict(collections.deque)
-
-    def acquire(self, job: Job, vcpus: float) -> Any | None:
-        """Wait until a compute environment of the job's queue has the vCPUs free; return it, or None if stopped."""
-        waiting = self._waiting[job.job_queue.arn]
-        with self._changed:
-            waiting.append(job)
-            try:
-                while not job.stop:
-                    environment = self._first_with_room(job, vcpus) if waiting[0] is job else None
-                    if environment:
-                        self._used[environment.arn] += vcpus
-                        return environment
-                    self._changed.wait()
-                return None
-            finally:
-                waiting.remove(job)
-                self._changed.notify_all()
-
-    def _first_with_room(self, job: Job, vcpus: float) -> Any | None:
-        for environment in job.job_queue.environments:
-            enabled = environment.state == "ENABLED"
-            if enabled and self._used[environment.arn] + vcpus <= int(environment.compute_resources["maxvCpus"]):
-                return environment
-        return None
-
-    def release(self, environment: Any, vcpus: float) -> None:
-        """Give vCPUs back."""
-        with self._changed:
-            self._used[environment.arn] -= vcpus
-            self._changed.notify_all()
-
-    def wake(self) -> None:
-        """Let waiting jobs look again: one was stopped, or a compute environment changed."""
-        with self._changed:
-            self._changed.notify_all()
-
-
-CAPACITY = Capacity()
 
 
 class Job(models.Job):
@@ -79,7 +32,7 @@ class Job(models.Job):
         self.stop = self.job_stopped = False
         self.job_stopped_reason: str | None = None
         self._container: Container | None = None
-        self._environment: Any = None
+        self._place: Place | None = None
         self._lock = threading.Lock()
         super().__init__(*args, **kwargs)
 
@@ -98,15 +51,14 @@ class Job(models.Job):
         if self.depends_on and not self._wait_for_dependencies():
             return
         self._become("RUNNABLE")
-        vcpus = float(self._get_container_property("vcpus", 1))
-        self._environment = CAPACITY.acquire(self, vcpus)
-        if not self._environment:
+        self._place = CAPACITY.acquire(self, float(self._get_container_property("vcpus", 1)), self._asked_gpus)
+        if not self._place:
             self._end("FAILED", self.job_stopped_reason)
             return
         try:
             self._run_attempts()
         finally:
-            CAPACITY.release(self._environment, vcpus)
+            CAPACITY.release(self._place)
 
     def _run_attempts(self) -> None:
         allowed = int((self.job_definition.retry_strategy or {}).get("attempts", 1))
@@ -152,9 +104,10 @@ class Job(models.Job):
             **{pair["name"]: pair["value"] for pair in self._environment_pairs()},
             **_secrets(properties),
             **identity.credentials_of(properties.get("jobRoleArn") or self._instance_role()),
+            **self._allotted.environment,
             "AWS_BATCH_JOB_ID": self.job_id,
             "AWS_BATCH_JQ_NAME": self.job_queue.name,
-            "AWS_BATCH_CE_NAME": self._environment.name,
+            "AWS_BATCH_CE_NAME": self._allotted.compute_environment.name,
             "AWS_BATCH_JOB_ATTEMPT": str(number),
             "MOUNT_TABLE": str(self._write_mount_table(properties)),
         }
@@ -184,8 +137,18 @@ class Job(models.Job):
         properties = self.job_definition.container_properties
         return [*properties.get("environment", []), *self.container_overrides.get("environment", [])]
 
+    @property
+    def _allotted(self) -> Place:
+        assert self._place is not None, "it runs"
+        return self._place
+
+    @property
+    def _asked_gpus(self) -> int:
+        asked = self.job_definition.container_properties.get("resourceRequirements", [])
+        return sum(int(one["value"]) for one in asked if one["type"] == "GPU")
+
     def _instance_role(self) -> str:
-        return self._environment.compute_resources.get("instanceRole", "batch-instance-role")
+        return self._allotted.compute_environment.compute_resources.get("instanceRole", "batch-instance-role")
 
     def _log_writer(self) -> Callable[[str], None]:
         """Return what puts a line into the job's log stream and its log file."""

@@ -32,7 +32,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         tasks=tasks,
         queue=queue,
         committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),
-        model=ResidentModel(engine, _store(environment, clients), environment.model),
+        model=ResidentModel(engine, _store(environment, clients), environment.model, environment.context),
         slots=Slots(engine.concurrency),
     )
     return Worker(runner)

@@ -15,10 +15,11 @@ log = logging.getLogger(__name__)
 class ResidentModel:
     """One model in one engine."""
 
-    def __init__(self, engine: Engine, store: ModelStore, model: str) -> None:
+    def __init__(self, engine: Engine, store: ModelStore, model: str, context: int | None) -> None:
         self.engine = engine
         self._store = store
         self._model = model
+        self._context = context
         self._stored: StoredModel | None = None
         self._back_ups: list[asyncio.Future[None]] = []
 
@@ -40,7 +41,7 @@ class ResidentModel:
         """
         stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
         try:
-            await asyncio.to_thread(self.engine.load, stored.path)
+            await asyncio.to_thread(self.engine.load, stored.path, self._context)
         except Failure:
             raise
         except Exception as error:

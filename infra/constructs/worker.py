@@ -106,6 +106,7 @@ def _environment(
         pipeline=pipeline.pipeline.id,
         model=pipeline.model,
         engine=pipeline.engine,
+        context=pipeline.pipeline.context,
         queue_url=queue.queue_url,
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,

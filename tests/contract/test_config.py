@@ -182,6 +182,17 @@ def test_the_token_is_not_shown() -> None:
     assert "hf_yourTokenHere" not in repr(Config.parse(json.dumps(SEED)))
 
 
+def with_cuda_12(key: str, **entry: Any) -> str:
+    block = {"enabled": True, "modelsReason": {key: {"enabled": True, **entry}}}
+    own = {"images": {"cuda": "cu128"}}
+    return json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": own}})
+
+
+def test_the_image_for_cuda_12_serves_what_its_vllm_knows() -> None:
+    for text in (with_cuda_12("reason2B"), with_cuda_12("reasonSuper", engine="transformers")):
+        assert len(Config.parse(text).enabled_pipelines()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -224,6 +235,11 @@ def test_the_token_is_not_shown() -> None:
         ),
         (with_2b(fallbackInstanceTypes=["p4d"]), ["fallbackInstanceTypes[0]", "p4d", "g6e.12xlarge"]),
         (with_nano(engine="transformers"), ["nano16B.engine", "transformers", "diffusers"]),
+        (
+            with_cosmos(modelsReason={"reasonSuper": {"instanceTypes": ["g5.12xlarge"]}}),
+            ["reasonSuper.instanceTypes", "24 GB per GPU", "4 x 48 GB"],
+        ),
+        (with_cuda_12("reasonNano"), ["images.cuda", "cu130", "reasonNano.engine"]),
         (with_own(network={"cidr": "172.17.4.0/22"}), ["network", "cidr", "172.17.0.0/16", "Docker"]),
         (
             with_own(network={"cidr": "10.1.0.0/16", "reservedCidrs": ["10.0.0.0/8"]}),

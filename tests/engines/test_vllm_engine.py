@@ -98,8 +98,9 @@ def test_their_prompts_are_of_one_length(
 ) -> None:
     if vllm._folder.name != build_random_checkpoint.__globals__["NAME"]:
         pytest.skip("the other engine has the other checkpoint loaded")
-    for source in (clip, picture):
-        assert ask(source).usage.prompt_tokens == run(source).usage.prompt_tokens
+    assert ask(picture).usage.prompt_tokens == run(picture).usage.prompt_tokens
+    # vLLM keeps the markers that the chat template puts around a whole video, and we do not.
+    assert ask(clip).usage.prompt_tokens == run(clip).usage.prompt_tokens + len(("<|vision_start|>", "<|vision_end|>"))
 
 
 def test_a_part_of_a_video_is_cut_out(ask: Ask, clip: Path) -> None:
@@ -151,7 +152,7 @@ def test_its_start_is_told(vllm: VllmEngine) -> None:
     told = "\n".join(vllm.startup_logs)
     assert re.search(r"Loading weights took .* seconds", told)
     assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in vllm._folder.name else "Cosmos3") in told
-    assert vllm.startup_logs[-1].endswith("ready")
+    assert vllm.startup_logs[-1].endswith(" is ready")
 
 
 def test_markup_in_a_prompt_is_no_second_video(ask: Ask, clip: Path) -> None:

@@ -38,7 +38,7 @@ SEED = {
     }
 }
 # What SEED enables.
-REASONERS = [one for one in catalogue.PIPELINES if one.surface == "reasoner"]
+REASONERS = [one for one in catalogue.PIPELINES if one.config_key in ("reason2B", "reason8B")]
 STACKS = ["Network", "Storage", "Images", "Pipelines", "Monitoring"]
 
 

@@ -156,10 +156,42 @@ class TestGenerators:
 
     def test_a_prompt_on_an_upload_starts_no_generator(self) -> None:
         assert not example("generator-only").properties("Pipelines", "Lambda::Function", "FunctionsUpload")
-        pipelines = json.dumps(environment_variables(example("everything"), "FunctionsUpload")["PIPELINES"])
-        assert "cosmos-reason2-8b" in pipelines and "cosmos3" not in pipelines
+        pipelines = json.loads(environment_variables(example("everything"), "FunctionsUpload")["PIPELINES"])
+        assert [one["id"] for one in pipelines] == REASONERS, "the smallest first: a prompt alone asks for that"
 
     def test_a_super_worker_takes_four_gpus(self) -> None:
-        definition = example("everything").one("Pipelines", "Batch::JobDefinition", "cosmos3superWorker")
-        asked = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
-        assert asked["GPU"] == "4"
+        assert asked("cosmos3super")["GPU"] == "4"
+
+
+REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "cosmos3-super-reason"]
+
+
+def asked(pipeline: str) -> dict[str, str]:
+    """What a worker asks of Batch."""
+    definition = example("everything").one("Pipelines", "Batch::JobDefinition", f"{pipeline}Worker")
+    return {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+
+
+class TestReasoners:
+    """`examples/everything.json`"""
+
+    @pytest.mark.parametrize(("pipeline", "gpus"), zip(REASONERS, "1114", strict=True))
+    def test_one_gpu_is_one_replica_and_more_share_the_weights(self, pipeline: str, gpus: str) -> None:
+        assert asked(pipeline.replace("-", ""))["GPU"] == gpus
+
+    @pytest.mark.parametrize("pipeline", REASONERS)
+    def test_a_worker_is_told_its_context_and_chooses_its_engine(self, pipeline: str) -> None:
+        name = f"{pipeline.replace('-', '')}Worker"
+        definition = example("everything").one("Pipelines", "Batch::JobDefinition", name)
+        variables = {one["Name"]: one["Value"] for one in definition["ContainerProperties"]["Environment"]}
+        assert (variables["PIPELINE"], variables["CONTEXT"], variables["ENGINE"]) == (pipeline, "32768", "auto")
+
+    def test_all_have_one_image(self) -> None:
+        definitions = example("everything").resources("Pipelines", "Batch::JobDefinition")
+        names = [f"{one.replace('-', '')}Worker" for one in REASONERS]
+        images = {
+            json.dumps(one["Properties"]["ContainerProperties"]["Image"])
+            for logical_id, one in definitions.items()
+            if logical_id.startswith(tuple(names))
+        }
+        assert len(images) == 1

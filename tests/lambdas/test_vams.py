@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
+from cosmos_batch.contract.catalogue import PIPELINES, PROMPT_INLINE_LIMIT, Pipeline
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.state import Callbacks
 from lambdas.vams import handler
-from lambdas.vams_request import read_prompt
+from lambdas.vams_request import check_model, read_prompt
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
 
 TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
@@ -163,6 +163,11 @@ def test_invalidation_may_be_text(cloud: Cloud, value: object, invalidates: bool
 def test_a_model_that_agrees_is_accepted(cloud: Cloud, parameters: dict[str, str]) -> None:
     call(inputParameters={**parameters, "somethingElse": {"of": "VAMS"}})
     assert len(cloud.executions()) == 1
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
+def test_what_a_pipeline_is_registered_with_it_accepts(pipeline: Pipeline) -> None:
+    check_model({"MODEL_TYPE": "reason", "MODEL_SIZE": pipeline.model_size}, pipeline)
 
 
 def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:

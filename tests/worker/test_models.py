@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.store import StoredModel
-from tests.worker.conftest import Bench
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import Bench, Hand
 
 
 def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
@@ -118,3 +120,19 @@ def test_a_model_that_is_newer_than_the_run_stays(bench: Bench) -> None:
     store = OldModel(datetime.now(UTC) + timedelta(minutes=1))
     with_hub_model(bench, store).run()
     assert (store.downloads, store.backed_up) == (0, ["commit-0"])
+
+
+def test_an_engine_is_told_the_context_of_its_pipeline(bench: Bench) -> None:
+    """From the container's environment to the engine."""
+    told: list[int | None] = []
+
+    class Told(ScriptedEngine):
+        def load(self, model_dir: Path, context: int | None = None) -> None:
+            told.append(context)
+
+    for context in (None, 32_768):
+        environment = bench.environment(f"worker-{context}").model_copy(update={"context": context})
+        variables = environment.variables()
+        assert WorkerEnvironment.read(variables) == environment
+        asyncio.run(Hand(bench, environment, Told(), None).serve())
+    assert told == [None, 32_768]

@@ -20,7 +20,8 @@ from moto.batch.models import BatchBackend, ComputeEnvironment, JobDefinition, J
 from moto.batch.utils import lowercase_first_key
 
 from cosmos_batch.local import backends
-from cosmos_batch.local.jobs import CAPACITY, Job
+from cosmos_batch.local.capacity import CAPACITY
+from cosmos_batch.local.jobs import Job
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 SERVICE_LINKED_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch"

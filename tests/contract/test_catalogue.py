@@ -1,0 +1,92 @@
+"""The catalogue's numbers: what a reasoner needs is what its memory says."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from cosmos_batch.contract import capacity
+from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+
+REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
+GIB = 1024**3
+# Of a GPU's memory: what vLLM takes, less what it holds while it computes (activations, CUDA graphs, the context).
+TAKEN, WORKING = 0.9, 2.5 * GIB
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the models' published configurations (Qwen3-VL 2B, 8B and 32B; Cosmos 3 has the 8B's and the 32B's).
+
+    `parameters` are of the language model, `vision` of its eyes, which every GPU holds whole (`--mm-encoder-tp-mode
+    data`).
+    """
+
+    parameters: float
+    vision: float
+    layers: int
+    heads: int
+    kv_heads: int = 8
+    head_width: int = 128
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Keys and values of every layer, in bfloat16."""
+        return 2 * self.layers * self.kv_heads * self.head_width * 2
+
+
+SHAPES = {
+    "cosmos-reason2-2b": Shape(1.72e9, 0.41e9, layers=28, heads=16),
+    "cosmos-reason2-8b": Shape(8.19e9, 0.58e9, layers=36, heads=32),
+    "cosmos3-nano-reason": Shape(8.19e9, 0.58e9, layers=36, heads=32),
+    "cosmos3-super-reason": Shape(32.76e9, 0.58e9, layers=64, heads=64),
+}
+
+
+def requests_at_once(pipeline: Pipeline, gpu_memory_gb: int) -> float:
+    """How many requests that fill the context fit into the GPUs of a worker."""
+    shape, gpus = SHAPES[pipeline.id], pipeline.gpus_per_worker
+    weights = 2 * (shape.parameters / gpus + shape.vision)
+    cache = gpu_memory_gb * 1e9 * TAKEN - weights - WORKING
+    assert pipeline.context is not None
+    return cache / (pipeline.context * shape.bytes_per_token / gpus)
+
+
+@pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
+def test_a_request_that_fills_the_context_fits_the_smallest_gpu_and_several_fit_the_usual_one(
+    pipeline: Pipeline,
+) -> None:
+    assert requests_at_once(pipeline, pipeline.min_gpu_memory_gb) >= 1
+    assert requests_at_once(pipeline, INSTANCE_TYPES[pipeline.instance_types[0]].gpu_memory_gb) >= 4
+
+
+@pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
+def test_no_smaller_gpu_of_the_table_would_do(pipeline: Pipeline) -> None:
+    """Unless NVIDIA asks for more: 24 GB for the 2B."""
+    smaller = {one.gpu_memory_gb for one in INSTANCE_TYPES.values() if one.gpu_memory_gb < pipeline.min_gpu_memory_gb}
+    assert all(requests_at_once(pipeline, memory) < 1 for memory in smaller)
+
+
+@pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
+def test_its_gpus_share_the_attention_heads_evenly(pipeline: Pipeline) -> None:
+    shape = SHAPES[pipeline.id]
+    assert shape.heads % pipeline.gpus_per_worker == 0 and shape.kv_heads % pipeline.gpus_per_worker == 0
+
+
+def test_the_whole_context_of_the_models_would_fill_a_gpu_with_one_request() -> None:
+    assert 262_144 * SHAPES["cosmos-reason2-2b"].bytes_per_token > 24e9
+
+
+def test_ten_seconds_of_video_fit_unscaled() -> None:
+    tokens = 20 * (1280 // 32) * (736 // 32)
+    for pipeline in REASONERS:
+        assert pipeline.context is not None and tokens < (pipeline.context - 4096) * 0.9
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
+def test_the_usual_instances_carry_it(pipeline: Pipeline) -> None:
+    assert all(
+        capacity.why_not(pipeline, name) is None
+        for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)
+    )
+    assert (pipeline.context is None) == (pipeline.surface == "generator")
