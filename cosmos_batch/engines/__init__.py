@@ -1,10 +1,11 @@
 """Engines: load a model, answer a job with local files in and an answer out. They know nothing of AWS."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
@@ -42,6 +43,20 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free the model; `load` may be called again after it."""
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """What an engine has beside that, if it compiles code as it loads, and can go on from what another compiled."""
+
+    made_for: Mapping[str, str]
+    """What compiled code depends on beside the model: libraries, GPU, driver."""
+
+    caches: Path | None
+    """Folder for compiled code, which may hold some already; set before `load`. None leaves it to the libraries."""
+
+    startup_seconds: Mapping[str, float]
+    """How long each phase of the load took."""
 
 
 class EngineDied(Exception):  # noqa: N818 - it says what happened

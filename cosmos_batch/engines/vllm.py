@@ -8,8 +8,10 @@ import asyncio
 import logging
 import os
 import re
+import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,10 +25,12 @@ import httpx2
 from cosmos_batch.contract import Answer, Error, Failure, Job
 from cosmos_batch.engines import EngineDied, input_path
 from cosmos_batch.engines.chat import ask
+from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question, Reader, prepare
 from cosmos_batch.engines.server import Server, ServerDied
+from cosmos_batch.engines.startup import Phases, phases
 from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment, uneven, within
 
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
@@ -43,11 +47,13 @@ log = logging.getLogger(__name__)
 
 
 class VllmEngine:
-    """`Engine` for every checkpoint that vLLM serves."""
+    """`Engine`, and `Compiling`, for every checkpoint that vLLM serves."""
 
     def __init__(self) -> None:
         self.name = f"vllm {version('vllm')}"
         self.startup_logs: list[str] = []
+        self.startup_seconds: Phases = {}
+        self.caches: Path | None = None
         gpus = gpus_here()
         self._plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
         self._server: Server | None = None
@@ -60,6 +66,11 @@ class VllmEngine:
     def concurrency(self) -> int:
         """As many as the server works on at once, and some whose files are decoded meanwhile."""
         return self._plan.sequences + (os.cpu_count() or 1)
+
+    @property
+    def made_for(self) -> dict[str, str]:
+        """What compiled code depends on beside the model."""
+        return made_for(self._plan.gpus)
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and wait until it answers; blocks.
@@ -109,26 +120,43 @@ class VllmEngine:
             self._preparing.shutdown()
 
     def _start(self) -> None:
-        """A server that answers; where memory ran out, one with half as many requests at once."""
-        journal = Journal()
+        """A server that answers: with half as many requests at once where memory ran out, without what others compiled
+        where it cannot start with that."""
+        journal, began = Journal(), time.monotonic()
         media_root = Path(tempfile.gettempdir())
         while True:
-            plan = self._plan
+            plan, warm = self._plan, self._is_warm
             journal.note(f"starting {self.name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")
             server = Server(
                 partial(serve_command, self._folder, plan, media_root),
-                serve_environment(plan.gpus),
+                serve_environment(plan.gpus, self.caches),
                 on_line=partial(_note_start, journal),
             )
             try:
                 server.wait_until_ready(START_SECONDS)
             except ServerDied as died:
-                if not self._ask_for_less(server):
+                if not self._ask_for_less(server) and not (warm and self._forget_caches(server)):
                     raise _not_started(self._folder, str(died), server) from died
                 continue
             self._server, self._client = server, _client(server)
-            self.startup_logs = [*journal.lines, f"{self.name} is ready"]
+            self.startup_seconds = phases(journal.lines, time.monotonic() - began)
+            took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.startup_seconds.items())
+            self.startup_logs = [*journal.lines, f"{self.name} is ready: {took}"]
             return
+
+    @property
+    def _is_warm(self) -> bool:
+        """Whether something compiled is there before the server starts."""
+        return self.caches is not None and any(path.is_file() for path in self.caches.rglob("*"))
+
+    def _forget_caches(self, server: Server) -> bool:
+        """Empty the folder that a server did not start with; False where it is not to blame."""
+        if self.caches is None or ran_out_of_memory(server):
+            return False
+        log.warning("the engine did not start; now without kept caches", extra={"said": last_errors(server)})
+        for folder in self.caches.iterdir():
+            shutil.rmtree(folder)
+        return True
 
     def _ask_for_less(self, server: Server) -> bool:
         """Halve the plan where the server's last words are of memory; whether there was a half left."""

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 
 MODEL = "cosmos"  # the name that requests ask for
@@ -52,7 +53,7 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     return command + (_on_gpus(plan.gpus) if plan.gpus else _on_cpu())
 
 
-def serve_environment(gpus: int) -> dict[str, str]:
+def serve_environment(gpus: int, caches: Path | None) -> dict[str, str]:
     """Variables beside our own. Nothing is asked of the network, and nobody is told of its use."""
     variables = {
         "HF_HUB_OFFLINE": "1",
@@ -64,7 +65,7 @@ def serve_environment(gpus: int) -> dict[str, str]:
     if not gpus:
         # With two OpenMP threads times swing twentyfold on few cores; one process is one import less.
         variables |= {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    return variables
+    return variables if caches is None else {**variables, **cache_variables(caches)}
 
 
 def within(folder: Path, context: int | None) -> int:

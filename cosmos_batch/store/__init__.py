@@ -1,9 +1,10 @@
-"""The model store: weights from EFS, else from the S3 backup, else from Hugging Face.
+"""The model store: weights from EFS, else from the S3 backup, else from Hugging Face; and what engines compiled.
 
 Importing this package is cheap: `huggingface_hub` is loaded when a download starts, not before.
 """
 
 from cosmos_batch.store.copies import StoredModel
+from cosmos_batch.store.kept_caches import KeptCaches
 from cosmos_batch.store.model_store import ModelStore
 
-__all__ = ["ModelStore", "StoredModel"]
+__all__ = ["KeptCaches", "ModelStore", "StoredModel"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines import Engine
 from cosmos_batch.state import Jobs, Table, Workers
-from cosmos_batch.store import ModelStore
+from cosmos_batch.store import KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.hub_token import HubToken
@@ -32,7 +32,13 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         tasks=tasks,
         queue=queue,
         committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),
-        model=ResidentModel(engine, _store(environment, clients), environment.model, environment.context),
+        model=ResidentModel(
+            engine,
+            _store(environment, clients),
+            _caches(environment, clients),
+            environment.model,
+            environment.context,
+        ),
         slots=Slots(engine.concurrency),
     )
     return Worker(runner)
@@ -41,3 +47,9 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
 def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore:
     token = HubToken(environment.hf_token_secret, clients)
     return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)
+
+
+def _caches(environment: WorkerEnvironment, clients: Clients) -> KeptCaches:
+    """In the container's own file system: at one path on all workers, and nobody else's."""
+    root = Path.home() / ".cache" / "cosmos-batch"
+    return KeptCaches(root, environment.pipeline, environment.model_bucket, clients.s3)

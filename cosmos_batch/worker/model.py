@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import Engine
-from cosmos_batch.store import ModelStore, StoredModel
+from cosmos_batch.engines import Compiling, Engine
+from cosmos_batch.store import KeptCaches, ModelStore, StoredModel
 
 log = logging.getLogger(__name__)
 
@@ -15,9 +18,11 @@ log = logging.getLogger(__name__)
 class ResidentModel:
     """One model in one engine."""
 
-    def __init__(self, engine: Engine, store: ModelStore, model: str, context: int | None) -> None:
+    def __init__(self, engine: Engine, store: ModelStore, caches: KeptCaches, model: str, context: int | None) -> None:
         self.engine = engine
+        self.load_seconds: dict[str, float] = {}
         self._store = store
+        self._caches = caches
         self._model = model
         self._context = context
         self._stored: StoredModel | None = None
@@ -39,9 +44,14 @@ class ResidentModel:
 
         Raises Failure: ModelUnavailable where no copy can be had or the engine refuses it.
         """
-        stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
+        with self._timed("model"):
+            stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
+        if isinstance(self.engine, Compiling):
+            with self._timed("caches"):
+                await asyncio.to_thread(self._restore_caches, self.engine, stored)
         try:
-            await asyncio.to_thread(self.engine.load, stored.path, self._context)
+            with self._timed("engine"):
+                await asyncio.to_thread(self.engine.load, stored.path, self._context)
         except Failure:
             raise
         except Exception as error:
@@ -71,11 +81,23 @@ class ResidentModel:
         await self.load(newer_than=job.created_at.astimezone(UTC))
 
     async def backed_up(self) -> None:
-        """Wait until what was loaded is in S3, or could not be put there."""
+        """Wait until what was loaded is in S3, with all that was compiled meanwhile, or could not be put there."""
         await asyncio.gather(*self._back_ups)
+        await asyncio.to_thread(self._caches.keep)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        """Note how long it takes."""
+        began = time.monotonic()
+        yield
+        self.load_seconds[phase] = round(time.monotonic() - began, 2)
+
+    def _restore_caches(self, engine: Compiling, stored: StoredModel) -> None:
+        engine.caches = self._caches.restore({**engine.made_for, "model": stored.model, "revision": stored.commit})
 
     def _back_up(self, stored: StoredModel) -> None:
         """A failure is logged: the model serves anyway."""
+        self._caches.keep()
         try:
             if self._store.back_up(stored):
                 log.info("backed up %s to S3", self._model)

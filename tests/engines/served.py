@@ -2,8 +2,9 @@
 
     python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--deaf]
 
-With more `--sequences` than `--most` it runs out of memory. A request whose text holds `die` kills it, `oom` lets it
-run out of memory first. `--child` starts a process that outlives a SIGTERM and writes its id.
+With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory.
+A request whose text holds `die` kills it, `oom` lets it run out of memory first. `--child` starts a process that
+outlives a SIGTERM and writes its id.
 """
 
 import argparse
@@ -60,6 +61,9 @@ def main() -> None:
         given.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
     if given.deaf:
         signal.pause()
+    if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
+        print("ImportError: broken.so: file too short", flush=True)
+        sys.exit(1)
     if given.sequences > given.most:
         print("ValueError: No available memory for the cache blocks.", flush=True)
         sys.exit(1)

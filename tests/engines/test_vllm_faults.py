@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines import Compiling, EngineDied, compiled
 from cosmos_batch.engines import vllm as module
+from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import DEATHS_IN_A_ROW, VllmEngine
-from cosmos_batch.engines.vllm_command import Plan
+from cosmos_batch.engines.vllm_command import Plan, serve_environment
 from tests.engines.conftest import make_job, place
 
 Run = Callable[..., list[Answer | BaseException]]
@@ -101,6 +105,72 @@ def test_where_nothing_fits_it_says_what_would_help(most: Path, checkpoint_dir: 
         VllmEngine().load(checkpoint_dir)
     assert "does not fit into the GPU's memory" in raised.value.error.message
     assert "more GPU memory" in raised.value.error.remedy
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> Path:
+    """What another compiled."""
+    folder = tmp_path / "caches"
+    (folder / "vllm").mkdir(parents=True)
+    (folder / "vllm" / "graph.py").touch()
+    return folder
+
+
+def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
+    engine = VllmEngine()
+    engine.caches = caches
+    engine.load(checkpoint_dir)
+    engine.close()
+    return engine
+
+
+def test_what_another_compiled_stays(most: Path, checkpoint_dir: Path, caches: Path) -> None:
+    engine = load(checkpoint_dir, caches)
+    assert (caches / "vllm" / "graph.py").exists()
+    assert "is ready: imports" in engine.startup_logs[-1]
+    assert engine.startup_seconds["rest"] > 0
+
+
+def test_where_it_cannot_start_with_it_it_starts_without(
+    most: Path, checkpoint_dir: Path, caches: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (caches / "vllm" / "broken.so").touch()
+    load(checkpoint_dir, caches)
+    assert list(caches.rglob("*.*")) == []
+    [record] = [record for record in caplog.records if "without kept caches" in record.getMessage()]
+    assert vars(record)["said"] == ["ImportError: broken.so: file too short"]
+
+
+def test_a_model_that_does_not_fit_is_not_the_caches_fault(most: Path, checkpoint_dir: Path, caches: Path) -> None:
+    most.write_text("0")
+    with pytest.raises(Failure, match="does not fit"):
+        load(checkpoint_dir, caches)
+    assert (caches / "vllm" / "graph.py").exists()
+
+
+def test_all_that_compiles_keeps_it_in_one_folder(caches: Path) -> None:
+    variables = serve_environment(1, caches)
+    for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
+        assert Path(variables[name]).parent == caches
+    assert not set(serve_environment(1, None)) & set(cache_variables(caches))
+
+
+def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA L40S, 580.95.05'\necho 'NVIDIA L40S, 580.95.05'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    made_for = compiled.made_for(2)
+    assert made_for["gpus"] == "NVIDIA L40S, 580.95.05; NVIDIA L40S, 580.95.05"
+    assert made_for["torch"] == version("torch") and made_for["flashinfer-python"] == "none"
+    program.write_text("#!/bin/sh\nexit 9\n")
+    assert compiled.made_for(1)["gpus"] == "unknown"
+    assert compiled.made_for(0)["gpus"] == "none"
+
+
+def test_the_engine_is_one_that_compiles(most: Path) -> None:
+    assert isinstance(VllmEngine(), Compiling)
+    assert not isinstance(TransformersEngine(), Compiling)
 
 
 def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, most: Path) -> None:

@@ -1,0 +1,131 @@
+"""What engines compiled for a model and a GPU, kept for the next worker: in S3, as `caches/<pipeline>/<digest>.tar`.
+
+It is code, and whoever writes it has it run: only the workers of a pipeline may write what they read. Therefore it lies
+in the model bucket, where each role has a prefix of its own, and not on the file system, which is open to all of them.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from cosmos_batch.store.packs import SIZE_LIMIT, Contents, UnusableError, contents, pack, unpack
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+logger = logging.getLogger(__name__)
+
+_DIGEST_DIGITS = 32
+_MISSING = {"404", "NoSuchKey"}
+
+
+class KeptCaches:
+    """The caches of one pipeline's engine. A worker can do without them: nothing here raises.
+
+    Compiled files name each other by absolute paths, so `root` is the same on all workers, and no other worker's.
+
+    Args:
+        root: Folder of this worker alone, made if need be.
+        pipeline: Whose caches.
+        bucket: The model bucket.
+        s3: boto3 client of S3. The role needs `s3:GetObject` and `s3:PutObject` on `caches/<pipeline>/*`, and
+            `s3:ListBucket` of that prefix.
+    """
+
+    def __init__(self, root: Path, pipeline: str, bucket: str, s3: "BaseClient") -> None:
+        self._root = root
+        self._prefix = f"caches/{pipeline}/"
+        self._bucket = bucket
+        self._s3 = s3
+        self._made_for: dict[str, str] = {}
+        self._folder: Path | None = None
+        self._kept: Contents = {}
+
+    def restore(self, made_for: Mapping[str, str]) -> Path | None:
+        """The folder to compile into, with what another worker compiled where that was kept; None if there can be none.
+
+        Args:
+            made_for: What the compiled code depends on: what differs in any of it is not used.
+        """
+        self._made_for, self._folder = dict(made_for), None
+        folder = self._root / _digest(made_for)
+        try:
+            _own(self._root)
+            if not folder.exists():
+                self._fetch(folder)
+                folder.mkdir(exist_ok=True)
+            self._kept = contents(folder)
+        except OSError as error:
+            logger.warning("nothing compiled is kept: %s", error)
+            return None
+        self._folder = folder
+        return folder
+
+    def keep(self) -> bool:
+        """Put what was compiled since `restore` where the next worker finds it. True if there was something new."""
+        if self._folder is None:
+            return False
+        try:
+            now = contents(self._folder)
+            if now == self._kept:
+                return False
+            with tempfile.NamedTemporaryFile(prefix="caches-") as file:
+                self._kept = pack(self._folder, self._made_for, Path(file.name))
+                self._s3.upload_file(file.name, self._bucket, self._key)
+        except UnusableError as error:
+            logger.info("what was compiled is not kept yet: %s", error)
+            return False
+        except Exception:
+            logger.warning("what was compiled could not be kept; the next worker compiles it again", exc_info=True)
+            return False
+        logger.info("kept what was compiled: %d files, %d bytes", len(self._kept), sum(self._kept.values()))
+        return True
+
+    @property
+    def _key(self) -> str:
+        return f"{self._prefix}{_digest(self._made_for)}.tar"
+
+    def _fetch(self, folder: Path) -> None:
+        """Fill the folder in one step, or leave it away."""
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=self._root) as partial:
+            try:
+                files = Path(partial) / "files"
+                self._download(Path(partial) / "pack")
+                unpack(Path(partial) / "pack", self._made_for, files)
+                files.rename(folder)
+                logger.info("start with what %s holds", self._key)
+            except FileNotFoundError:
+                logger.info("nothing compiled is kept for this model, GPU, driver and software yet")
+            except Exception as error:
+                logger.warning("what %s holds is not used: %s", self._key, error)
+
+    def _download(self, target: Path) -> None:
+        try:
+            size = self._s3.head_object(Bucket=self._bucket, Key=self._key)["ContentLength"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                raise FileNotFoundError(self._key) from error
+            raise
+        if size > SIZE_LIMIT:
+            raise UnusableError(f"it has {size:,} bytes")
+        self._s3.download_file(self._bucket, self._key, str(target))
+
+
+def _own(root: Path) -> None:
+    """Make a folder that nobody else can write to, or raise OSError: others would have their code run by us."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{root} is not ours alone")
+
+
+def _digest(made_for: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(made_for, sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]

@@ -1,0 +1,100 @@
+"""A folder as one file: a tar whose first member says what the folder was made for, and how much must follow."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.error import explain
+
+SIZE_LIMIT = 8 << 30
+_FILES_LIMIT = 200_000
+_LABEL, _LABEL_LIMIT = "label.json", 1 << 16
+# They change without anything having been compiled, and nobody misses them.
+_LEFT_OUT = {".lock", ".log"}
+
+Contents = dict[str, int]
+"""Paths of files with their sizes."""
+
+
+class UnusableError(Exception):
+    """A pack is broken, or was made for something else; the text says which."""
+
+
+class _Label(Model):
+    made_for: dict[str, str] = Field(description="What must be equal where it is used")
+    files: int = Field(ge=0, le=_FILES_LIMIT)
+    size: int = Field(ge=0, le=SIZE_LIMIT, description="Bytes of all files")
+
+
+def contents(folder: Path) -> Contents:
+    """What a pack of a folder holds: regular files, as links could lead anywhere."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.suffix not in _LEFT_OUT:
+            found[str(path.relative_to(folder))] = path.stat().st_size
+    return found
+
+
+def pack(folder: Path, made_for: Mapping[str, str], target: Path) -> Contents:
+    """Write a folder's files into `target`. It is not compressed: the network is faster.
+
+    Raises:
+        OSError: what the disk says, also where files vanish meanwhile.
+        UnusableError: somebody writes to the folder.
+    """
+    packed = contents(folder)
+    label = _Label(made_for=dict(made_for), files=len(packed), size=sum(packed.values())).model_dump_json().encode()
+    with tarfile.open(target, "w") as archive:
+        first = tarfile.TarInfo(_LABEL)
+        first.size = len(label)
+        archive.addfile(first, io.BytesIO(label))
+        for name in packed:
+            archive.add(folder / name, name, recursive=False)
+    if contents(folder) != packed:
+        raise UnusableError("files changed while they were packed")
+    return packed
+
+
+def unpack(source: Path, made_for: Mapping[str, str], folder: Path) -> None:
+    """Fill the empty `folder`; where this raises, what lies there is of no use.
+
+    Raises:
+        UnusableError: it is no pack, was cut short, or was made for something else.
+        OSError: what the disk says.
+    """
+    try:
+        with tarfile.open(source, "r:") as archive:
+            label = _label_of(archive)
+            if label.made_for != made_for:
+                raise UnusableError(f"it was made for {label.made_for}")
+            _extract(archive, label, folder)
+    except (tarfile.TarError, EOFError) as error:
+        raise UnusableError(f"{type(error).__name__}: {error}") from error
+
+
+def _label_of(archive: tarfile.TarFile) -> _Label:
+    first = archive.next()
+    if first is None or first.name != _LABEL or not first.isreg() or first.size > _LABEL_LIMIT:
+        raise UnusableError("it does not say what it was made for")
+    file = archive.extractfile(first)
+    assert file is not None, "it is a regular file"
+    try:
+        return _Label.model_validate_json(file.read())
+    except ValidationError as error:
+        raise UnusableError(explain(error)) from error
+
+
+def _extract(archive: tarfile.TarFile, label: _Label, folder: Path) -> None:
+    """No more than the label says, and nothing but files; the filter keeps them inside, ours, and without odd modes."""
+    files = size = 0
+    while (member := archive.next()) is not None:
+        files, size = files + 1, size + member.size
+        if not member.isreg() or files > label.files or size > label.size:
+            raise UnusableError(f"{member.name} does not belong into it")
+        archive.extract(member, folder, filter="data")
+    if (files, size) != (label.files, label.size):
+        raise UnusableError(f"{files} files of {label.files} are left of it")

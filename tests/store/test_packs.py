@@ -1,0 +1,154 @@
+"""A folder goes into one file and comes out of it; a file that is anything else does no harm."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.store import packs
+from cosmos_batch.store.packs import UnusableError, contents, pack, unpack
+
+MADE_FOR = {"vllm": "0.32.0", "gpus": "NVIDIA H100, 580.95"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "compiled"
+    (folder / "triton" / "ab").mkdir(parents=True)
+    (folder / "triton" / "ab" / "kernel.so").write_bytes(b"\x7fELF" * 500)
+    (folder / "graph.py").write_text("graph = 1\n")
+    (folder / "triton" / "ab" / "kernel.lock").touch()
+    (folder / "jit.log").write_text("noise")
+    (folder / "secret").symlink_to("/etc/passwd")
+    return folder
+
+
+@pytest.fixture
+def packed(folder: Path, tmp_path: Path) -> Path:
+    pack(folder, MADE_FOR, tmp_path / "pack")
+    return tmp_path / "pack"
+
+
+def write(target: Path, *members: tarfile.TarInfo, label: object = None) -> Path:
+    """A tar of a label and other members, each of four bytes."""
+    text = json.dumps(label or {"madeFor": MADE_FOR, "files": 1, "size": 4}).encode()
+    with tarfile.open(target, "w") as archive:
+        first = tarfile.TarInfo("label.json")
+        first.size = len(text)
+        archive.addfile(first, io.BytesIO(text))
+        for member in members:
+            archive.addfile(member, io.BytesIO(b"code") if member.isreg() else None)
+    return target
+
+
+def member(name: str, size: int = 4, **fields: object) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.size = size
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return made
+
+
+def test_what_goes_in_comes_out(folder: Path, packed: Path, tmp_path: Path) -> None:
+    unpack(packed, MADE_FOR, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(folder) == {"triton/ab/kernel.so": 2000, "graph.py": 10}
+    assert (tmp_path / "out/graph.py").read_text() == "graph = 1\n"
+
+
+def test_times_are_kept_for_build_tools_compare_them(folder: Path, packed: Path, tmp_path: Path) -> None:
+    unpack(packed, MADE_FOR, tmp_path / "out")
+    before, after = ((one / "graph.py").stat().st_mtime for one in (folder, tmp_path / "out"))
+    assert after == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.parametrize("made_for", [{}, {**MADE_FOR, "gpus": "NVIDIA L40S, 580.95"}, {"vllm": "0.32.0"}])
+def test_what_was_made_for_something_else_is_refused(packed: Path, tmp_path: Path, made_for: dict[str, str]) -> None:
+    with pytest.raises(UnusableError, match="made for"):
+        unpack(packed, made_for, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_wherever_it_is_cut_it_is_refused(packed: Path, tmp_path: Path) -> None:
+    whole = packed.read_bytes()
+    end_of_files = len(whole.rstrip(b"\0"))
+    for length in [*range(0, end_of_files, 512), end_of_files - 1]:
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(UnusableError):
+            unpack(tmp_path / "cut", MADE_FOR, tmp_path / f"out-{length}")
+
+
+@pytest.mark.parametrize("noise", [b"", b"PK\x03\x04 not this one", b"\x1f\x8b" + b"\0" * 600, bytes(10240)])
+def test_what_is_no_pack_is_refused(tmp_path: Path, noise: bytes) -> None:
+    (tmp_path / "pack").write_bytes(noise)
+    with pytest.raises(UnusableError):
+        unpack(tmp_path / "pack", MADE_FOR, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "label", ["text", {"files": 1, "size": 4}, {"madeFor": MADE_FOR, "files": -1, "size": 4}, {"madeFor": 1}]
+)
+def test_a_label_that_is_none_is_refused(tmp_path: Path, label: object) -> None:
+    with pytest.raises(UnusableError):
+        unpack(write(tmp_path / "pack", member("a"), label=label), MADE_FOR, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        member("../outside"),
+        member("a/../../outside"),
+        member("/etc/cron.d/outside"),
+        member("link", 0, type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("link", 0, type=tarfile.LNKTYPE, linkname="label.json"),
+        member("pipe", 0, type=tarfile.FIFOTYPE),
+        member("device", 0, type=tarfile.CHRTYPE),
+    ],
+    ids=lambda one: one.name + str(one.type),
+)
+def test_nothing_leaves_the_folder_and_nothing_but_files_comes(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
+    out = tmp_path / "deep" / "out"
+    label = {"madeFor": MADE_FOR, "files": 1, "size": hostile.size}
+    try:
+        unpack(write(tmp_path / "pack", hostile, label=label), MADE_FOR, out)
+    except UnusableError:
+        pass
+    else:
+        assert contents(out) == {"etc/cron.d/outside": 4}, "what was absolute is inside"
+    assert {path.name for path in tmp_path.iterdir()} <= {"pack", "deep"}
+
+
+def test_more_than_the_label_says_is_refused(tmp_path: Path) -> None:
+    for label in ({"files": 1, "size": 8}, {"files": 2, "size": 4}):
+        pack = write(tmp_path / "pack", member("a"), member("b"), label={"madeFor": MADE_FOR, **label})
+        with pytest.raises(UnusableError, match="b does not belong"):
+            unpack(pack, MADE_FOR, tmp_path / "out")
+
+
+def test_a_label_of_more_than_the_limit_is_refused(tmp_path: Path) -> None:
+    pack = write(tmp_path / "pack", label={"madeFor": MADE_FOR, "files": 1, "size": packs.SIZE_LIMIT + 1})
+    with pytest.raises(UnusableError):
+        unpack(pack, MADE_FOR, tmp_path / "out")
+
+
+def test_modes_and_owners_are_ours(tmp_path: Path) -> None:
+    odd = member("a", mode=0o6777, uid=12345, gid=12345, uname="somebody")
+    unpack(write(tmp_path / "pack", odd), MADE_FOR, tmp_path / "out")
+    found = (tmp_path / "out/a").stat()
+    assert found.st_mode & 0o6022 == 0
+    assert found.st_uid == tmp_path.stat().st_uid
+
+
+def test_a_folder_that_somebody_writes_to_is_not_packed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = tarfile.TarFile.add
+
+    def meanwhile(self: tarfile.TarFile, *arguments: object, **named: object) -> None:
+        (folder / "new.py").touch()
+        add(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tarfile.TarFile, "add", meanwhile)
+    with pytest.raises(UnusableError, match="changed"):
+        pack(folder, MADE_FOR, tmp_path / "pack")
