@@ -1,4 +1,4 @@
-"""The input of a request, as S3 has it: it exists, may be read, and can be looked at; or it is refused."""
+"""The inputs of a request, as S3 has them: they exist, may be read, and can be looked at; or are refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,35 @@ from cosmos_batch.contract.s3 import S3Location, allowed, extension, parse_uri
 from lambdas.objects import Missing, StoredObject, Unreadable, head, read
 
 
-def inspect_input(request: Request, roots: list[str]) -> InputFile:
-    """One exact state of the input. Raises Failure."""
-    location = input_location(request, roots)
+def inspect_inputs(request: Request, more: list[str], roots: list[str]) -> list[InputFile]:
+    """One exact state of the input, and of each further file: an S3 URI, or a name beside the input. Raises Failure."""
+    if request.input is None:
+        raise Failure("InvalidInput", "input: is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
+    first = parse_uri(request.input)
+    files = [_inspect(_checked("input", first, roots), request.input_version_id)]
+    files += [_inspect(_checked("moreInputs", _beside(first, name), roots), None) for name in more]
+    size = sum(file.size for file in files)
+    if size > INPUT_SIZE_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"moreInputs: the {len(files)} files have {size:,} bytes, more than fit on a worker's disk.",
+            f"Name files that have at most {INPUT_SIZE_LIMIT // 1024**3} GiB together.",
+        )
+    return files
+
+
+def _beside(first: S3Location, name: str) -> S3Location:
+    if not name.startswith("s3://"):
+        folder, slash, _ = first.key.rpartition("/")
+        return S3Location(first.bucket, folder + slash + name)
+    try:
+        return parse_uri(name)
+    except ValueError as error:
+        raise Failure("InvalidInput", f"moreInputs: {name!r}: {error}.", "Write it as S3 shows it.") from error
+
+
+def _inspect(location: S3Location, asked: str | None) -> InputFile:
     current = head_or_refuse(location)
-    asked = request.input_version_id
     file = current if asked in (None, current.version_id) else head_or_refuse(location, asked)
     if file.size == 0:
         raise Failure("InvalidInput", f"{location.uri} is empty.", "Upload the file again.")
@@ -30,23 +54,20 @@ def inspect_input(request: Request, roots: list[str]) -> InputFile:
     )
 
 
-def input_location(request: Request, roots: list[str]) -> S3Location:
-    """Where the input lies, as far as its name says that it can be one. Raises Failure."""
-    if request.input is None:
-        raise Failure("InvalidInput", "input: is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
-    location = parse_uri(request.input)
+def _checked(field: str, location: S3Location, roots: list[str]) -> S3Location:
+    """The place of a file, as far as its name says that it can be an input. Raises Failure."""
     if not allowed(location, roots):
         raise Failure(
             "InvalidInput",
-            f"input: outside of the configured buckets: {location.uri}",
+            f"{field}: outside of the configured buckets: {location.uri}",
             f"Use a file below one of: {', '.join(roots)}.",
         )
     if not location.key or location.key.endswith("/"):
-        raise Failure("InvalidInput", f"input: {location.uri} is a folder.", "Name one file; start once for each.")
+        raise Failure("InvalidInput", f"{field}: {location.uri} is a folder.", "Name one file; start once for each.")
     if extension(location.key) not in EXTENSIONS:
         raise Failure(
             "InvalidInput",
-            f"input: the format {extension(location.key) or '(no extension)'} of {location.uri} is not supported.",
+            f"{field}: the format {extension(location.key) or '(no extension)'} of {location.uri} is not supported.",
             f"Use one of: {', '.join(EXTENSIONS)}.",
         )
     return location

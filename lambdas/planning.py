@@ -22,10 +22,10 @@ from cosmos_batch.contract.s3 import (
 )
 from cosmos_batch.state import Outputs
 from lambdas.clients import state_table
-from lambdas.input_file import inspect_input
+from lambdas.input_file import inspect_inputs
 from lambdas.intake import keep_if_long, question_location
 from lambdas.prompts import read_prompt
-from lambdas.questions import medium_of, settle_parameters, settle_question
+from lambdas.questions import medium_of, read_settings, refuse_cut, settle_question
 
 # A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
 NEXT_SECONDS = 600
@@ -65,11 +65,13 @@ def read_request(given: object) -> Request:
 def plan_job(request: Request, execution: Execution, environment: PlanEnvironment) -> Job:
     """Decide everything. Raises Failure."""
     deadline = settle_deadline(request, execution, environment.deadline_seconds)
-    file = inspect_input(request, environment.asset_buckets)
-    medium = medium_of(file.key)
+    parameters = read_settings(request)
+    file, *more = inspect_inputs(request, parameters.more_inputs or [], environment.asset_buckets)
+    medium = medium_of(file, *more)
+    refuse_cut(parameters, medium)
     system_prompt = (request.system_prompt or "").strip() or DEFAULT_SYSTEM_PROMPT
     prompt = read_prompt(request, execution.name, environment)
-    question, parameters = settle_question(settle_parameters(request, medium), prompt, system_prompt, medium)
+    question, parameters = settle_question(parameters, prompt, system_prompt, medium)
     short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
     document, timestamp = reserve_document(request, file, execution, environment)
     return Job(
@@ -77,6 +79,7 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
         execution_arn=execution.arn,
         pipeline=request.pipeline,
         input=file,
+        more_inputs=more,
         prompt=short,
         prompt_uri=uri,
         system_prompt=system_prompt,

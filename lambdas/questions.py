@@ -1,37 +1,41 @@
 """What the model is asked in the end: the task's question, the caller's, or the default, and how to answer it."""
 
 import json
-from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
 from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, IMAGE_EXTENSIONS
 from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.parameters import Parameters, read_parameters
 from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import extension
 from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK, Medium
 
 SCHEMA_FORMAT = "\n\nAnswer with JSON alone, which must fit this JSON Schema:\n"
 
 
-def medium_of(key: str) -> Medium:
-    """By a file's name; the worker sees to it that its content agrees."""
-    return "image" if PurePosixPath(key).suffix.lower() in IMAGE_EXTENSIONS else "video"
+def medium_of(*files: InputFile) -> Medium:
+    """A video, where one of the files is, by its name; the worker sees to it that its content agrees."""
+    return "image" if all(extension(file.key) in IMAGE_EXTENSIONS for file in files) else "video"
 
 
-def settle_parameters(request: Request, medium: Medium) -> Parameters:
+def read_settings(request: Request) -> Parameters:
     """The file's metadata first, then the request, one by one. Raises Failure."""
     said = {**request.parameters.model_dump(exclude_unset=True), **request.metadata}
     try:
-        parameters = read_parameters(said) if request.metadata else request.parameters
+        return read_parameters(said) if request.metadata else request.parameters
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct the file's metadata and upload it again.") from error
+
+
+def refuse_cut(parameters: Parameters, medium: Medium) -> None:
+    """Raises Failure where a part is asked of what has no time."""
     for name in ("start", "end"):
         if medium == "image" and getattr(parameters, name) is not None:
             raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
-    return parameters
 
 
 def settle_question(

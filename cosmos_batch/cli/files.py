@@ -8,6 +8,11 @@ from cosmos_batch.contract import catalogue
 from cosmos_batch.contract.s3 import extension, parse_uri
 
 
+def checked(name: str) -> Path | str:
+    """A file of this machine, or an S3 URI. Raises CliError."""
+    return checked_uri(name) if name.startswith("s3://") else checked_input(name)
+
+
 def checked_input(name: str) -> Path:
     """The file as a path. Raises CliError where it can be seen from outside that no pipeline takes it."""
     path = Path(name).expanduser()

@@ -31,5 +31,9 @@ def add_question(command: argparse.ArgumentParser) -> None:
     answer = command.add_argument_group("how to answer (docs/reasoner.md)")
     answer.add_argument("--system-prompt", metavar="TEXT", help="instead of the default one")
     answer.add_argument("--reasoning", action=argparse.BooleanOptionalAction, help="let the model think first, or not")
+    answer.add_argument(
+        "--with", dest="more_inputs", metavar="FILE|s3://...", action="append",
+        help="show the model this file too, after the first; may be said again",
+    )  # fmt: skip
     for name, value, text in OPTIONS:
         answer.add_argument(f"--{name.replace('_', '-')}", metavar=value, help=text)

@@ -14,7 +14,7 @@ from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt (none: the task's own) and how to answer it."""
+    """A prompt (none: the task's own) and how to answer it. Further files may be of this machine yet."""
 
     prompt: str | None
     system_prompt: str | None = None
@@ -31,6 +31,8 @@ def read_question(arguments: argparse.Namespace) -> Question:
 
 def _parameters(arguments: argparse.Namespace) -> Parameters:
     said = {alias: value for alias, name in NAMES.items() if (value := getattr(arguments, name)) is not None}
+    for name in said.get("moreInputs", []):
+        files.checked(name)
     if "jsonSchema" in said:
         said["jsonSchema"] = _text(said["jsonSchema"])
     try:

@@ -10,7 +10,7 @@ from cosmos_batch.cli.jobs import print_outcome
 from cosmos_batch.cli.local import local_deployment
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document
 from cosmos_batch.cli.question import Question, read_question
-from cosmos_batch.cli.submit import upload
+from cosmos_batch.cli.submit import upload, with_more_inputs
 from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import default_home
 
@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def ask(deployment: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
     """Upload a file with its question, and show what happens until it is answered."""
+    question = with_more_inputs(deployment, question)
     submitted = upload(deployment, path, question, files.chosen_pipeline(pipeline, deployment.pipelines))
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)

@@ -3,7 +3,7 @@
 import argparse
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.question import Question, read_question
 from cosmos_batch.contract import Request
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
-from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.contract.s3 import OBJECT_MARKER, execution_name
 
 PREFIX = "uploads"
 
@@ -30,11 +30,10 @@ class Submitted:
 def submit(arguments: argparse.Namespace) -> int:
     """Submit every input; all are checked before the first is sent."""
     question = read_question(arguments)
-    inputs = [
-        files.checked_uri(name) if name.startswith("s3://") else files.checked_input(name) for name in arguments.inputs
-    ]
+    inputs = [files.checked(name) for name in arguments.inputs]
     deployment = deployments.find()
     pipeline = files.chosen_pipeline(arguments.pipeline, deployment.pipelines)
+    question = with_more_inputs(deployment, question)
     for one in inputs:
         submitted = (
             upload(deployment, one, question, pipeline)
@@ -45,11 +44,33 @@ def submit(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def with_more_inputs(deployment: Deployment, question: Question) -> Question:
+    """The question with all of its further files in S3."""
+    names = question.parameters.more_inputs
+    if names is None:
+        return question
+    found = [files.checked(name) for name in names]
+    uris = [_upload_further(deployment, one) if isinstance(one, Path) else one for one in found]
+    return replace(question, parameters=question.parameters.model_copy(update={"more_inputs": uris}))
+
+
+def _upload_further(deployment: Deployment, path: Path) -> str:
+    """Marked as ours: whatever its extension triggers, it starts no run by itself."""
+    bucket, key = deployment.asset_bucket, _new_key(path)
+    deployment.clients("s3").upload_file(str(path), bucket, key, ExtraArgs={"Metadata": {OBJECT_MARKER: "further"}})
+    return f"s3://{bucket}/{key}"
+
+
+def _new_key(path: Path) -> str:
+    """In a folder of its own."""
+    return f"{PREFIX}/{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}/{path.name}"
+
+
 def upload(deployment: Deployment, path: Path, question: Question, pipeline: str) -> Submitted:
     """Upload a file into a folder of its own, so that no other upload can take its place; the event does the rest."""
     s3 = deployment.clients("s3")
     at = datetime.now(UTC)
-    bucket, key = deployment.asset_bucket, f"{PREFIX}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}/{path.name}"
+    bucket, key = deployment.asset_bucket, _new_key(path)
     values = metadata.metadata(question, pipeline)
     headers = metadata.headers(values)
     if headers is None:

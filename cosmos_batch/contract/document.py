@@ -12,6 +12,13 @@ from cosmos_batch.contract.result import Usage
 JOB_LOGS_LIMIT = 64 * 1024  # characters
 
 
+class MoreInput(Model):
+    """A further file of a request."""
+
+    input_file: str = Field(description="The file's name alone")
+    input_version_id: str | None
+
+
 class ReasonerDocument(Model):
     """Written as JSON to `<prefix>/<relative dir>/<inputStem>_CosmosReason_<timestamp>.json`."""
 
@@ -38,6 +45,7 @@ class ReasonerDocument(Model):
     timings: dict[str, float] = Field(description="Seconds by phase")
     parameters: Parameters
     input_version_id: str | None
+    more_inputs: list[MoreInput] = Field(default_factory=list, description="Seen after the first file, in this order")
     batch_job_id: str = Field(description="The worker's Batch job")
     attribution: str = ATTRIBUTION
 

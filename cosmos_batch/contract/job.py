@@ -35,12 +35,13 @@ class OutputKey(Model):
 
 
 class Job(Model):
-    """One file, one question, one place for the answer."""
+    """One question about one file, or several that are looked at together; one place for the answer."""
 
     job_id: str = Field(description="The name of the execution")
     execution_arn: str
     pipeline: str
     input: InputFile
+    more_inputs: list[InputFile] = Field(default_factory=list, description="What the model sees after it, in order")
     prompt: str | None = Field(description="The question, unless it is a long one")
     prompt_uri: S3Uri | None = Field(description="Where the question lies, if it is a long one")
     system_prompt: str
@@ -50,6 +51,20 @@ class Job(Model):
     created_at: Time = Field(description="Start of the execution")
     deadline: Time
     invalidate_model: bool = Field(description="A stored model older than `created_at` must not answer this job")
+
+    @property
+    def inputs(self) -> list[InputFile]:
+        """All files, in the order in which the model sees them."""
+        return [self.input, *self.more_inputs]
+
+    def label(self, source: InputFile) -> str:
+        """What stands before a word about one of several files; nothing before one about the only file."""
+        return f"{source.name}: " if self.more_inputs else ""
+
+    @property
+    def subject(self) -> str:
+        """What it is about, for a person."""
+        return self.input.name + (f" and {len(self.more_inputs)} more" if self.more_inputs else "")
 
 
 class JobMessage(Model):

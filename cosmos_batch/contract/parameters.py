@@ -10,6 +10,7 @@ from cosmos_batch.contract.json_schema import SCHEMA_LIMIT, checked_schema
 from cosmos_batch.contract.tasks import TaskName
 
 FPS_LIMIT = 60
+FILES_LIMIT = 16  # of one request
 
 
 class Parameters(Model):
@@ -62,6 +63,12 @@ class Parameters(Model):
         description=f"JSON Schema (draft 2020-12, {SCHEMA_LIMIT // 1024} KiB) that the answer must fit; it is stored "
         "parsed, as `data`",
     )
+    more_inputs: list[Annotated[str, Field(min_length=1, max_length=2048)]] | None = Field(
+        default=None,
+        max_length=FILES_LIMIT - 1,
+        description="Further files, which the model sees after the first and in this order: S3 URIs, or names of files "
+        "beside the first",
+    )
 
     @field_validator("end")
     @classmethod
@@ -81,9 +88,11 @@ def read_parameters(said: dict[str, Any]) -> Parameters:
 
     Raises ValidationError, whose paths begin with the parameter's name.
     """
-    schema = said.get("jsonSchema")
+    schema, more = said.get("jsonSchema"), said.get("moreInputs")
     if isinstance(schema, str):
         said = {**said, "jsonSchema": _parsed(schema)}
+    if isinstance(more, str):
+        said = {**said, "moreInputs": _parsed(more) if more.lstrip().startswith("[") else [more]}
     return Parameters.model_validate(said, strict=False)
 
 

@@ -34,7 +34,7 @@ class Engine(Protocol):
         """
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        """Answer one job. Its file is `input_path(job, workdir)`, its `prompt` is never None here.
+        """Answer one job. Its files are `input_paths(job, workdir)`, its `prompt` is never None here.
 
         Raises Failure where the job itself is at fault (InvalidInput) or the engine is (EngineFailed), and EngineDied
         where the engine ended with all jobs that were in it.
@@ -97,6 +97,6 @@ def best_here() -> str:
     return "vllm" if gpus_here() and find_spec("vllm") else "transformers"
 
 
-def input_path(job: Job, workdir: Path) -> Path:
-    """Where a job's file lies. The key gives it nothing but its extension: names are hostile."""
-    return workdir / f"input{extension(job.input.key)}"
+def input_paths(job: Job, workdir: Path) -> list[Path]:
+    """Where a job's files lie. A key gives nothing but its extension: names are hostile."""
+    return [workdir / f"input{number}{extension(source.key)}" for number, source in enumerate(job.inputs)]

@@ -1,4 +1,4 @@
-"""From a job and its file to the tensors that the model takes."""
+"""From a job and its files to the tensors that the model takes."""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
-from cosmos_batch.engines.seeing import Seen, Sight, notes_of, see
-from cosmos_batch.media import Clip, ImageInfo, probe
+from cosmos_batch.engines.seeing import Seen, Sight, notes_of, probe_all, see
+from cosmos_batch.media import Clip, ImageInfo
 
 
 @dataclass
@@ -38,22 +38,23 @@ class PreparedJob:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], None]) -> PreparedJob:
-    """Decode a job's file, fit it to the context and tokenize it with the prompt.
+def prepare(checkpoint: Checkpoint, job: Job, paths: list[Path], check: Callable[[], None]) -> PreparedJob:
+    """Decode a job's files, fit them to the context and tokenize them with the prompt.
 
-    `check` is called while the file is decoded; what it raises ends the work.
+    `check` is called while a file is decoded; what it raises ends the work.
 
     Raises
     ------
     Failure
-        InvalidInput where the file is at fault, or the prompt leaves no room for it.
+        InvalidInput where a file is at fault, or the prompt leaves no room for it.
     """
     journal = Journal()
     began = time.monotonic()
-    found = probe(path)
-    text = _render(checkpoint.processor, job, "image" if isinstance(found, ImageInfo) else "video")
+    found = probe_all(job, paths)
+    media = ["image" if isinstance(one, ImageInfo) else "video" for one in found]
+    text = _render(checkpoint.processor, job, media)
     max_tokens, media_tokens = _share_context(checkpoint, job, text)
-    seen = see(Sight.of_processor(checkpoint.processor), job, path, found, media_tokens, check, journal)
+    seen = see(Sight.of_processor(checkpoint.processor), job, paths, found, media_tokens, check, journal)
     decoded = time.monotonic()
     with journal.listening("transformers"):
         inputs = checkpoint.processor(text=[text], return_tensors="pt", **_as_processor_takes_it(seen))
@@ -64,19 +65,19 @@ def prepare(checkpoint: Checkpoint, job: Job, path: Path, check: Callable[[], No
         prompt_tokens=prompt_tokens,
         max_tokens=_room_for_answer(checkpoint, prompt_tokens, max_tokens),
         sampling=sampling_for(job),
-        notes=notes_of(seen),
+        notes=notes_of(job, seen),
         journal=journal,
         timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
     )
 
 
-def _render(processor: Any, job: Job, medium: str) -> str:
+def _render(processor: Any, job: Job, media: list[str]) -> str:
     """The conversation as the chat template writes it: the system prompt, then the media before the question."""
     special = [token.content for token in processor.tokenizer.added_tokens_decoder.values() if token.special]
     question = {"type": "text", "text": without_markup(job.prompt or "", special)}
     messages = [
         {"role": "system", "content": without_markup(job.system_prompt, special)},
-        {"role": "user", "content": [{"type": medium}, question]},
+        {"role": "user", "content": [*({"type": medium} for medium in media), question]},
     ]
     text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     # The processor gives each pair of frames its own markers. Those that the template puts around the whole would stay
@@ -120,13 +121,17 @@ def too_long(message: str) -> Failure:
     return Failure("InvalidInput", message, "Shorten the prompt, or lower fps or maxTokens.")
 
 
-def _as_processor_takes_it(seen: Seen) -> dict[str, Any]:
-    if not isinstance(seen, Clip):
-        return {"images": [seen]}
-    # The frames are sampled and capped already; a processor that did it again would see a clip of a clip.
-    return {
-        "videos": [seen.frames],
-        "video_metadata": [seen.metadata],
-        "do_sample_frames": False,
-        "cap_pixels_per_frame": True,
-    }
+def _as_processor_takes_it(seen: list[Seen]) -> dict[str, Any]:
+    """Images and clips apart: the template's markers say which comes where."""
+    images = [one for one in seen if not isinstance(one, Clip)]
+    clips = [one for one in seen if isinstance(one, Clip)]
+    taken: dict[str, Any] = {"images": images} if images else {}
+    if clips:
+        # The frames are sampled and capped already; a processor that did it again would see a clip of a clip.
+        taken |= {
+            "videos": [clip.frames for clip in clips],
+            "video_metadata": [clip.metadata for clip in clips],
+            "do_sample_frames": False,
+            "cap_pixels_per_frame": True,
+        }
+    return taken

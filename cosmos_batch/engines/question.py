@@ -1,4 +1,4 @@
-"""From a job and its file to one request of the OpenAI protocol, with its media on disk."""
+"""From a job and its files to one request of the OpenAI protocol, with its media on disk."""
 
 import json
 import time
@@ -14,8 +14,8 @@ from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.prompt import too_long, without_markup
 from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
-from cosmos_batch.engines.seeing import Seen, Sight, notes_of, see
-from cosmos_batch.media import clip_files, probe
+from cosmos_batch.engines.seeing import Seen, Sight, notes_of, probe_all, see
+from cosmos_batch.media import clip_files
 
 # Tokens that a chat template puts around system prompt, question and answer.
 _TEMPLATE_TOKENS = 64
@@ -80,33 +80,33 @@ class Question:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-def prepare(reader: Reader, job: Job, path: Path, check: Callable[[], None]) -> Question:
-    """Decode a job's file once, fit it to the context, and write what the model is to see beside it.
+def prepare(reader: Reader, job: Job, paths: list[Path], check: Callable[[], None]) -> Question:
+    """Decode a job's files once, fit them to the context, and write what the model is to see beside them.
 
-    Raises Failure (InvalidInput) where the file is at fault, or the prompt leaves no room for it.
+    Raises Failure (InvalidInput) where a file is at fault, or the prompt leaves no room for it.
     """
     journal, began = Journal(), time.monotonic()
-    found = probe(path)
+    found = probe_all(job, paths)
     system, question = (without_markup(text, reader.markup) for text in (job.system_prompt, job.prompt or ""))
     room = reader.context - reader.count(system, question) - _TEMPLATE_TOKENS
     asked = min(job.parameters.max_tokens or reader.answer_tokens, room // 2)
     if asked < 1:
         raise too_long(f"The prompt fills the model's context of {reader.context:,} tokens.")
-    seen = see(reader.sight, job, path, found, room - asked, check, journal)
-    medium = _write(seen, path)
-    media_tokens = reader.sight.tokens(seen)
+    seen = see(reader.sight, job, paths, found, room - asked, check, journal)
+    media = [_write(one, path) for one, path in zip(seen, paths, strict=True)]
+    media_tokens = sum(map(reader.sight.tokens, seen))
     if media_tokens >= room:
         raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
     body = {
         "messages": [
             {"role": "system", "content": system},
-            {"role": "user", "content": [medium, {"type": "text", "text": question}]},
+            {"role": "user", "content": [*media, {"type": "text", "text": question}]},
         ],
         "max_tokens": min(asked, room - media_tokens),
         **asdict(sampling_for(job)),
         **_constraint(job),
     }
-    return Question(body, journal, notes_of(seen), {"decode": time.monotonic() - began})
+    return Question(body, journal, notes_of(job, seen), {"decode": time.monotonic() - began})
 
 
 def _constraint(job: Job) -> dict[str, Any]:
@@ -120,9 +120,9 @@ def _constraint(job: Job) -> dict[str, Any]:
 def _write(seen: Seen, source: Path) -> dict[str, Any]:
     """The media part of a message; what it points to lies beside the source."""
     if isinstance(seen, Image.Image):
-        path = source.with_name("seen.png")
+        path = source.with_suffix(".seen.png")
         seen.save(path, compress_level=1)
         return {"type": "image_url", "image_url": {"url": path.as_uri()}}
-    path = source.with_name(f"seen{clip_files.SUFFIX}")
+    path = source.with_suffix(f".seen{clip_files.SUFFIX}")
     clip_files.write_clip(seen, path)
     return {"type": "video_url", "video_url": {"url": path.as_uri()}}

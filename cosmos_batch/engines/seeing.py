@@ -1,4 +1,4 @@
-"""What a model sees of a file: decoded once, sampled in time, fitted to the tokens that are left for it."""
+"""What a model sees of files: decoded once, sampled in time, fitted to the tokens that are left for them."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from PIL import Image
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, read_image, sample_frames
+from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, labelled, probe, read_image, sample_frames
 
 # Frames per second of video that the model sees. Cosmos-Reason2 was trained at 4 and its model card asks for the same;
 # the processor's own default, 2, is Qwen's.
@@ -82,6 +82,14 @@ class Sight:
         budget = PixelBudget(self.video_pixels, _TOKENS_PER_FRAME * self.multiple**2, self.multiple)
         return budget.within(tokens, self.multiple**2 * self.frames_per_token)
 
+    def pixels(self, job: Job, found: ImageInfo | VideoInfo) -> int:
+        """What a file would have if there were no budget, about."""
+        frames = 1
+        if isinstance(found, VideoInfo):
+            asked = int(found.timeline.duration * (job.parameters.fps or DEFAULT_FPS))
+            frames = min(asked, len(found.timeline.times), self.max_frames)
+        return found.width * found.height * frames
+
     def tokens(self, seen: "Seen") -> int:
         """At most so many tokens stand for it in the prompt, its markers and timestamps included."""
         if isinstance(seen, Image.Image):
@@ -94,34 +102,56 @@ class Sight:
 Seen = Image.Image | Clip
 
 
-def notes_of(seen: Seen) -> list[str]:
+Found = ImageInfo | VideoInfo
+
+
+def notes_of(job: Job, seen: list[Seen]) -> list[str]:
     """The `notes` of the answer: what a reader of the document must know of what the model saw."""
-    return [seen.note] if isinstance(seen, Clip) and seen.note else []
+    named = zip(job.inputs, seen, strict=True)
+    return [job.label(source) + one.note for source, one in named if isinstance(one, Clip) and one.note]
+
+
+def probe_all(job: Job, paths: list[Path]) -> list[Found]:
+    """What the files are. Raises Failure (InvalidInput)."""
+    found = []
+    for source, path in zip(job.inputs, paths, strict=True):
+        with labelled(job.label(source)):
+            found.append(probe(path))
+    return found
 
 
 def see(
     sight: Sight,
     job: Job,
-    path: Path,
-    found: ImageInfo | VideoInfo,
+    paths: list[Path],
+    found: list[Found],
     tokens: int,
     check: Callable[[], None],
     journal: Journal,
-) -> Seen:
-    """Decode a probed file once, within `tokens`.
+) -> list[Seen]:
+    """Decode probed files once, within `tokens` together. What small ones leave of their shares, larger ones have.
 
-    `check` is called after each frame; what it raises ends the work. Raises Failure (InvalidInput) where the file
-    cannot be decoded.
+    `check` is called after each frame; what it raises ends the work. Raises Failure (InvalidInput) where a file cannot
+    be decoded.
     """
+    seen: dict[int, Seen] = {}
+    by_size = sorted(range(len(found)), key=lambda number: sight.pixels(job, found[number]))
+    for served, number in enumerate(by_size):
+        label = job.label(job.inputs[number])
+        with labelled(label):
+            one = _see(sight, job, paths[number], found[number], tokens // (len(found) - served), check)
+        seen[number], tokens = one, tokens - sight.tokens(one)
+        journal.note(label + _describe(found[number], one))
+    lines = notes_of(job, in_order := [seen[number] for number in range(len(found))])
+    for line in lines:
+        journal.note(line)
+    return in_order
+
+
+def _see(sight: Sight, job: Job, path: Path, found: Found, tokens: int, check: Callable[[], None]) -> Seen:
     if isinstance(found, ImageInfo):
-        image = read_image(path, sight.image_budget(tokens))
-        journal.note(f"image: {found.width} x {found.height}, seen at {image.width} x {image.height}")
-        return image
-    clip = _sample(sight, job, path, found, tokens, check)
-    journal.note(_describe(found, clip))
-    if clip.note:
-        journal.note(clip.note)
-    return clip
+        return read_image(path, sight.image_budget(tokens))
+    return _sample(sight, job, path, found, tokens, check)
 
 
 def _sample(sight: Sight, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
@@ -141,9 +171,12 @@ def _sample(sight: Sight, job: Job, path: Path, found: VideoInfo, tokens: int, c
     )
 
 
-def _describe(found: VideoInfo, clip: Clip) -> str:
-    count, height, width, _ = clip.frames.shape
+def _describe(found: Found, seen: Seen) -> str:
+    if isinstance(seen, Image.Image):
+        return f"image: {found.width} x {found.height}, seen at {seen.width} x {seen.height}"
+    assert isinstance(found, VideoInfo), "of an image there is no clip"
+    count, height, width, _ = seen.frames.shape
     return (
-        f"video: {found.codec}, {found.width} x {found.height}, {clip.duration:.1f} s, {clip.source_frames:,} frames; "
+        f"video: {found.codec}, {found.width} x {found.height}, {seen.duration:.1f} s, {seen.source_frames:,} frames; "
         f"seen: {count} frames of {width} x {height}"
     )

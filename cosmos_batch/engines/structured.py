@@ -16,7 +16,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Usage
-from cosmos_batch.engines import Engine, input_path
+from cosmos_batch.engines import Engine, input_paths
 from cosmos_batch.engines.units import has_places, with_units
 from cosmos_batch.media import upright_size
 
@@ -72,8 +72,14 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
         cut = "; it was cut off at maxTokens" if answer.finish_reason == "length" else ""
         return answer.model_copy(update={"data": None, "data_error": error + cut})
     if job.parameters.task is not None:
-        data = with_units(data, upright_size(input_path(job, workdir)) if has_places(data) else None)
+        data = with_units(data, _picture_size(job, workdir) if has_places(data) else None)
     return answer.model_copy(update={"data": data, "data_error": None})
+
+
+def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:
+    """Of the picture that places are in; None where there are several of different sizes, for nobody says in which."""
+    sizes = {upright_size(path) for path in input_paths(job, workdir)}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def read_data(text: str, schema: Schema) -> tuple[Any, str | None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines import input_path
+from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.generation import generate
 from cosmos_batch.engines.journal import Journal
@@ -63,7 +63,7 @@ class TransformersEngine:
         self._running.add(abandoned)
         try:
             prepared: PreparedJob = await loop.run_in_executor(
-                self._preparing, _guarded, prepare, checkpoint, job, input_path(job, workdir), check
+                self._preparing, _guarded, prepare, checkpoint, job, input_paths(job, workdir), check
             )
             return await loop.run_in_executor(self._generating, _guarded, generate, checkpoint, prepared, check)
         finally:

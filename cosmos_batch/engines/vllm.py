@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx2
 
 from cosmos_batch.contract import Answer, Error, Failure, Job
-from cosmos_batch.engines import EngineDied, input_path
+from cosmos_batch.engines import EngineDied, input_paths
 from cosmos_batch.engines.chat import ask
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import gpus_here
@@ -100,7 +100,7 @@ class VllmEngine:
         server = self._server
         with self._check() as check:
             question: Question = await asyncio.get_running_loop().run_in_executor(
-                self._preparing, prepare, self._reader, job, input_path(job, workdir), check
+                self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
             )
         assert server is not None, "revived"
         try:

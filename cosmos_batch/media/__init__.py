@@ -8,6 +8,17 @@ from cosmos_batch.media.fitting import PixelBudget
 from cosmos_batch.media.frames import Clip, sample_frames
 from cosmos_batch.media.images import read_image
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
+from cosmos_batch.media.refusal import labelled
 from cosmos_batch.media.size import upright_size
 
-__all__ = ["Clip", "ImageInfo", "PixelBudget", "VideoInfo", "probe", "read_image", "sample_frames", "upright_size"]
+__all__ = [
+    "Clip",
+    "ImageInfo",
+    "PixelBudget",
+    "VideoInfo",
+    "labelled",
+    "probe",
+    "read_image",
+    "sample_frames",
+    "upright_size",
+]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.catalogue import pipeline_named
-from cosmos_batch.contract.document import JOB_LOGS_LIMIT, ReasonerDocument
+from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDocument
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
@@ -41,6 +41,7 @@ def compose(
         timings=timings,
         parameters=job.parameters,
         input_version_id=job.input.version_id,
+        more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
         batch_job_id=environment.aws_batch_job_id,
     )
 

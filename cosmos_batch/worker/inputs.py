@@ -1,4 +1,4 @@
-"""What a job needs on the local disk: its file, its prompt."""
+"""What a job needs on the local disk: its files, its prompt."""
 
 import errno
 from pathlib import Path
@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.engines import input_path
-from cosmos_batch.media import probe
+from cosmos_batch.engines import input_paths
+from cosmos_batch.media import labelled, probe
 
 CHUNK = 1 << 20  # bytes
 _FORBIDDEN = ("AccessDenied", "403")
@@ -18,13 +18,14 @@ _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
 
 
 def prepare(s3: Any, job: Job, workdir: Path) -> Job:
-    """Fetch the file, refuse what is no media, and return the job with its prompt in it; blocks.
+    """Fetch the files, refuse what is no media, and return the job with its prompt in it; blocks.
 
-    Raises Failure (InvalidInput) where the file is gone, was changed since it was planned, or is broken.
+    Raises Failure (InvalidInput) where a file is gone, was changed since it was planned, or is broken.
     """
-    path = input_path(job, workdir)
-    _fetch(s3, job.input, path)
-    probe(path)
+    for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
+        _fetch(s3, source, path)
+        with labelled(job.label(source)):
+            probe(path)
     return job.model_copy(update={"prompt": _prompt(s3, job), "prompt_uri": None})
 
 

@@ -148,7 +148,7 @@ class Runner:
         if row.attempts >= self.environment.worker.max_attempts:
             return Error(
                 code="EngineFailed",
-                message=f"The engine died or failed {row.attempts} times on {job.input.name}. {row.last_error or ''}",
+                message=f"The engine died or failed {row.attempts} times on {job.subject}. {row.last_error or ''}",
                 remedy="The file or the prompt breaks the engine: try another encoding of the file, a shorter clip or "
                 f"a simpler prompt. The log of Batch job {row.worker or self.environment.aws_batch_job_id} says more.",
             )
@@ -220,7 +220,7 @@ class Runner:
             log.exception("the engine failed", extra={"jobId": job.job_id})
             raise Failure(
                 "EngineFailed",
-                f"The engine failed on {job.input.name}: {type(error).__name__}: {error}",
+                f"The engine failed on {job.subject}: {type(error).__name__}: {error}",
                 "Try a shorter clip or another encoding; the log of Batch job "
                 f"{self.environment.aws_batch_job_id} says more.",
                 retryable=True,
@@ -251,7 +251,7 @@ class Runner:
     def _attempt_timed_out(self, job: Job) -> Error:
         return Error(
             code="TimedOut",
-            message=f"One attempt at {job.input.name} took longer than "
+            message=f"One attempt at {job.subject} took longer than "
             f"{self.environment.worker.attempt_limit_hours:g} hours.",
             remedy="Cut the file into shorter clips, or raise worker.attemptLimitHours (11 at most).",
         )

@@ -13,7 +13,7 @@ from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
 from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.submit import start, upload
 from cosmos_batch.contract.parameters import NAMES
-from cosmos_batch.contract.s3 import execution_name, parse_uri
+from cosmos_batch.contract.s3 import OBJECT_MARKER, execution_name, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
 
 
@@ -152,5 +152,31 @@ def test_a_wrong_option_is_named_before_anything_is_sent(
     assert stepfunctions.started == []
 
 
+def test_further_files_are_uploaded_once_and_start_nothing(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    s3, after = deployment.clients("s3"), clip.with_name("after.png")
+    after.write_bytes(b"another")
+    more = ["--with", str(after), "--with", "s3://assets/c.png"]
+    assert main(["submit", "s3://assets/b.mp4", str(clip), *more]) == 0
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets")["Contents"]]
+    said = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
+    assert said.keys() == {"after.png", clip.name}
+    assert OBJECT_MARKER in said["after.png"], "so that `upload` leaves it alone"
+    uris = [f"s3://assets/{next(key for key in keys if key.endswith('after.png'))}", "s3://assets/c.png"]
+    assert json.loads(stepfunctions.started[0]["input"])["parameters"] == {"moreInputs": uris}
+    assert json.loads(said[clip.name]["cosmos_reason_more_inputs"]) == uris
+
+
+def test_a_further_file_that_is_missing_is_named_first(
+    deployment: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    assert main(["submit", str(clip), "--with", "nowhere.png"]) == 1
+    assert "nowhere.png does not exist" in capsys.readouterr().err
+    assert deployment.clients("s3").list_objects_v2(Bucket="assets")["KeyCount"] == 0
+
+
 def test_every_parameter_is_an_option() -> None:
-    assert {name for name, _, _ in OPTIONS_OF_MAIN} | {"reasoning"} == set(NAMES.values())
+    assert {name for name, _, _ in OPTIONS_OF_MAIN} | {"reasoning", "more_inputs"} == set(NAMES.values())

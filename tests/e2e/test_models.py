@@ -80,6 +80,34 @@ def test_an_image_and_a_clip_in_flight_together(setting: Setting, clip: Path, pi
     assert set(hub_downloads(setting, TWO_B_MODEL)) == {1}, "downloaded once"
 
 
+def test_several_files_in_one_request(setting: Setting, clip: Path, picture: Path) -> None:
+    """By a request, and by a file's metadata; the document names them all."""
+    app = setting.app
+    versions = {key: app.upload(f"several/{key}", source) for key, source in (("c.mp4", clip), ("p.png", picture))}
+    more = {"moreInputs": ["p.png", f"s3://{app.assets}/several/c.mp4"]}
+    started = app.start({"pipeline": TWO_B, "input": f"s3://{app.assets}/several/c.mp4", "parameters": more})
+    several = app.document(app.ended(started, 120)["executionArn"])
+    assert several["inputFile"] == "c.mp4"
+    assert several["moreInputs"] == [
+        {"inputFile": name, "inputVersionId": versions[name]} for name in ("p.png", "c.mp4")
+    ]
+    app.upload("several/first.png", picture, prompt="Compare.", COSMOS_REASON_MORE_INPUTS="p.png")
+    two = app.document(app.execution_of("several/first.png", 120)["executionArn"])
+    assert [one["inputFile"] for one in two["moreInputs"]] == ["p.png"]
+    assert several["usage"]["promptTokens"] > two["usage"]["promptTokens"] > 0
+    assert sum("image:" in line for line in two["jobLogs"].splitlines()) == 2
+
+
+def test_a_broken_file_among_several_is_named(setting: Setting, picture: Path) -> None:
+    app = setting.app
+    app.upload("several/p.png", picture)
+    app.upload("several/bad.png", b"these are my notes")
+    more = {"moreInputs": ["bad.png"]}
+    started = app.start({"pipeline": TWO_B, "input": f"s3://{app.assets}/several/p.png", "parameters": more})
+    error = error_of(app.ended(started, 60))
+    assert error["code"] == "InvalidInput" and error["message"].startswith("bad.png: The content is a text")
+
+
 def hub_downloads(setting: Setting, model: str) -> list[int]:
     return [count for name, count in setting.hub.downloads.items() if name.startswith(f"{model}/")]
 

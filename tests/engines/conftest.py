@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.media import sample_clip, sample_image
-from cosmos_batch.engines import input_path
+from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.transformers import TransformersEngine
 
 Run = Callable[..., Answer]
@@ -41,14 +41,15 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample_image(tmp_path_factory.mktemp("media") / "picture.png")
 
 
-def make_job(name: str, prompt: str = "What happens?", **parameters: Any) -> Job:
+def make_job(name: str, prompt: str = "What happens?", *, more: Sequence[str] = (), **parameters: Any) -> Job:
     now = datetime.now(UTC)
     return Job.model_validate(
         {
             "jobId": "job",
             "executionArn": "arn",
             "pipeline": "cosmos-reason2-2b",
-            "input": {"bucket": "assets", "key": name, "versionId": None, "etag": '"e"', "size": 1},
+            "input": _file(name),
+            "moreInputs": [_file(one) for one in more],
             "prompt": prompt,
             "promptUri": None,
             "systemPrompt": "You are a helpful assistant.",
@@ -62,10 +63,15 @@ def make_job(name: str, prompt: str = "What happens?", **parameters: Any) -> Job
     )
 
 
-def place(source: Path, job: Job, workdir: Path) -> Path:
-    """Put a file where the engine looks for a job's input."""
+def _file(name: str) -> dict[str, Any]:
+    return {"bucket": "assets", "key": name, "versionId": None, "etag": '"e"', "size": 1}
+
+
+def place(source: Path, job: Job, workdir: Path, *more: Path) -> None:
+    """Put files where the engine looks for a job's inputs."""
     workdir.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copy(source, input_path(job, workdir)))
+    for file, path in zip((source, *more), input_paths(job, workdir), strict=True):
+        shutil.copy(file, path)
 
 
 @pytest.fixture

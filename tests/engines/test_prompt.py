@@ -21,7 +21,7 @@ def checkpoint(engine: TransformersEngine) -> Checkpoint:
 
 
 def prepared(checkpoint: Checkpoint, path: Path, **parameters: object) -> PreparedJob:
-    return prepare(checkpoint, make_job(path.name, **parameters), path, lambda: None)
+    return prepare(checkpoint, make_job(path.name, **parameters), [path], lambda: None)
 
 
 def text_of(checkpoint: Checkpoint, job: PreparedJob) -> str:
@@ -65,7 +65,7 @@ def test_colours_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None
 def test_a_clip_is_fitted_to_a_crowded_context(checkpoint: Checkpoint, clip: Path) -> None:
     """Where prompt and answer leave few tokens, the frames shrink; nothing fails."""
     plain = prepared(checkpoint, clip)
-    crowded = prepare(checkpoint, _crowded(clip), clip, lambda: None)
+    crowded = prepare(checkpoint, _crowded(clip), [clip], lambda: None)
     assert crowded.inputs["pixel_values_videos"].shape[0] < plain.inputs["pixel_values_videos"].shape[0]
     assert crowded.prompt_tokens + crowded.max_tokens <= checkpoint.context
 
@@ -110,12 +110,12 @@ def test_times_that_the_model_reads_are_those_of_the_file(checkpoint: Checkpoint
 
 def test_a_long_video_is_sampled_down_with_a_note_or_refused(checkpoint: Checkpoint, minute: Path) -> None:
     crowded = {"prompt": "robot " * 3900, "maxTokens": 100}
-    job = prepare(checkpoint, make_job("minute.mp4", fps=10, **crowded), minute, lambda: None)
+    job = prepare(checkpoint, make_job("minute.mp4", fps=10, **crowded), [minute], lambda: None)
     [note] = job.notes
     assert note.startswith("60.0 s of video at 10 frames a second are more than the ")
     assert note in "\n".join(job.journal.lines)
     with pytest.raises(Failure, match="60.0 s of video") as refused:  # noqa: RUF043 - a sentence
-        prepare(checkpoint, make_job("minute.mp4", fps=10, longVideo="refuse", **crowded), minute, lambda: None)
+        prepare(checkpoint, make_job("minute.mp4", fps=10, longVideo="refuse", **crowded), [minute], lambda: None)
     assert refused.value.error.code == "InvalidInput"
-    whole = prepare(checkpoint, make_job("minute.mp4", fps=0.25, longVideo="refuse"), minute, lambda: None)
+    whole = prepare(checkpoint, make_job("minute.mp4", fps=0.25, longVideo="refuse"), [minute], lambda: None)
     assert whole.notes == []

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +13,13 @@ import pytest
 
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.engines.question import prepare
 from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import VllmEngine
+from cosmos_batch.engines.vllm_command import MODEL
 from tests.engines.conftest import make_job, place
+from tests.engines.test_several import media_in
+from tests.media import broken
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
@@ -101,6 +106,28 @@ def test_their_prompts_are_of_one_length(
     assert ask(picture).usage.prompt_tokens == run(picture).usage.prompt_tokens
     # vLLM keeps the markers that the chat template puts around a whole video, and we do not.
     assert ask(clip).usage.prompt_tokens == run(clip).usage.prompt_tokens + len(("<|vision_start|>", "<|vision_end|>"))
+
+
+def test_it_sees_several_files_in_their_order(
+    vllm: VllmEngine, run: Callable[..., Answer], clip: Path, picture: Path, tmp_path: Path
+) -> None:
+    """The prompt as the server itself reads it back, with clips of different rates: each is its own file."""
+    paths = [tmp_path / name for name in ("a.mp4", "b.png", "c.mp4")]
+    for path, source in zip(paths, (clip, picture, broken.video(tmp_path / "grey.mp4", frames=20)), strict=True):
+        shutil.copy(source, path)
+    job = make_job(paths[0].name, more=[path.name for path in paths[1:]], fps=2, maxTokens=8)
+    question = prepare(vllm._reader, job, paths, lambda: None)
+
+    async def read_back() -> str:
+        body = {"model": MODEL, **question.body, "return_token_ids": True}
+        said = (await vllm._client.post("/v1/chat/completions", json=body)).json()
+        tokens = {"model": MODEL, "tokens": said["prompt_token_ids"]}
+        return str((await vllm._client.post("/detokenize", json=tokens)).json()["prompt"])
+
+    assert media_in(asyncio.run(read_back())) == [*["video"] * 4, "image", *["video"] * 2]
+    place(clip, job, tmp_path / "job", *paths[1:])
+    answer = asyncio.run(vllm.run(job, tmp_path / "job"))
+    assert answer.text and [line for line in answer.logs if "b.png: image:" in line]
 
 
 def test_a_part_of_a_video_is_cut_out(ask: Ask, clip: Path) -> None:
