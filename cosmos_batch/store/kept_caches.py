@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
 from cosmos_batch.store.packs import SIZE_LIMIT, Contents, UnusableError, contents, pack, unpack
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DIGEST_DIGITS = 32
-_MISSING = {"404", "NoSuchKey"}
 
 
 class KeptCaches:
@@ -108,14 +105,12 @@ class KeptCaches:
                 logger.warning("what %s holds is not used: %s", self._key, error)
 
     def _download(self, target: Path) -> None:
-        try:
-            size = self._s3.head_object(Bucket=self._bucket, Key=self._key)["ContentLength"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                raise FileNotFoundError(self._key) from error
-            raise
-        if size > SIZE_LIMIT:
-            raise UnusableError(f"it has {size:,} bytes")
+        # Listed and not asked for: without the right to list all of the bucket, S3 calls what is missing forbidden.
+        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=self._key, MaxKeys=1).get("Contents")
+        if not listed:
+            raise FileNotFoundError(self._key)
+        if listed[0]["Size"] > SIZE_LIMIT:
+            raise UnusableError(f"it has {listed[0]['Size']:,} bytes")
         self._s3.download_file(self._bucket, self._key, str(target))
 
 

@@ -13,7 +13,7 @@ from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.permissions import allow, allow_list, allow_objects
-from infra.stacks.storage import StorageStack
+from infra.stacks.storage import CACHES, StorageStack
 
 MODEL_STORE = "/mnt/models"
 SCRATCH = "/mnt/scratch"
@@ -43,6 +43,7 @@ class Worker(Construct):
         self.resources = pipeline.resources
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         _allow_files(self.role, storage, pipeline.model)
+        _allow_caches(self.role, storage, pipeline.pipeline.id)
         if storage.cache is not None:
             storage.cache.grant_mount(self.role)
         storage.table.grant_calls(self.role, "GetItem", "UpdateItem")
@@ -151,3 +152,9 @@ def _allow_files(role: iam.IRole, storage: StorageStack, model: str) -> None:
         prefix = f"models/{model.replace('/', '--')}/"
         allow_list(role, storage.models, prefix)
         allow_objects(role, storage.models, f"{prefix}*", "GetObject", "PutObject", "DeleteObject")
+
+
+def _allow_caches(role: iam.IRole, storage: StorageStack, pipeline: str) -> None:
+    """What its engine compiled. It is code: nobody but the workers of the pipeline may write there."""
+    allow_list(role, storage.models, f"{CACHES}{pipeline}/")
+    allow_objects(role, storage.models, f"{CACHES}{pipeline}/*", "GetObject", "PutObject")

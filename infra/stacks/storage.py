@@ -21,6 +21,8 @@ from infra.stacks.network import NetworkStack
 
 # Rows of the state table that point to these objects end after as long (`state.table.KEEP_SECONDS`).
 KEEP = Duration.days(30)
+# What engines compiled, in the model bucket. Where it is still of use, the next worker puts it there again.
+CACHES, CACHES_KEEP = "caches/", Duration.days(90)
 
 
 class StorageStack(Stack):
@@ -45,7 +47,7 @@ class StorageStack(Stack):
             "State",
             lifecycle=[s3.LifecycleRule(prefix=prefix, expiration=KEEP) for prefix in ("jobs/", "requests/")],
         )
-        self.models = PrivateBucket(self, "Models")
+        self.models = PrivateBucket(self, "Models", lifecycle=[s3.LifecycleRule(prefix=CACHES, expiration=CACHES_KEEP)])
         self.logs = LogBucket(self, "Logs")
         for bucket in (own, self.state, self.models):
             if bucket is not None:

@@ -190,7 +190,32 @@ def test_a_worker_touches_its_own_model_only(assembly: Assembly) -> None:
         (models,) = resources_of(statements, "s3:DeleteObject")
         assert f"/models/nvidia--Cosmos-Reason2-{model}/*" in models
         conditions = [one["Condition"] for one in statements if "s3:prefix" in json.dumps(one.get("Condition"))]
-        assert conditions == [{"StringLike": {"s3:prefix": f"models/nvidia--Cosmos-Reason2-{model}/*"}}]
+        prefixes = [f"models/nvidia--Cosmos-Reason2-{model}/*", f"caches/cosmos-reason2-{model.lower()}/*"]
+        assert conditions == [{"StringLike": {"s3:prefix": prefix}} for prefix in prefixes]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_code_is_written_by_the_workers_that_run_it_and_by_nobody_else(name: str) -> None:
+    """Whoever may write it has a worker run what they like."""
+    writers: dict[str, list[str]] = {}
+    for role, statements in example(name).roles().items():
+        for statement in statements:
+            if re.search(r'"s3:(Put|Delete|\*)|"\*"', json.dumps(statement["Action"])):
+                for place in map(json.dumps, listed(statement["Resource"])):
+                    if "GetAttModels" in place and not re.search(r'"/models/nvidia--[\w.-]+/\*"', place):
+                        writers.setdefault(place, []).append(role)
+    workers = [role for role in example(name).roles() if kind_of(role) == "Worker"]
+    assert len(writers) == len(workers)
+    for place, roles in writers.items():
+        [pipeline] = re.findall(r'"/caches/([a-z0-9-]+)/\*"', place)
+        [role] = roles
+        assert role in workers and role.startswith(f"{pipeline.replace('-', '')}WorkerRole")
+
+
+def test_compiled_code_that_nobody_made_anew_for_long_ends(assembly: Assembly) -> None:
+    [models] = [one for id_, one in assembly.resources("Storage", "S3::Bucket").items() if id_.startswith("Models")]
+    rules = models["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert [rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") == "caches/"] == [90]
 
 
 def test_a_worker_takes_from_its_own_queue_only(assembly: Assembly) -> None:
