@@ -54,11 +54,14 @@ class Stack:
         template["Outputs"] = {name: {"Value": value} for name, value in (outputs or {}).items()} | more.get(
             "Outputs", {}
         )
-        exists = self.name in [stack["StackName"] for stack in self._client.describe_stacks()["Stacks"]]
-        put = self._client.update_stack if exists else self._client.create_stack
+        put = self._client.update_stack if self._exists() else self._client.create_stack
         put(StackName=self.name, TemplateBody=json.dumps(template))
         described = self._client.describe_stacks(StackName=self.name)["Stacks"][0]
         return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+
+    def _exists(self) -> bool:
+        pages = self._client.get_paginator("describe_stacks").paginate()  # there are more stacks than a page holds
+        return self.name in [stack["StackName"] for page in pages for stack in page["Stacks"]]
 
     def delete(self) -> None:
         self._client.delete_stack(StackName=self.name)

@@ -122,15 +122,15 @@ def test_an_invalidation_waits_for_a_backup_under_way(
     under_way, go_on = threading.Event(), threading.Event()
     upload = s3.upload_file
 
-    def slow_upload(*args: Any) -> None:
+    def slow_upload(*args: Any, **options: Any) -> None:
         under_way.set()
-        assert go_on.wait(10)
-        upload(*args)
+        assert go_on.wait(120)
+        upload(*args, **options)
 
     monkeypatch.setattr(s3, "upload_file", slow_upload)
     backup = threading.Thread(target=store.back_up, args=(stored,))
     backup.start()
-    assert under_way.wait(10)
+    assert under_way.wait(120)
     threading.Timer(0.7, go_on.set).start()
     new = store.ensure(MODEL, newer_than=datetime.now(UTC))
     backup.join()

@@ -48,7 +48,7 @@ class Keeping:
 
     def end(self) -> None:
         self.channel.close()
-        self._thread.join(5)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -173,7 +173,7 @@ def test_the_spot_notice_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
         spot.watch(heard.set)
         assert not heard.wait(0.1)
         service.notice = True
-        assert heard.wait(5)
+        assert heard.wait(60)
 
 
 def test_no_metadata_service_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,55 @@
+"""What was measured, kept as JSON; `docs/benchmarks.md` is written from it and from nothing else."""
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from benchmarks.measurement import Measurement
+
+FOLDER = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of one run on one machine. `load` is its load average before: what else ran there."""
+
+    machine: str
+    load: float
+    day: date
+    measured: list[Measurement]
+
+    def keep(self, name: str) -> None:
+        """Write `<name>.json`."""
+        rows = [asdict(row) for row in self.measured]
+        raw = {"machine": self.machine, "load": self.load, "day": f"{self.day}", "measured": rows}
+        (FOLDER / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(measure: Callable[[], list[Measurement]]) -> Results:
+    """Measure, here and now."""
+    load = round(os.getloadavg()[0], 1)
+    return Results(machine(), load, datetime.now(UTC).date(), measure())
+
+
+def kept(name: str) -> Results:
+    """What `keep` wrote."""
+    raw = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return Results(
+        raw["machine"], raw["load"], date.fromisoformat(raw["day"]), [Measurement(**row) for row in raw["measured"]]
+    )
+
+
+def machine() -> str:
+    """This machine, in words."""
+    [model] = {
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    } or {platform.machine()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores ({model}), {memory:.0f} GiB, no GPU, Python {platform.python_version()}"
