@@ -4,8 +4,11 @@ import ast
 import fnmatch
 import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +17,8 @@ import uv
 
 from containers.locks import target
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
+from cosmos_batch.engines import vllm_plugin
+from cosmos_batch.engines.vllm_command import serve_environment
 from cosmos_batch.local.dockerfile import instructions, read_image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,3 +153,69 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
         runtimes = re.findall(r"^nvidia-cuda-runtime(?:-cu12)?==(\d+\.\d+)", lock.read_text(), re.MULTILINE)
         if runtimes:
             assert runtimes == ["12.8" if "cu128" in lock.name else "13.0"], lock
+
+
+# Where a module and its distribution are called differently.
+DISTRIBUTIONS = {"PIL": "pillow"}
+
+
+@pytest.mark.parametrize("lock", [one for one in LOCKS if one.parent.name == "reasoner"], ids=lambda one: one.stem)
+def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
+    locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
+    for room in ("engines", "media"):
+        for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
+            for root in third_party(path):
+                assert DISTRIBUTIONS.get(root, root) in locked, f"{path} imports {root}"
+
+
+def third_party(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names} - {"cosmos_batch"} - sys.stdlib_module_names
+
+
+def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path) -> None:
+    """By the metadata of the installed package: without it, vLLM cannot read our clips."""
+    context, wheels, installed = tmp_path / "context", tmp_path / "wheels", tmp_path / "installed"
+    shutil.copytree(ROOT / "cosmos_batch", context / "cosmos_batch", ignore=left_out("reasoner"))
+    shutil.copy(ROOT / "pyproject.toml", context)
+    (context / "README.md").touch()  # as the Dockerfile does
+    for command in (
+        ["build", "--wheel", str(context), "--out-dir", str(wheels)],
+        [
+            "pip",
+            "install",
+            "--no-deps",
+            "--no-index",
+            "--find-links",
+            str(wheels),
+            "cosmos-batch",
+            "--target",
+            str(installed),
+        ],
+    ):
+        answer = subprocess.run([uv.find_uv_bin(), *command], capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+    (package,) = metadata.distributions(path=[str(installed)])
+    (plugin,) = package.entry_points.select(group="vllm.general_plugins")
+    assert plugin.name == serve_environment(1)["VLLM_PLUGINS"]
+    program = "from cosmos_batch.engines import create, vllm_plugin as p; create('transformers'); print(p.__file__)"
+    environment = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+    where = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert where.stdout.strip() == str(installed / "cosmos_batch" / "engines" / "vllm_plugin.py"), where.stderr
+    assert plugin.value == "cosmos_batch.engines.vllm_plugin:register" and callable(vllm_plugin.register)
+
+
+def left_out(image: str) -> Callable[[str, list[str]], list[str]]:
+    """The folders of the package that an image does not have."""
+    ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text().splitlines()
+    kept = [line.removeprefix("!cosmos_batch/") for line in ignored if line.startswith("!cosmos_batch/")]
+
+    def choose(folder: str, names: list[str]) -> list[str]:
+        top = Path(folder) == ROOT / "cosmos_batch"
+        return [name for name in names if name == "__pycache__" or (top and name not in kept)]
+
+    return choose

@@ -1,7 +1,6 @@
 """Which engine a name stands for, on which machine."""
 
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from cosmos_batch import engines
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.engines import gpus, vllm_command
+from tests.real_vllm import needs_vllm
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.Monk
     assert "make vllm" in error.remedy and "'auto'" in error.remedy
 
 
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why")
+@needs_vllm
 def test_vllm_is_taken_where_it_is_asked_for() -> None:
     """Also without a GPU, where `auto` would not."""
     assert engines.create("vllm").name == f"vllm {version('vllm')}"

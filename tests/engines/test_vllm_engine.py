@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import httpx2
@@ -20,9 +19,10 @@ from cosmos_batch.engines.vllm_command import MODEL
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
 from tests.media import broken
+from tests.real_vllm import needs_vllm
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
+    needs_vllm,
     pytest.mark.timeout(600),
 ]
 

@@ -121,6 +121,7 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     }
     limits = {one["Name"]: (one["SoftLimit"], one["HardLimit"]) for one in container["Ulimits"]}
     assert limits == {"nofile": (1_048_576, 1_048_576), "memlock": (-1, -1)}
+    assert not container.get("ReadonlyRootFilesystem"), "the engine's socket lies in /tmp"
     assert definition["RetryStrategy"] == {"Attempts": 1}  # at most one start; `scale` decides about the next
     assert definition["Timeout"] == {"AttemptDurationSeconds": 60 * round(60 * (24 * 1.1 + 8) + 30)}
     assert container["LogConfiguration"]["LogDriver"] == "awslogs"

@@ -1,0 +1,35 @@
+"""`.ci/run`: what makes it fail, with a Makefile of the test's own."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.real_vllm import WHY_SKIPPED
+
+ROOT = Path(__file__).resolve().parent.parent
+GOOD = "===== 2000 passed, 3 skipped in 700.00s ====="
+SKIPPED = f"SKIPPED [30] tests/engines/test_vllm_engine.py: {WHY_SKIPPED}"
+OTHER = "SKIPPED [1] tests/local/test_mounts.py:20: no bubblewrap here"
+
+
+@pytest.mark.parametrize(
+    ("said", "test", "demo", "status"),
+    [
+        ([OTHER, GOOD], 0, 0, 0),
+        ([SKIPPED, GOOD], 0, 0, 1),
+        (["===== 1 failed, 1999 passed in 700.00s ====="], 2, 0, 2),
+        ([GOOD], 0, 1, 2),
+    ],
+)
+def test_what_makes_it_fail(tmp_path: Path, said: list[str], test: int, demo: int, status: int) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "said").write_text("\n".join([*said, ""]))
+    (tmp_path / "Makefile").write_text(f"test:\n\t@cat said; exit {test}\ndemo:\n\t@exit {demo}\n")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    ran = subprocess.run([tmp_path / ".ci" / "run"], capture_output=True, text=True, env=variables, check=False)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[-1] == said[-1]
