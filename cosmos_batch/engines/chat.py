@@ -13,10 +13,15 @@ _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum
 _SAID_LIMIT = 600  # characters of a server's message
 
 
+class ServerFault(Failure):
+    """The server failed, which may be the end of it."""
+
+
 async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:
     """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
 
-    Raises Failure where the server refuses it, and httpx2.TransportError where there is no server any more.
+    Raises Failure where the server refuses it, ServerFault where it failed at it, and httpx2.TransportError where there
+    is no server any more.
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
@@ -52,7 +57,8 @@ def _refused(response: httpx2.Response) -> Failure:
     said = _message(response)[:_SAID_LIMIT]
     if response.status_code < 500 and any(pattern in said for pattern in _TOO_LONG):
         return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
-    return Failure(
+    kind = ServerFault if response.status_code >= 500 else Failure
+    return kind(
         "EngineFailed",
         f"The engine refused the request (HTTP {response.status_code}): {said}",
         "Try it again; if it fails again, report it with the worker's log.",

@@ -38,20 +38,23 @@ class Server:
     command
         Gives the argument list, from the path of the socket to listen on.
     environment
-        Variables beside our own.
+        Gives variables beside our own, from the same path; its folder is for the server's own sockets.
     on_line
         Called with each line that it prints.
     """
 
     def __init__(
-        self, command: Callable[[Path], Sequence[str]], environment: Mapping[str, str], on_line: Callable[[str], None]
+        self,
+        command: Callable[[Path], Sequence[str]],
+        environment: Callable[[Path], Mapping[str, str]],
+        on_line: Callable[[str], None],
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
         self.socket = self._folder / "socket"
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._process = subprocess.Popen(
             list(command(self.socket)),
-            env={**os.environ, **environment},
+            env={**os.environ, **environment(self.socket)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +24,7 @@ import httpx2
 
 from cosmos_batch.contract import Answer, Error, Failure, Job
 from cosmos_batch.engines import EngineDied, input_paths
-from cosmos_batch.engines.chat import ask
+from cosmos_batch.engines.chat import ServerFault, ask
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import Journal, plain_lines
@@ -97,16 +97,16 @@ class VllmEngine:
         Raises Failure, and EngineDied where the server ended meanwhile: nobody knows which of the requests did it.
         """
         await self._revive()
-        server = self._server
         with self._check() as check:
             question: Question = await asyncio.get_running_loop().run_in_executor(
                 self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
             )
+        server, client = self._server, self._client
         assert server is not None, "revived"
         try:
-            answer = await ask(self._client, MODEL, question)
-        except httpx2.TransportError as error:
-            raise await self._death(server, error) from error
+            answer = await ask(client, MODEL, question)
+        except (ServerFault, httpx2.TransportError) as error:
+            raise await self._death(server, client, error) from error
         self._deaths = 0
         return answer
 
@@ -129,7 +129,7 @@ class VllmEngine:
             journal.note(f"starting {self.name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")
             server = Server(
                 partial(serve_command, self._folder, plan, media_root),
-                serve_environment(plan.gpus, self.caches),
+                partial(serve_environment, plan.gpus, self.caches),
                 on_line=partial(_note_start, journal),
             )
             try:
@@ -181,10 +181,15 @@ class VllmEngine:
             if self._restarting is not None and self._restarting.done():
                 self._restarting = None
 
-    async def _death(self, server: Server, error: Exception) -> Exception:
-        """What a broken connection means: the server's end, which is everybody's, or a fault of this request alone."""
-        if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
+    async def _death(self, server: Server, client: httpx2.AsyncClient, error: Exception) -> Exception:
+        """What an error means: the server's end, which is everybody's, or a fault of this request alone."""
+        if await _is_well(client):
+            if isinstance(error, Failure):
+                return error
             return Failure("EngineFailed", f"The engine dropped the request: {error}", "Try it again.", retryable=True)
+        # Its core dies first, and the requests in it with an error; the server follows in seconds.
+        if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
+            await asyncio.to_thread(server.stop)
         if server is self._server and self._dead is not server:
             self._dead = server
             self._deaths += 1
@@ -219,6 +224,12 @@ def _client(server: Server) -> httpx2.AsyncClient:
     """No time limit: the worker has its own for an attempt."""
     transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), limits=httpx2.Limits(max_connections=None))
     return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
+
+
+async def _is_well(client: httpx2.AsyncClient) -> bool:
+    with suppress(httpx2.TransportError):
+        return (await client.get("/health")).is_success
+    return False
 
 
 def ran_out_of_memory(server: Server) -> bool:

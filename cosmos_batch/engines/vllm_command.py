@@ -53,7 +53,7 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     return command + (_on_gpus(plan.gpus) if plan.gpus else _on_cpu())
 
 
-def serve_environment(gpus: int, caches: Path | None) -> dict[str, str]:
+def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str, str]:
     """Variables beside our own. Nothing is asked of the network, and nobody is told of its use."""
     variables = {
         "HF_HUB_OFFLINE": "1",
@@ -61,6 +61,8 @@ def serve_environment(gpus: int, caches: Path | None) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "VLLM_PLUGINS": "cosmos_batch",
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
+        # Of its processes' sockets, whose paths the kernel limits to 107 bytes; a worker's temporary folder is longer.
+        "VLLM_RPC_BASE_PATH": str(socket.parent),
     }
     if not gpus:
         # With two OpenMP threads times swing twentyfold on few cores; one process is one import less.

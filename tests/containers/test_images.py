@@ -199,7 +199,7 @@ def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path) -> None:
         assert answer.returncode == 0, answer.stderr
     (package,) = metadata.distributions(path=[str(installed)])
     (plugin,) = package.entry_points.select(group="vllm.general_plugins")
-    assert plugin.name == serve_environment(1)["VLLM_PLUGINS"]
+    assert plugin.name == serve_environment(1, None, tmp_path / "socket")["VLLM_PLUGINS"]
     program = "from cosmos_batch.engines import create, vllm_plugin as p; create('transformers'); print(p.__file__)"
     environment = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     where = subprocess.run(

@@ -3,8 +3,8 @@
     python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--deaf]
 
 With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory.
-A request whose text holds `die` kills it, `oom` lets it run out of memory first. `--child` starts a process that
-outlives a SIGTERM and writes its id.
+A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
+`unwell` ends its health. `--child` starts a process that outlives a SIGTERM and writes its id.
 """
 
 import argparse
@@ -21,11 +21,13 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 
 
 class Handler(BaseHTTPRequestHandler):
+    health = 200
+
     def address_string(self) -> str:
         return "socket"
 
     def do_GET(self) -> None:
-        self._answer(200, {})
+        self._answer(Handler.health, {})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -34,6 +36,11 @@ class Handler(BaseHTTPRequestHandler):
             print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", flush=True)
         if "die" in text or "oom" in text:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "unwell" in text:
+            Handler.health = 503
+        if "fail" in text:
+            self._answer(500, {"error": {"message": "EngineCore encountered an issue."}})
+            return
         if "refuse" in text:
             self._answer(400, {"error": {"message": text}})
             return

@@ -25,7 +25,7 @@ def start() -> Iterator[Start]:
     started: list[Server] = []
 
     def start(*arguments: str) -> Server:
-        started.append(Server(lambda socket: command(socket, *arguments), {}, on_line=lambda _: None))
+        started.append(Server(lambda socket: command(socket, *arguments), lambda _: {}, on_line=lambda _: None))
         return started[-1]
 
     yield start
@@ -91,7 +91,8 @@ def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
         "import sys, time\n"
         "from tests.engines.test_server import Server, command\n"
         "from pathlib import Path\n"
-        f"server = Server(lambda s: command(s, '--child', {str(tmp_path / 'child')!r}), {{}}, on_line=lambda _: None)\n"
+        f"serve = lambda socket: command(socket, '--child', {str(tmp_path / 'child')!r})\n"
+        "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"
         f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
         "server.wait_until_ready(20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
     )

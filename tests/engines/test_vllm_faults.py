@@ -148,11 +148,11 @@ def test_a_model_that_does_not_fit_is_not_the_caches_fault(most: Path, checkpoin
     assert (caches / "vllm" / "graph.py").exists()
 
 
-def test_all_that_compiles_keeps_it_in_one_folder(caches: Path) -> None:
-    variables = serve_environment(1, caches)
+def test_all_that_compiles_keeps_it_in_one_folder(caches: Path, tmp_path: Path) -> None:
+    variables = serve_environment(1, caches, tmp_path / "socket")
     for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
         assert Path(variables[name]).parent == caches
-    assert not set(serve_environment(1, None)) & set(cache_variables(caches))
+    assert not set(serve_environment(1, None, tmp_path / "socket")) & set(cache_variables(caches))
 
 
 def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +184,20 @@ def test_a_refusal_is_one_requests_alone(run_all: Run) -> None:
     fine, refused = run_all("fine", "refuse this")
     assert isinstance(fine, Answer) and isinstance(refused, Failure)
     assert not refused.error.retryable and "HTTP 400" in refused.error.message
+
+
+def test_a_servers_own_fault_is_one_requests_alone_while_the_server_is_well(run_all: Run) -> None:
+    fine, failed = run_all("fine", "fail")
+    assert isinstance(fine, Answer) and isinstance(failed, Failure)
+    assert failed.error.retryable and "HTTP 500" in failed.error.message
+
+
+def test_a_server_whose_core_died_is_a_dead_one(run_all: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers what was in the core with an error, and its health is gone, before it ends itself."""
+    monkeypatch.setattr(module, "_DYING_SECONDS", 0.2)
+    (died,) = run_all("fail and be unwell")
+    assert isinstance(died, EngineDied) and not died.for_good
+    assert [answer.text for answer in run_all("one", "two") if isinstance(answer, Answer)] == ["one", "two"]
 
 
 def test_a_prompt_too_long_is_the_callers(run_all: Run) -> None:
