@@ -24,6 +24,13 @@ FAILED = "Failed"
 PHASE_SECONDS = "PhaseSeconds"
 PHASES = ("total", "prepare", "decode", "generate", "infer")
 
+# Of a worker, once: seconds of each phase of its start. From SubmitJob to its process, its own imports and connections,
+# the weights (found, restored or downloaded), what others compiled, and the engine's load, as a whole and, where the
+# engine tells them, by its phases.
+START_SECONDS = "StartSeconds"
+START_PHASES = ("host", "boot", "model", "caches", "engine")
+ENGINE_START_PHASES = ("imports", "weights", "compile", "graphs", "warmup", "rest")
+
 # Of `dead_letter`, which empties its queue: the queue's depth never shows them.
 DEAD_LETTERS = "DeadLetters"
 

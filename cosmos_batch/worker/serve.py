@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from cosmos_batch.contract.environment import WorkerEnvironment
@@ -19,7 +20,7 @@ from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
 from cosmos_batch.worker.scratch import worker_folder
-from cosmos_batch.worker.supervisor import CHANNEL
+from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
 from cosmos_batch.worker.worker import Worker
 
 FAILED = 1
@@ -42,6 +43,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
     # counts as one that cannot load.
     await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
+    worker.boot_seconds = time.time() - float(os.environ[BEGAN])
     await asyncio.to_thread(runner.queue.try_out)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from types import FrameType
 
 from cosmos_batch.contract.environment import WorkerEnvironment
@@ -14,16 +15,18 @@ from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.spot import watch
 
 CHANNEL = "COSMOS_BATCH_LEASES"  # the inner process finds its end of the socket by this file descriptor's number
+BEGAN = "COSMOS_BATCH_BEGAN"  # when the worker began, in seconds since 1970
 
 log = logging.getLogger(__name__)
 
 
 def main() -> int:
     """Run a worker. Returns its exit status, 128 + n where signal n ended it."""
+    began = time.time()
     start_logging()
     environment = WorkerEnvironment.read()
     ours, theirs = socket.socketpair()
-    worker = _start(theirs)
+    worker = _start(theirs, began)
     theirs.close()
 
     told_to_stop = False
@@ -43,10 +46,10 @@ def main() -> int:
     return status if status >= 0 else 128 - status
 
 
-def _start(channel: socket.socket) -> "subprocess.Popen[bytes]":
+def _start(channel: socket.socket, began: float) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "cosmos_batch.worker.serve"],
-        env={**os.environ, CHANNEL: str(channel.fileno())},
+        env={**os.environ, CHANNEL: str(channel.fileno()), BEGAN: str(began)},
         pass_fds=[channel.fileno()],
     )
 

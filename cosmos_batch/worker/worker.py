@@ -11,6 +11,7 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.worker.pace import Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
 from cosmos_batch.worker.runner import End, Phase, Run, Runner
+from cosmos_batch.worker.start import tell_start
 
 POLL_SECONDS = 5  # a receive that is under way when SIGTERM comes is awaited: of Batch's 30 s it takes these at most
 LAST_LOOK_SECONDS = 20  # SQS's longest poll, which asks every one of its servers
@@ -25,6 +26,7 @@ class Worker:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
+        self.boot_seconds = 0.0  # from the start of its process to its first word to AWS
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
@@ -84,6 +86,7 @@ class Worker:
 
     async def _ready(self) -> None:
         row = await asyncio.to_thread(self._workers.ready, self._name)
+        tell_start(row, self.boot_seconds, self.runner.model, self.runner.environment.pipeline)
         if row.submitted_at is not None:
             cold_start = (datetime.now(UTC) - datetime.fromisoformat(row.submitted_at)).total_seconds()
             await asyncio.to_thread(self._workers.measured, cold_start_seconds=round(cold_start, 1))

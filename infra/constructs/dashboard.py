@@ -36,6 +36,7 @@ class Dashboard(Construct):
                 [_workers(names), _instances(pipelines)],
                 [_phases(name) for name in names],
                 [_failures(name) for name in [*names, metrics.UNKNOWN]],
+                [_start(name) for name in names],
                 [_stops(names), _cost(pipelines)],
             ],
         )
@@ -89,6 +90,16 @@ def _phases(name: str) -> cloudwatch.GraphWidget:
             measured(metrics.PHASE_SECONDS, name, statistic, f"{phase} {statistic}", **{metrics.PHASE: phase})
             for phase in metrics.PHASES
             for statistic in ("p50", "p90")
+        ],
+    )
+
+
+def _start(name: str) -> cloudwatch.GraphWidget:
+    return _graph(
+        f"{name}: seconds of a worker's start by phase",
+        [
+            measured(metrics.START_SECONDS, name, "p50", phase, **{metrics.PHASE: phase})
+            for phase in (*metrics.START_PHASES, *metrics.ENGINE_START_PHASES)
         ],
     )
 

@@ -114,7 +114,7 @@ def test_vams_hears_of_its_oldest_job_by_its_own_shorter_clock() -> None:
 
 def test_each_metric_has_the_dimensions_by_which_it_is_emitted(assembly: Assembly) -> None:
     known = {pipeline.id for pipeline in REASONERS} | {metrics.UNKNOWN}
-    by = {metrics.PHASE_SECONDS: [{metrics.PIPELINE, metrics.PHASE}]}
+    by = {name: [{metrics.PIPELINE, metrics.PHASE}] for name in (metrics.PHASE_SECONDS, metrics.START_SECONDS)}
     for widget in widgets(assembly):
         for row in widget["properties"]["metrics"]:
             if row[0] == metrics.NAMESPACE:

@@ -1,0 +1,111 @@
+"""A start is told phase by phase, and what an engine compiled outlives its worker."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.metrics import ENGINE_START_PHASES, START_PHASES, START_SECONDS
+from cosmos_batch.worker.logs import JsonLines
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import Bench
+
+
+class Compiler(ScriptedEngine):
+    """Compiles for a GPU as it loads, and for a question as it answers, unless it is there."""
+
+    made_for = {"gpus": "NVIDIA L40S, 580.95"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caches: Path | None = None
+        self.startup_seconds = dict.fromkeys(ENGINE_START_PHASES, 1.5)
+        self.compiled: list[str] = []
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        super().load(model_dir, context)
+        self._compile("graph")
+
+    async def run(self, *given: Any) -> Any:
+        self._compile("kernel")
+        return await super().run(*given)
+
+    def _compile(self, what: str) -> None:
+        assert self.caches is not None
+        if not (self.caches / what).exists():
+            self.compiled.append(what)
+            (self.caches / what).touch()
+
+
+@pytest.fixture
+def machine(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Go to another machine, where nothing is."""
+    bench.s3.create_bucket(Bucket="model-bucket")
+    return lambda name: monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp(name)))
+
+
+def test_the_second_worker_anywhere_compiles_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
+    compiled = []
+    for name in ("first", "second"):
+        machine(name)
+        engine = Compiler()
+        bench.send(bench.job(name))
+        bench.worker(name, engine).run()
+        compiled.append(engine.compiled)
+    assert compiled == [["graph", "kernel"], []]
+
+
+def test_a_worker_that_is_killed_has_kept_what_it_started_with(
+    bench: Bench, machine: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine("first")
+    hand = bench.worker("first", Compiler())
+    monkeypatch.setattr(hand.model, "backed_up", lambda: asyncio.wait(hand.model._back_ups))
+    bench.send(bench.job())
+    hand.run()
+    [entry] = bench.s3.list_objects_v2(Bucket="model-bucket")["Contents"]
+    assert entry["Key"].startswith("caches/cosmos-reason2-2b/")
+
+
+def test_an_engine_that_compiles_nothing_keeps_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
+    machine("first")
+    bench.send(bench.job())
+    bench.worker().run()
+    assert "Contents" not in bench.s3.list_objects_v2(Bucket="model-bucket")
+
+
+def told(records: list[logging.LogRecord]) -> dict[str, float]:
+    """The metrics of a start, as CloudWatch reads them from the log."""
+    lines = [json.loads(JsonLines().format(record)) for record in records if hasattr(record, "_aws")]
+    for line in lines:
+        [directive] = line["_aws"]["CloudWatchMetrics"]
+        assert directive["Dimensions"] == [["pipeline", "phase"]] and line["pipeline"] == "cosmos-reason2-2b"
+        assert directive["Metrics"] == [{"Name": START_SECONDS, "Unit": "Seconds"}]
+    return {line["phase"]: line[START_SECONDS] for line in lines}
+
+
+def test_each_phase_of_a_start_is_told(
+    bench: Bench, machine: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    machine("first")
+    hand = bench.worker("first", Compiler())
+    hand.worker.boot_seconds = 0.25
+    hand.run()
+    seconds = told(caplog.records)
+    assert list(seconds) == [*START_PHASES, *ENGINE_START_PHASES]
+    assert seconds["boot"] == 0.25 and seconds["compile"] == 1.5
+    [line] = [record.getMessage() for record in caplog.records if "ready to serve" in record.getMessage()]
+    assert "boot 0.2 s, model" in line and "graphs 1.5 s" in line
+
+
+def test_of_an_engine_that_tells_no_phases_the_whole_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    bench.worker().run()
+    assert list(told(caplog.records)) == ["host", "boot", "model", "engine"]
