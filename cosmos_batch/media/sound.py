@@ -1,0 +1,54 @@
+"""Sound as players take it: 48 kHz, stereo, as long as the picture and no longer."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import av
+import numpy as np
+
+from cosmos_batch.media.nonsense import nonsense
+
+RATE = 48_000  # samples a second
+CHANNELS = 2
+_LAYOUTS = {1: "mono", 2: "stereo"}
+
+
+@dataclass(frozen=True)
+class Sound:
+    """Samples between -1 and 1, of shape [channels, samples], and how many a second there are of each channel."""
+
+    samples: np.ndarray
+    rate: int = RATE
+
+
+def stereo(sound: Sound) -> np.ndarray:
+    """The samples at 48 kHz, in two channels, none beyond -1 or 1; float32.
+
+    Raises Failure (EngineFailed) where they are no sound.
+    """
+    samples = np.asarray(sound.samples, np.float32)
+    if samples.ndim != CHANNELS or len(samples) not in _LAYOUTS:
+        raise nonsense(f"sound of shape {list(samples.shape)}; one or two channels of samples were expected")
+    if not np.isfinite(samples).all():
+        raise nonsense("sound that holds values which are no numbers (NaN or infinite)")
+    samples = np.ascontiguousarray(np.clip(samples, -1, 1))
+    if sound.rate != RATE:
+        samples = _resampled(samples, sound.rate)
+    return samples if len(samples) == CHANNELS else np.repeat(samples, CHANNELS, axis=0)
+
+
+def piece(samples: np.ndarray, start: int, end: int) -> av.AudioFrame:
+    """Samples from `start` to `end` as a frame for an encoder; silence where there are none."""
+    part = samples[:, start:end]
+    padded = np.pad(part, ((0, 0), (0, end - start - part.shape[1])))
+    frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(padded), format="fltp", layout="stereo")
+    frame.sample_rate, frame.time_base, frame.pts = RATE, Fraction(1, RATE), start
+    return frame
+
+
+def _resampled(samples: np.ndarray, rate: int) -> np.ndarray:
+    layout = _LAYOUTS[len(samples)]
+    resampler = av.AudioResampler("fltp", layout, RATE)
+    frame = av.AudioFrame.from_ndarray(samples, format="fltp", layout=layout)
+    frame.sample_rate = rate
+    return np.concatenate([one.to_ndarray() for one in [*resampler.resample(frame), *resampler.resample(None)]], axis=1)

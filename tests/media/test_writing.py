@@ -1,0 +1,208 @@
+"""Written files, looked at again: whatever plays one finds what was asked for."""
+
+import weakref
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.media.rates import exact_rate
+from cosmos_batch.media.sound import Sound
+from cosmos_batch.media.writing import write_image, write_video
+from tests.media.mp4 import heard, pictures, read_mp4, times
+
+COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0), (128, 128, 128))
+
+
+def frames(count: int, width: int = 96, height: int = 64) -> Iterator[np.ndarray]:
+    """Half of each is grey and brightens, half is noise that is the same each time."""
+    random = np.random.default_rng(0)
+    for index in range(count):
+        frame = random.integers(0, 256, (height, width, 3), np.uint8)
+        frame[: height // 2] = 20 + 200 * index // count
+        yield frame
+
+
+def tone(seconds: float, rate: int = 48_000, channels: int = 2) -> Sound:
+    """440 Hz; of two channels the second is half as loud."""
+    wave = 0.5 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate)
+    return Sound(np.stack([wave, wave / 2][:channels]).astype(np.float32), rate)
+
+
+def test_video_with_sound(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    assert write_video(path, frames(61), Fraction(30000, 1001), tone(5)) == 61
+    found = read_mp4(path)
+    assert (found.codec, found.profile, found.pix_fmt) == ("h264", "High", "yuv420p")
+    assert (found.width, found.height, found.frames, found.fps) == (96, 64, 61, Fraction(30000, 1001))
+    assert found.seconds == pytest.approx(61 * 1001 / 30000, abs=1e-4)
+    assert found.sound == ("aac", 48_000, 2)
+    assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001), "cut to the video"
+    assert found.boxes.index("moov") < found.boxes.index("mdat"), "plays before it is loaded"
+    assert found.colours == (1, 1, 1, 1), "BT.709, limited range"
+    assert times(path) == pytest.approx([index * 1001 / 30000 for index in range(61)], abs=1e-4)
+
+
+def test_video_without_sound(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", frames(5), Fraction(24))
+    found = read_mp4(tmp_path / "a.mp4")
+    assert (found.sound, found.frames, found.fps) == (None, 5, 24)
+
+
+def test_frames_come_back_in_order_and_colours_as_they_were(tmp_path: Path) -> None:
+    plain = [np.full((64, 96, 3), colour, np.uint8) for colour in COLOURS]
+    write_video(tmp_path / "a.mp4", plain, Fraction(24))
+    for seen, colour in zip(pictures(tmp_path / "a.mp4"), COLOURS, strict=True):
+        assert np.abs(seen.astype(int) - colour).max() <= 4
+
+
+def test_the_same_frames_make_the_same_file(tmp_path: Path) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        write_video(tmp_path / name, frames(30), Fraction(24), tone(2))
+    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+
+
+def test_few_frames_are_in_memory(tmp_path: Path) -> None:
+    alive: weakref.WeakSet[np.ndarray] = weakref.WeakSet()
+    most = 0
+
+    class Tracked(np.ndarray):
+        """Numpy's own arrays cannot be referred to weakly from a set: they have no hash."""
+
+        __hash__ = object.__hash__
+
+    def tracked() -> Iterator[np.ndarray]:
+        nonlocal most
+        for frame in frames(200):
+            one = frame.view(Tracked)
+            alive.add(one)
+            most = max(most, len(alive))
+            yield one
+
+    write_video(tmp_path / "a.mp4", tracked(), Fraction(24))
+    assert most <= 3
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    fps=st.one_of(st.floats(0.5, 120), st.sampled_from([23.976, 23.98, 29.97, 59.94, 119.88, 14.985, 12.5])),
+    width=st.integers(1, 80).map(lambda half: 2 * half),
+    height=st.integers(1, 80).map(lambda half: 2 * half),
+    count=st.integers(1, 12),
+    sounds=st.booleans(),
+)
+def test_any_rate_and_any_even_size(
+    tmp_path: Path, fps: float, width: int, height: int, count: int, sounds: bool
+) -> None:
+    rate = exact_rate(fps)
+    write_video(tmp_path / "a.mp4", frames(count, width, height), rate, tone(1) if sounds else None)
+    found = read_mp4(tmp_path / "a.mp4")
+    assert (found.width, found.height, found.frames) == (width, height, count)
+    assert found.seconds == pytest.approx(count / rate, rel=1e-3, abs=1e-3)
+    assert count == 1 or found.fps == pytest.approx(rate, rel=1e-4)
+    if found.sound_seconds is not None:
+        assert found.sound_seconds == pytest.approx(found.seconds, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("fps", "rate"),
+    [
+        (24, Fraction(24)),
+        (29.97, Fraction(30000, 1001)),
+        (23.98, Fraction(24000, 1001)),
+        (23.976, Fraction(24000, 1001)),
+        (59.94, Fraction(60000, 1001)),
+        (12.5, Fraction(25, 2)),
+    ],
+)
+def test_rates_are_what_people_mean(fps: float, rate: Fraction) -> None:
+    assert exact_rate(fps) == rate
+
+
+@given(st.floats(0.01, 240))
+def test_rates_are_near_what_was_said(fps: float) -> None:
+    assert float(exact_rate(fps)) == pytest.approx(fps, rel=5e-4, abs=5e-4)
+
+
+def test_written_rates_are_those_of_ffmpeg(tmp_path: Path) -> None:
+    for name, fps in (("a.mp4", 29.97), ("b.mp4", 23.976), ("c.mp4", 24.0)):
+        write_video(tmp_path / name, frames(25), exact_rate(fps))
+        assert read_mp4(tmp_path / name).fps == exact_rate(fps)
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(1, 48_000), (1, 16_000), (2, 44_100)])
+def test_other_sound_becomes_48_khz_stereo(tmp_path: Path, channels: int, rate: int) -> None:
+    write_video(tmp_path / "a.mp4", frames(48), Fraction(24), tone(2, rate, channels))
+    assert read_mp4(tmp_path / "a.mp4").sound == ("aac", 48_000, 2)
+    left, right = heard(tmp_path / "a.mp4")[:, 10_000:80_000]
+    spectrum = np.abs(np.fft.rfft(left))
+    assert np.argmax(spectrum) * 48_000 / len(left) == pytest.approx(440, abs=2)
+    assert left.std() / right.std() == pytest.approx(channels, rel=0.05)
+
+
+def test_short_sound_is_followed_by_silence(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", frames(48), Fraction(24), tone(1))
+    assert read_mp4(tmp_path / "a.mp4").sound_seconds == pytest.approx(2, abs=0.001)
+    loud = np.abs(heard(tmp_path / "a.mp4"))
+    assert loud[:, 10_000:40_000].max() > 0.4
+    assert loud[:, 60_000:].max() < 0.01
+
+
+def test_sound_beyond_its_range_is_clipped(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", frames(24), Fraction(24), Sound(tone(1).samples * 100))
+    assert np.abs(heard(tmp_path / "a.mp4")).max() < 2
+
+
+NOT_A_NUMBER = Sound(np.full((2, 48_000), np.nan, np.float32))
+WRONG = {
+    "no frames": ([], None, "without frames"),
+    "odd sides": ([np.zeros((49, 81, 3), np.uint8)], None, "81 x 49"),
+    "another size": ([np.zeros((64, 96, 3), np.uint8), np.zeros((64, 98, 3), np.uint8)], None, "frame 1 is 98 x 64"),
+    "floats": ([np.zeros((64, 96, 3), np.float32)], None, "float32"),
+    "grey": ([np.zeros((64, 96), np.uint8)], None, r"\[64, 96\]"),
+    "empty": ([np.zeros((0, 0, 3), np.uint8)], None, r"\[0, 0, 3\]"),
+    "sound without numbers": (list(frames(2)), NOT_A_NUMBER, "NaN"),
+    "six channels": (list(frames(2)), Sound(np.zeros((6, 10), np.float32)), r"\[6, 10\]"),
+}
+
+
+@pytest.mark.parametrize(("made", "sound", "word"), WRONG.values(), ids=WRONG)
+def test_nonsense_is_refused_and_nothing_is_left(
+    tmp_path: Path, made: list[np.ndarray], sound: Sound | None, word: str
+) -> None:
+    with pytest.raises(Failure, match=word) as refused:
+        write_video(tmp_path / "a.mp4", made, Fraction(24), sound)
+    assert refused.value.error.code == "EngineFailed"
+    assert not list(tmp_path.iterdir())
+
+
+def test_writing_ends_when_asked(tmp_path: Path) -> None:
+    def check() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        write_video(tmp_path / "a.mp4", frames(10), Fraction(24), check=check)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "kind", "error"), [("a.png", "PNG", 0), ("a.jpg", "JPEG", 4)])
+def test_images(tmp_path: Path, name: str, kind: str, error: int) -> None:
+    pixels = np.zeros((48, 80, 3), np.uint8)
+    pixels[:, 40:] = (200, 100, 50)
+    write_image(tmp_path / name, pixels)
+    write_image(tmp_path / f"again.{name}", pixels)
+    with Image.open(tmp_path / name) as image:
+        assert (image.format, image.size, image.mode) == (kind, (80, 48), "RGB")
+        assert np.abs(np.asarray(image).astype(int) - pixels).max() <= error
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"again.{name}").read_bytes()
+
+
+def test_an_image_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="float64"):
+        write_image(tmp_path / "a.png", np.zeros((4, 4, 3)))
