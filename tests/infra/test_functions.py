@@ -97,8 +97,10 @@ def test_the_code_is_what_the_functions_import_and_nothing_else(assembly: Assemb
     folder = assembly.asset_folder(functions(assembly, "plan")[0]["Code"]["S3Key"])
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     rooms = {str(path.parent) for path in files}
-    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/contract", "cosmos_batch/state"}
-    assert {path.suffix for path in files} == {".py"}
+    contract = {"cosmos_batch/contract", "cosmos_batch/contract/generation"}
+    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/state", *contract}
+    others = {path.name for path in files if path.suffix != ".py"}
+    assert others == {"negative_prompt.json", "negative_prompt.LICENSE.txt"}
 
 
 def test_the_layer_holds_the_locked_wheels_for_the_functions_runtime(assembly: Assembly) -> None:

@@ -1,0 +1,133 @@
+"""Embodiments, and the arrays of actions that drive or describe them.
+
+Widths are NVIDIA's: `_EMBODIMENT_TO_RAW_ACTION_DIM` in Diffusers' `pipeline_cosmos3_omni.py`, which agrees with
+`domain_utils.py` of Cosmos Framework where both have a domain. Chunks and frame rates are those of Framework's
+`inputs/omni` and of the action cookbook in NVIDIA/cosmos.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, FRAME_STEP, Resolution
+
+# In NVIDIA's order: the seed's requests say 0 for the first.
+ViewPoint = Literal["ego_view", "third_person_view", "wrist_view", "concat_view"]
+VIEW_POINTS = get_args(ViewPoint)
+
+Actions = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """An embodiment: how many numbers say one action, and how many actions at which rate it was trained with."""
+
+    width: int
+    chunk_size: int = 16
+    fps: float = 24.0
+
+
+DOMAINS: dict[str, Domain] = {
+    "av": Domain(9, chunk_size=60, fps=10.0),
+    "camera_pose": Domain(9, chunk_size=60, fps=30.0),
+    "pusht": Domain(2),
+    "umi": Domain(10, fps=20.0),
+    "bridge_orig_lerobot": Domain(10, fps=5.0),
+    "droid_lerobot": Domain(10, fps=15.0),
+    "robomind-franka": Domain(10),
+    "robomind-franka-dual": Domain(20),
+    "robomind-ur": Domain(10),
+    "fractal": Domain(10),
+    "agibotworld": Domain(29),
+    "agibot_gear_gripper": Domain(29),
+    "agibot_gear_gripper_ext": Domain(29),
+    "galbot": Domain(30),
+    "hand_pose": Domain(57),
+}
+
+# Short ones, and those that Cosmos Framework has given some of them since.
+_OTHER_NAMES = {
+    "bridge": "bridge_orig_lerobot",
+    "droid": "droid_lerobot",
+    "franka": "robomind-franka",
+    "franka-dual": "robomind-franka-dual",
+    "ur": "robomind-ur",
+    "embodiment_b": "galbot",
+    "embodiment_c_gripper": "agibot_gear_gripper",
+    "embodiment_c_gripper_ext": "agibot_gear_gripper_ext",
+}
+
+
+def read_domain(name: str) -> str:
+    """Our name of a domain that may be written as elsewhere; else the name as it is."""
+    plain = name.strip().lower()
+    return _OTHER_NAMES.get(plain, plain if plain in DOMAINS else name)
+
+
+def settle_domain(name: str | None, raw_action_dim: int | None) -> Domain:
+    """Raises Failure where there is none of this name, or its actions are of another width than was said."""
+    domain = DOMAINS.get(name or "")
+    if domain is None:
+        problem = "is missing" if name is None else f"{name!r} is not known"
+        raise Failure("InvalidInput", f"domainName: {problem}.", f"Use one of: {', '.join(DOMAINS)}.")
+    if raw_action_dim not in (None, domain.width):
+        raise Failure(
+            "InvalidInput",
+            f"rawActionDim: {raw_action_dim} is not the width of {name}, which is {domain.width}.",
+            "Leave rawActionDim out, or correct domainName.",
+        )
+    return domain
+
+
+def settle_chunk(said: int | None, rows: int | None, domain: Domain, tier: Resolution) -> int:
+    """How many actions: as said, as given, or as trained. Raises Failure where no video can stand beside them."""
+    chunk = said or rows or domain.chunk_size
+    limit = FRAME_LIMIT[tier] - 1
+    limit -= limit % FRAME_STEP
+    if chunk % FRAME_STEP or chunk > limit:
+        raise Failure(
+            "InvalidInput",
+            f"actionChunkSize: {chunk} actions stand beside {chunk + 1} frames, which are not possible at {tier}.",
+            f"Use a multiple of {FRAME_STEP}, {limit} at most; NVIDIA uses {domain.chunk_size} for this domain.",
+        )
+    if rows not in (None, chunk):
+        raise Failure(
+            "InvalidInput",
+            f"action: has {rows} rows, and actionChunkSize is {chunk}: engines would cut them, or repeat the last.",
+            "Send as many rows as the chunk has actions; one job for each chunk.",
+        )
+    return chunk
+
+
+def checked_actions(given: object, width: int) -> Actions:
+    """An array that came as JSON. Raises Failure which names the row that is wrong."""
+    if not isinstance(given, list) or not given:
+        raise _refusal("is not an array of actions", width)
+    return [_checked_row(row, index, width) for index, row in enumerate(given)]
+
+
+def _checked_row(row: object, index: int, width: int) -> list[float]:
+    if not isinstance(row, list):
+        raise _refusal(f"row {index} is not an array", width)
+    if len(row) != width:
+        raise _refusal(f"row {index} has {len(row)} numbers", width)
+    for number in row:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not _finite(number):
+            raise _refusal(f"row {index} holds {str(number)[:40]}, which is no finite number", width)
+    return [float(number) for number in row]
+
+
+def _finite(number: float) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def _refusal(problem: str, width: int) -> Failure:
+    return Failure(
+        "InvalidInput",
+        f"action: {problem}.",
+        f"Send a JSON array of rows, one for each action, each of {width} finite numbers.",
+    )

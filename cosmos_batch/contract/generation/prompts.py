@@ -1,0 +1,75 @@
+"""Prompts of a generator: text, or NVIDIA's structured JSON."""
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from cosmos_batch.contract.catalogue import PROMPT_LIMIT
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.modes import Mode
+from cosmos_batch.contract.json_schema import too_deep
+
+# Of vLLM-Omni; what the model card's own examples stay below.
+SEQUENCE_LIMIT = 16_384
+SEQUENCE_LEAST = 512  # the default that the engines have in common
+
+
+@cache
+def nvidia_negative_prompt() -> str:
+    """What NVIDIA sends with every video, as the model was trained to read JSON.
+
+    The text of `cosmos_framework/inference/defaults/neg_prompts.json` in NVIDIA/cosmos-framework at 5eee9ed, the same
+    as in the cookbooks of NVIDIA/cosmos; its licence lies beside it.
+    """
+    text = resources.files(__package__).joinpath("negative_prompt.json").read_text(encoding="utf-8")
+    return json.dumps(json.loads(text))
+
+
+def default_negative_prompt(mode: Mode) -> str:
+    """NVIDIA's for the mode. It is always sent: engines differ in what they do without one."""
+    return nvidia_negative_prompt() if mode in ("t2v", "i2v", "v2v", "transfer") else ""
+
+
+def prompt_text(field: str, prompt: str | dict[str, Any]) -> str:
+    """A prompt as the model reads it. Raises Failure where it is too long.
+
+    Structured prompts are written in ASCII, as those that it was trained on.
+    """
+    if too_deep(prompt):
+        raise Failure("InvalidInput", f"{field}: is nested too deeply.", "Write it as NVIDIA's examples are.")
+    text = prompt if isinstance(prompt, str) else json.dumps(prompt)
+    size = len(text.encode(errors="replace"))
+    if size > PROMPT_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"{field}: {size:,} bytes are too many.",
+            f"Shorten it to {PROMPT_LIMIT:,} bytes of UTF-8; NVIDIA's own have 8,000 to 15,000.",
+        )
+    return text
+
+
+def is_structured(text: str) -> bool:
+    """Whether it is NVIDIA's JSON, which says its size and duration itself."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def settle_sequence_length(asked: int | None, prompt_tokens: int, negative_tokens: int) -> int:
+    """`max_sequence_length` for an engine: never less than the prompts need. Raises Failure where some would be cut.
+
+    For whoever has the model's tokenizer; tokens are those of the whole text, template and special tokens included.
+    """
+    needed = max(prompt_tokens, negative_tokens)
+    if needed > (asked or SEQUENCE_LIMIT):
+        which = "prompt" if prompt_tokens >= negative_tokens else "negativePrompt"
+        raise Failure(
+            "InvalidInput",
+            f"{which}: has {needed:,} tokens, and maxSequenceLength is {asked or SEQUENCE_LIMIT:,}: it would be cut.",
+            "Shorten it, or leave maxSequenceLength out." if asked else "Shorten it.",
+        )
+    return asked or max(SEQUENCE_LEAST, needed)

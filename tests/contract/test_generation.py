@@ -1,0 +1,239 @@
+"""A request becomes a generation: NVIDIA's values where nothing is said, and bad input with a reason and a remedy."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, read_mode
+from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters, read_generation
+from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt, settle_sequence_length
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.settling import drawn_seed
+from tests.contract.generations import AV, EDGE, Failure, refusal, settled
+
+OF_MODE: dict[Mode, tuple[dict[str, Any], Any]] = {
+    "t2i": ({"mode": "t2i"}, None),
+    "t2v": ({}, None),
+    "i2v": ({}, "image"),
+    "v2v": ({}, "video"),
+    "transfer": (EDGE, None),
+    "forward_dynamics": (AV, "image"),
+    "inverse_dynamics": ({"mode": "inverse_dynamics", "domain_name": "av"}, "video"),
+    "policy": ({"mode": "policy", "domain_name": "av"}, "image"),
+}
+
+
+def not_read(said: dict[str, Any]) -> str:
+    """What a person is told of parameters that cannot be read."""
+    with pytest.raises(ValidationError) as raised:
+        read_generation(said)
+    return explain(raised.value)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_every_mode_has_nvidias_settings(mode: Mode) -> None:
+    said, medium = OF_MODE[mode]
+    made = settled(said, medium=medium)
+    expected = {"t2i": (50, 7.0, 3.0), "transfer": (35, 3.0, 10.0)}.get(mode, (35, 6.0, 10.0))
+    expected = (30, 1.0, 10.0) if MODES[mode].action else expected
+    assert made.mode == mode
+    assert (made.steps, made.guidance_scale, made.flow_shift) == expected
+    assert made.guided == (not MODES[mode].action) and made.guardrails and not made.sound and not made.notes
+
+
+def test_a_video_is_189_frames_of_720p_and_an_image_is_square() -> None:
+    made = settled()
+    assert (made.size, made.num_frames, made.fps) == ((1280, 720), 189, 24.0)
+    assert (settled({"mode": "t2i"}).size, settled({"mode": "t2i"}).num_frames) == ((960, 960), 1)
+
+
+def test_the_input_means_the_mode() -> None:
+    assert [settled(medium=medium).mode for medium in (None, "image", "video")] == ["t2v", "i2v", "v2v"]  # type: ignore[arg-type]
+    assert settled(pipeline="cosmos3-super-text2image").mode == "t2i"
+    assert settled(pipeline="cosmos3-super-image2video", medium="image").mode == "i2v"
+
+
+def test_every_generator_of_the_catalogue_has_its_modes() -> None:
+    assert set(MODES_OF_PIPELINE) == {one.id for one in PIPELINES if one.surface == "generator"}
+
+
+def test_transfer_on_a_text2image_pipeline() -> None:
+    error = refusal(EDGE, pipeline="cosmos3-super-text2image")
+    assert "cosmos3-super-text2image does not do transfer" in error.message
+    assert "cosmos3-nano" in error.remedy and "t2i" in error.remedy
+
+
+def test_an_input_that_the_mode_does_not_look_at() -> None:
+    assert "starts from text alone" in refusal({"mode": "t2v"}, medium="image").message
+    assert "it looks at a video" in refusal({"mode": "v2v"}, medium="image").message
+    assert "there is none" in refusal({"mode": "i2v"}).message
+    assert "there is none" in refusal(pipeline="cosmos3-super-image2video").message
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("text2video", "t2v"), ("Text-to-Image", "t2i"), ("image_to_video", "i2v"), ("wam", "policy"), ("V2V", "v2v")],
+)
+def test_modes_may_be_named_as_elsewhere(name: str, mode: Mode) -> None:
+    assert read_mode(name) == mode
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"fps": 0}, "fps: 0: Input should be greater than 0"),
+        ({"fps": float("nan")}, "fps: nan"),
+        ({"steps": 0}, "steps: 0: Input should be greater than or equal to 1"),
+        ({"num_inference_steps": 10_000}, "steps: 10000: Input should be less than or equal to 200"),
+        ({"guidance_scale": -1}, "guidanceScale: -1: Input should be greater than or equal to 0"),
+        ({"seed": 2**70}, f"seed: {2**70}: Input should be less than {2**32}"),
+        ({"seed": -1}, "seed: -1"),
+        ({"aspectRatio": "16:7"}, "aspectRatio: '16:7': Input should be '1:1', '4:3', '3:4', '16:9' or '9:16'"),
+        ({"resolution": "1080p"}, "resolution: '1080p': Input should be '256p', '480p', '720p' or '768p'"),
+        ({"mode": "t2x"}, "mode: 't2x'"),
+        ({"strength": 1}, "strength: unknown field"),
+        ({"controls": {"sketch": {}}}, "controls.sketch"),
+        ({"controls": {"edge": {"weight": -1}}}, "controls.edge.weight: -1"),
+        ({"view_point": 7}, "viewPoint: 7"),
+        ({"max_sequence_length": 0}, "maxSequenceLength: 0"),
+    ],
+)
+def test_bad_values_are_told_by_their_names(said: dict[str, Any], told: str) -> None:
+    assert told in not_read(said)
+
+
+def test_true_cfg_scale_is_refused_in_favour_of_guidance_scale() -> None:
+    for name in ("true_cfg_scale", "trueCfgScale"):
+        with pytest.raises(ValueError, match=f"{name}: .*use guidanceScale"):
+            read_generation({name: 4.0})
+
+
+def test_a_thing_said_twice_must_be_said_alike() -> None:
+    assert read_generation({"steps": 20, "num_steps": 20}).steps == 20
+    with pytest.raises(ValueError, match="steps: is said twice, as 20 and, by the name num_steps, as 30"):
+        read_generation({"steps": 20, "num_steps": 30})
+
+
+def test_what_comes_as_text_is_read() -> None:
+    said = read_generation(
+        {
+            "num_frames": "93", "guidance_scale": "4.5", "sound": "true", "negativePrompt": '{"style": "none"}',
+            "controls": '{"depth": {"path": "d.mp4"}}', "action": "[[1, 2]]",
+        }
+    )  # fmt: skip
+    assert (said.num_frames, said.guidance_scale, said.sound, said.negative_prompt) == (
+        93,
+        4.5,
+        True,
+        {"style": "none"},
+    )
+    assert said.controls is not None and said.controls["depth"].path == "d.mp4" and said.action == [[1, 2]]
+
+
+def test_the_negative_prompt_is_always_sent() -> None:
+    assert settled().negative_prompt == settled(medium="image").negative_prompt == nvidia_negative_prompt()
+    assert json.loads(nvidia_negative_prompt())["subjects"] and len(nvidia_negative_prompt()) == 14_850
+    assert settled({"mode": "t2i"}).negative_prompt == settled(AV, medium="image").negative_prompt == ""
+    assert settled({"negative_prompt": ""}).negative_prompt == ""
+    assert settled({"negative_prompt": {"a": "é"}}).negative_prompt == '{"a": "\\u00e9"}'
+
+
+def test_a_prompt_of_100_kb() -> None:
+    assert refusal(prompt="a" * 100_000).message == "prompt: 100,000 bytes are too many."
+    assert refusal({"negative_prompt": "a" * 100_000}).message.startswith("negativePrompt: ")
+    assert refusal(prompt={"a": "é" * 20_000}).message.startswith("prompt: ")
+
+
+@pytest.mark.parametrize("prompt", [None, "", " \n"])
+def test_no_prompt(prompt: str | None) -> None:
+    assert refusal(prompt=prompt).message == "prompt: is missing."
+
+
+def test_a_prompt_that_is_nested_for_its_own_sake() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(2000):
+        deep = {"a": deep}
+    assert "nested" in refusal(prompt=deep).message
+
+
+def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
+    said_itself = settled(prompt={"duration": "7s", "fps": 24})
+    assert (said_itself.use_resolution_template, said_itself.use_duration_template) == (False, False)
+    assert json.loads(said_itself.prompt) == {"duration": "7s", "fps": 24}
+    text = settled()
+    assert (text.use_resolution_template, text.use_duration_template) == (True, True)
+    assert settled({"mode": "t2i"}).use_duration_template is False
+    assert settled({"use_resolution_template": False}).use_resolution_template is False
+    assert settled(prompt='{"a": 1').use_duration_template is True
+
+
+def test_no_prompt_is_ever_cut() -> None:
+    assert settle_sequence_length(None, 300, 10) == 512
+    assert settle_sequence_length(None, 300, 3400) == 3400
+    assert settle_sequence_length(4096, 1500, 3400) == 4096
+    with pytest.raises(Failure, match="prompt: has 1,500 tokens, and maxSequenceLength is 512: it would be cut"):
+        settle_sequence_length(512, 1500, 10)
+    with pytest.raises(Failure, match="negativePrompt: has 3,400"):
+        settle_sequence_length(512, 10, 3400)
+    with pytest.raises(Failure, match="16,384"):
+        settle_sequence_length(None, 20_000, 10)
+
+
+def test_a_seed_is_drawn_once_for_a_job_and_recorded() -> None:
+    assert settled().seed == settled().seed == drawn_seed("job-1") != settled(job_id="job-2").seed
+    assert settled({"seed": 0}).seed == 0
+    assert all(0 <= drawn_seed(str(index)) < 2**32 for index in range(100))
+
+
+def test_sound_only_where_a_mode_has_it() -> None:
+    for mode, (said, medium) in OF_MODE.items():
+        if MODES[mode].sound:
+            assert settled({**said, "sound": True}, medium=medium).sound
+        else:
+            error = refusal({**said, "sound": True}, medium=medium)
+            assert error.message == f"sound: {mode} makes none." and "t2v, i2v, v2v" in error.remedy
+            assert not settled({**said, "sound": False}, medium=medium).sound
+
+
+def test_guardrails_are_explicit() -> None:
+    assert settled().guardrails and not settled(guardrails=False).guardrails
+    assert not settled({"guardrails": False}).guardrails
+    error = refusal({"guardrails": True}, guardrails=False)
+    assert "without any" in error.message and "nano16B" in error.remedy
+
+
+def test_what_means_nothing_to_the_mode_is_not_passed_over() -> None:
+    assert "conditionFrames: means nothing to t2v" in refusal({"condition_frames": [0]}).message
+    assert "controls: means nothing to i2v" in refusal({"edge": True}, medium="image").message
+    assert "domainName" in refusal({"domain_name": "av"}).message
+    assert "numFrames: 9 of an image" in refusal({"mode": "t2i", "num_frames": 9}).message
+
+
+def test_what_is_kept_of_a_video() -> None:
+    made = settled(medium="video")
+    assert made.conditioning is not None and (made.conditioning.frames, made.conditioning.keep) == ([0, 1], "first")
+    for frames in ([2], [0, 0], [0, 1]):
+        assert "conditionFrames" in refusal({"num_frames": 5, "condition_frames": frames}, medium="video").message
+
+
+def test_a_rate_that_the_model_was_not_trained_on_is_noted() -> None:
+    assert settled({"fps": 60}).notes == ["The model was trained on 10 to 30 frames a second, not on 60."]
+
+
+def test_a_generation_that_no_mode_can_have_does_not_come_out_of_a_message() -> None:
+    good = settled(medium="video").model_dump(mode="json")
+    for change in (
+        {"numFrames": 190}, {"mode": "policy"}, {"conditioning": None}, {"width": 61, "height": 64}, {"fps": None},
+        {"resolution": None}, {"steps": 0}, {"mode": "t2v"},
+    ):  # fmt: skip
+        with pytest.raises(ValidationError):
+            Generation.model_validate_json(json.dumps({**good, **change}))
+
+
+def test_every_parameter_is_described() -> None:
+    assert all(field.description for field in GenerationParameters.model_fields.values())
+    assert NAMES["numFrames"] == "num_frames"

@@ -1,0 +1,112 @@
+"""Actions: an array that fits its embodiment, or is refused by the row that does not."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.actions import DOMAINS, checked_actions, read_domain
+from tests.contract.generations import AV, refusal, settled
+
+# As Diffusers 0.42.1 has them.
+WIDTHS = {
+    "av": 9, "camera_pose": 9, "pusht": 2, "umi": 10, "bridge_orig_lerobot": 10, "droid_lerobot": 10,
+    "robomind-franka": 10, "robomind-franka-dual": 20, "robomind-ur": 10, "galbot": 30, "agibotworld": 29,
+    "agibot_gear_gripper": 29, "agibot_gear_gripper_ext": 29, "fractal": 10, "hand_pose": 57,
+}  # fmt: skip
+
+numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers()
+anything = st.recursive(st.none() | st.booleans() | numbers | st.text(max_size=5), st.lists, max_leaves=30)
+
+
+def test_the_widths_are_nvidias() -> None:
+    assert {name: domain.width for name, domain in DOMAINS.items()} == WIDTHS
+    assert all(domain.chunk_size % 4 == 0 for domain in DOMAINS.values())
+
+
+@given(given_=anything, width=st.integers(1, 60))
+def test_whatever_comes_is_an_array_of_finite_rows_or_refused(given_: object, width: int) -> None:
+    try:
+        rows = checked_actions(given_, width)
+    except Failure as failure:
+        assert failure.error.message.startswith("action: ") and str(width) in failure.error.remedy
+    else:
+        assert all(len(row) == width and all(math.isfinite(number) for number in row) for row in rows)
+
+
+@given(width=st.integers(1, 60), rows=st.integers(1, 30), data=st.data())
+def test_an_array_of_the_right_width_is_taken_as_it_is(width: int, rows: int, data: st.DataObject) -> None:
+    row = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=width, max_size=width)
+    given_ = data.draw(st.lists(row, min_size=rows, max_size=rows))
+    assert checked_actions(given_, width) == given_
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "true", '"1"', "null"])
+def test_what_is_no_finite_number_is_found(number: str) -> None:
+    rows = json.loads(f"[[1, 2], [3, {number}]]")
+    with pytest.raises(Failure, match="row 1 holds"):
+        checked_actions(rows, 2)
+
+
+def test_actions_of_the_wrong_width_name_row_and_width() -> None:
+    error = refusal({**AV, "action": [[0.0] * 9] * 59 + [[0.0] * 10]}, medium="image")
+    assert error.message == "action: row 59 has 10 numbers."
+    assert "9 finite numbers" in error.remedy
+
+
+def test_a_chunk_is_the_array_the_domain_or_what_was_said() -> None:
+    made = settled(AV, medium="image")
+    assert made.action is not None and (made.action.chunk_size, made.num_frames, made.fps) == (60, 61, 10.0)
+    predicted = settled({"mode": "policy", "domain_name": "droid"}, medium="image")
+    assert predicted.action is not None
+    assert (predicted.action.domain_name, predicted.action.chunk_size, predicted.fps) == ("droid_lerobot", 16, 15.0)
+    assert settled({"mode": "policy", "domain_name": "umi", "action_chunk_size": 32}, medium="image").num_frames == 33
+
+
+@pytest.mark.parametrize("chunk", [1, 15, 400, 100_000])
+def test_a_chunk_beside_which_no_video_stands(chunk: int) -> None:
+    error = refusal({"mode": "policy", "domain_name": "av", "action_chunk_size": chunk}, medium="image")
+    assert f"actionChunkSize: {chunk}" in error.message and "296 at most" in error.remedy
+
+
+def test_more_rows_than_the_chunk_are_not_cut_without_a_word() -> None:
+    assert "has 60 rows" in refusal({**AV, "action_chunk_size": 16}, medium="image").message
+
+
+def test_forward_dynamics_has_one_source_of_actions() -> None:
+    assert "is missing" in refusal({"mode": "forward_dynamics", "domain_name": "av"}, medium="image").message
+    assert "beside actionPath" in refusal({**AV, "action_path": "s3://b-1/a.json"}, medium="image").message
+    said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "s3://my-bucket/a.json"}
+    made = settled(said, medium="image")
+    assert made.action is not None and (made.action.path, made.action.actions) == ("s3://my-bucket/a.json", None)
+    assert "means nothing to policy" in refusal({**AV, "mode": "policy"}, medium="image").message
+
+
+def test_domains() -> None:
+    assert "is missing" in refusal({"mode": "policy"}, medium="image").message
+    error = refusal({"mode": "policy", "domain_name": "lawn_mower"}, medium="image")
+    assert "'lawn_mower'" in error.message and "bridge_orig_lerobot" in error.remedy
+    assert "is 9" in refusal({**AV, "raw_action_dim": 10}, medium="image").message
+    assert read_domain(" Embodiment_B") == "galbot"
+
+
+def test_all_names_of_the_seed() -> None:
+    made = settled(
+        {
+            "action_mode": "inverse_dynamics", "domain_name": "bridge_orig_lerobot", "action_chunk_size": 16,
+            "image_size": [320, 576], "view_point": 0, "raw_action_dim": 10,
+        },
+        medium="video",
+    )  # fmt: skip
+    assert (made.mode, made.resolution, made.size) == ("inverse_dynamics", "480p", None)
+    assert made.action is not None and (made.action.view_point, made.action.width) == ("ego_view", 10)
+    assert made.fitted(640, 480).size is None  # an engine pads it to the tier's canvas
+
+
+@pytest.mark.parametrize("name", ["num_frames", "width", "aspect_ratio"])
+def test_what_an_action_decides_itself(name: str) -> None:
+    value = {"num_frames": 61, "width": 832, "aspect_ratio": "16:9"}[name]
+    refusal({**AV, name: value, **({"height": 480} if name == "width" else {})}, medium="image")

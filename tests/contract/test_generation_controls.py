@@ -1,0 +1,87 @@
+"""Transfer: which controls, how much of each, and videos that go together."""
+
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.controls import CONTROL_GUIDANCE, Hint
+from tests.contract.generations import EDGE, refusal, settled
+
+PATHS = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in CONTROL_GUIDANCE}
+
+
+@pytest.mark.parametrize(
+    ("hint", "guidance", "control_guidance", "chunk"),
+    [("edge", 3, 1.5, 93), ("blur", 3, 1.5, 93), ("depth", 3, 1.5, 93), ("seg", 3, 2, 93), ("wsm", 1, 3, 101)],
+)
+def test_each_hint_alone_has_nvidias_settings(hint: str, guidance: float, control_guidance: float, chunk: int) -> None:
+    made = settled({"mode": "transfer", "controls": {hint: PATHS[hint]}})  # type: ignore[index]
+    assert made.transfer is not None
+    assert (made.guidance_scale, made.transfer.control_guidance, made.transfer.frames_per_chunk) == (
+        guidance, control_guidance, chunk,
+    )  # fmt: skip
+
+
+def test_several_are_in_the_models_order_with_weights() -> None:
+    made = settled({"mode": "transfer", "controls": {"wsm": PATHS["wsm"], "edge": {**PATHS["edge"], "weight": 0.3}}})
+    assert made.transfer is not None
+    assert [(hint, one.weight) for hint, one in made.transfer.controls.items()] == [("edge", 0.3), ("wsm", 1.0)]
+    assert made.transfer.control_guidance == 1.5 and made.guidance_scale == 3.0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"edge": {"control_path": "s3://my-bucket/e.mp4", "control_weight": 2.0}},
+        {"controls": {"edge": {"path": "s3://my-bucket/e.mp4", "weight": 2.0}}},
+        {"controls": '{"edge": {"path": "s3://my-bucket/e.mp4", "weight": 2.0}}'},
+    ],
+)
+def test_controls_may_be_said_as_engines_do(said: dict[str, Any]) -> None:
+    made = settled({"mode": "transfer", **said})
+    assert made.transfer is not None
+    assert made.transfer.controls["edge"].model_dump() == {"path": "s3://my-bucket/e.mp4", "weight": 2.0}
+
+
+def test_edge_and_blur_are_made_from_the_input_and_the_others_are_not() -> None:
+    made = settled({"mode": "transfer", "edge": True, "blur": {}}, medium="video")
+    assert made.transfer is not None and list(made.transfer.controls) == ["edge", "blur"]
+    assert "no input to make it from" in refusal({"mode": "transfer", "edge": True}).message
+    assert "controls.depth: has no path" in refusal({"mode": "transfer", "depth": True}, medium="video").message
+
+
+def test_nothing_to_follow() -> None:
+    assert "needs one" in refusal({"mode": "transfer"}, medium="video").message
+    assert "needs one" in refusal({"mode": "transfer", "edge": False}, medium="video").message
+    assert "weights are 0" in refusal({"mode": "transfer", "edge": {"weight": 0}}, medium="video").message
+
+
+def test_frames_rate_and_size_are_the_control_videos() -> None:
+    made = settled(EDGE)
+    assert (made.num_frames, made.fps, made.size, made.resolution) == (None, None, None, "720p")
+    after = made.fitted(640, 480).following({"edge": 120}, fps=30.0)
+    assert (after.num_frames, after.fps, after.size) == (117, 30.0, (1104, 832))
+    asked = settled({**EDGE, "num_frames": 61, "fps": 15.0}).following({"edge": 121}, fps=30.0)
+    assert (asked.num_frames, asked.fps) == (61, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "frames", "told"),
+    [
+        (None, {"edge": 121, "depth": 120}, "differ in their frames: edge 121, depth 120"),
+        (121, {"edge": 93}, "frames are edge 93; 121 are needed"),
+        (None, {"edge": 3}, "5 or more are needed"),
+    ],
+)
+def test_a_control_video_of_another_length(asked: int | None, frames: dict[Hint, int], told: str) -> None:
+    with pytest.raises(Failure, match=told):
+        settled({**EDGE, "num_frames": asked}).following(frames, fps=30.0)
+
+
+def test_chunks_fit_the_tier() -> None:
+    assert "framesPerChunk: 301 is not possible at 480p" in refusal(
+        {**EDGE, "frames_per_chunk": 301, "resolution": "480p"}
+    ).message  # fmt: skip
+    made = settled({**EDGE, "frames_per_chunk": 120})
+    assert made.transfer is not None and made.transfer.frames_per_chunk == 121

@@ -1,0 +1,137 @@
+"""Sizes and frames: those of NVIDIA's table, and what is refused with a remedy."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.sizes import (
+    FRAME_LIMIT,
+    SIZES,
+    VIDEO_RESOLUTIONS,
+    Size,
+    frames_within,
+    is_in_table,
+    nearest_size,
+    refuse_size,
+    tier_around,
+    tier_of,
+    whole_frames,
+)
+from tests.contract.generations import EDGE, refusal, settled
+
+# As printed in `docs/inference.md` of NVIDIA/cosmos-framework.
+PUBLISHED = """
+1:1  256x256 640x640 960x960  1024x1024
+4:3  320x256 736x544 1104x832 1184x880
+3:4  256x320 544x736 832x1104 880x1184
+16:9 320x192 832x480 1280x720 1360x768
+9:16 192x320 480x832 720x1280 768x1360
+"""
+
+
+def test_the_table_is_nvidias() -> None:
+    rows = [line.split() for line in PUBLISHED.strip().splitlines()]
+    assert rows == [[ratio, *(str(SIZES[tier][ratio]) for tier in SIZES)] for ratio in SIZES["256p"]]
+
+
+@pytest.mark.parametrize("size", [size for sizes in SIZES.values() for size in sizes.values()], ids=str)
+def test_a_size_of_the_table_is_taken_for_an_image_and_belongs_to_its_tier(size: Size) -> None:
+    refuse_size(size, is_video=False)
+    assert size in SIZES[tier_of(size) or "256p"].values() and is_in_table(size)
+
+
+@pytest.mark.parametrize("tier", VIDEO_RESOLUTIONS)
+def test_a_preset_is_a_size(tier: str) -> None:
+    for ratio, size in SIZES[tier].items():  # type: ignore[index]
+        made = settled({"resolution": tier, "aspectRatio": ratio})
+        assert (made.size, made.resolution) == (size, None)
+
+
+@pytest.mark.parametrize(
+    "said", [{"resolution": 480, "aspect_ratio": "16,9"}, {"resolution": "480"}, {"size": "832x480"}]
+)
+def test_presets_and_sizes_may_be_written_as_elsewhere(said: dict[str, object]) -> None:
+    assert settled(said).size == (832, 480)
+
+
+@given(width=st.integers(-100, 5000), height=st.integers(-100, 5000))
+def test_a_size_is_made_or_refused_with_a_remedy(width: int, height: int) -> None:
+    size = Size(width, height)
+    try:
+        refuse_size(size, is_video=True)
+    except Failure as failure:
+        assert str(size) in failure.error.message and failure.error.remedy
+    else:
+        assert width % 16 == height % 16 == 0 and size.area <= 960 * 960 and tier_of(size) in FRAME_LIMIT
+
+
+@given(width=st.integers(-100, 5000), height=st.integers(-100, 5000))
+def test_the_size_that_a_refusal_names_is_a_multiple(width: int, height: int) -> None:
+    try:
+        refuse_size(Size(width, height), is_video=True)
+    except Failure as failure:
+        if "no multiples" in failure.error.message:
+            sides = failure.error.remedy.removeprefix("Use ").split(",")[0].split("x")
+            assert all(int(side) >= 32 and int(side) % 16 == 0 for side in sides)
+
+
+@given(frames=st.integers(1, 10_000))
+def test_frames_become_the_nearest_of_the_models_on_either_side(frames: int) -> None:
+    above, below = whole_frames(frames), frames_within(frames)
+    assert above % 4 == below % 4 == 1
+    assert below <= frames <= above and above - below in (0, 4)
+
+
+@given(frames=st.integers(-10, 12_000), tier=st.sampled_from(VIDEO_RESOLUTIONS))
+def test_frames_are_made_or_refused_with_a_remedy(frames: int, tier: str) -> None:
+    said = {"numFrames": frames, "resolution": tier}
+    if 2 <= frames <= FRAME_LIMIT[tier]:  # type: ignore[index]
+        made = settled(said)
+        assert made.num_frames == whole_frames(frames) and bool(made.notes) == (frames % 4 != 1)
+    else:
+        error = refusal(said)
+        assert f"{frames:,}" in error.message and str(FRAME_LIMIT[tier]) in error.remedy  # type: ignore[index]
+
+
+@pytest.mark.parametrize("frames", [0, 1, 10_000])
+def test_a_video_of_no_frames_and_of_ten_thousand(frames: int) -> None:
+    assert f"numFrames: {frames:,}" in refusal({"numFrames": frames}).message
+    assert "numFrames" in refusal({**EDGE, "numFrames": frames}).message
+
+
+def test_61x61() -> None:
+    error = refusal({"width": 61, "height": 61})
+    assert error.message == "width, height: 61x61 are no multiples of 16."
+    assert "64x64" in error.remedy
+
+
+def test_a_video_above_720p_and_an_image_above_768p() -> None:
+    assert "1360x768" in refusal({"width": 1360, "height": 768}).message
+    assert "is for images" in refusal({"resolution": "768p"}).message
+    assert settled({"mode": "t2i", "width": 1360, "height": 768}).size == (1360, 768)
+    assert settled({"mode": "t2i", "resolution": "768p"}).size == (1024, 1024)
+    refusal({"mode": "t2i", "width": 1360, "height": 1360})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"width": 640}, {"height": 640}, {"width": 640, "height": 480, "resolution": "480p"}],
+)
+def test_half_a_size_and_two_sizes(said: dict[str, object]) -> None:
+    assert "width, height" in refusal(said).message
+
+
+def test_a_picture_is_given_the_shape_nearest_to_its_own() -> None:
+    assert nearest_size("720p", 1000, 1000) == (960, 960)
+    assert nearest_size("480p", 1080, 1920) == (480, 832)
+    made = settled({"resolution": "256p"}, medium="image")
+    assert made.size is None and made.fitted(4000, 3000).size == (320, 256)
+    named = settled({"resolution": "256p", "aspectRatio": "16:9"}, medium="image")
+    assert named.fitted(4000, 3000).size == (320, 192)
+
+
+def test_a_canvas_holds_the_picture() -> None:
+    assert [tier_around(Size(*size)) for size in [(300, 190), (576, 320), (900, 500), (4000, 3000)]] == [
+        "256p", "480p", "720p", "720p",
+    ]  # fmt: skip
