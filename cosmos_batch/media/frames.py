@@ -108,8 +108,8 @@ def sample_frames(
         raise refuse(note, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
     wanted = sample_times(cut, fps, min_frames, max_frames)
     with open_video(path) as (container, stream):
-        _seek(container, stream, timeline.start + wanted[0])
-        frames = _pick(_decode(container, stream, check), timeline, wanted)
+        seek(container, stream, timeline.start + wanted[0])
+        frames = pick(decode(container, stream, check), timeline, wanted)
         pixels = np.stack(list(_scale(frames, len(wanted), budget)))
     indices = [round(seconds * timeline.fps) for seconds in wanted]
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), note)
@@ -138,13 +138,13 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
     )
 
 
-def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
+def seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
     """Go to the last key frame before a time, in seconds of the container's clock; the beginning is where we are."""
     if seconds > _NEAR_SECONDS and stream.time_base is not None:
         container.seek(int(seconds / stream.time_base), stream=stream)
 
 
-def _decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
+def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
     """All frames in the order they are shown. A packet that cannot be decoded is passed over."""
     stream.thread_type = "AUTO"
     for packet in container.demux(stream):
@@ -157,7 +157,7 @@ def _decode(container: InputContainer, stream: VideoStream, check: Callable[[], 
             yield frame
 
 
-def _pick(decoded: Iterator[av.VideoFrame], timeline: Timeline, wanted: list[float]) -> Iterator[av.VideoFrame]:
+def pick(decoded: Iterator[av.VideoFrame], timeline: Timeline, wanted: list[float]) -> Iterator[av.VideoFrame]:
     """For each wanted time the first frame shown then or later."""
     for seconds in wanted:
         frame = next((one for one in decoded if _time(one, timeline) >= seconds - _CLOCK_ROUNDING), None)

@@ -33,11 +33,16 @@ def read_image(path: Path, budget: PixelBudget) -> Image.Image:
     with open_image(path) as image:
         # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that is enough.
         image.draft("RGB", fit(*image.size, 1, budget))
-        try:
-            upright = ImageOps.exif_transpose(_as_rgb(image))
-        except (OSError, ValueError, SyntaxError) as error:
-            raise refuse(f"The image is truncated or damaged: {error}.") from error
+        upright = decode_upright(image)
     return upright.resize(fit(*upright.size, 1, budget), Image.Resampling.BICUBIC)
+
+
+def decode_upright(image: Image.Image) -> Image.Image:
+    """The pixels of an opened image as `read_image` has them, at their own size. Raises Failure (InvalidInput)."""
+    try:
+        return ImageOps.exif_transpose(_as_rgb(image))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise refuse(f"The image is truncated or damaged: {error}.") from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

@@ -1,0 +1,261 @@
+"""Inputs of a generator: exactly as large and as long as asked, and showing what they showed."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.media.covering import Size, count_at, cover_image, cover_video, first_times, times_at
+from cosmos_batch.media.timeline import Timeline
+from tests.media import broken
+
+ORIENTATION = 0x0112  # the EXIF tag
+RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+
+
+def timeline_of(path: Path) -> Timeline:
+    found = probe(path)
+    assert isinstance(found, VideoInfo)
+    return found.timeline
+
+
+def covered(path: Path, size: Size, times: list[float] | None = None) -> np.ndarray:
+    timeline = timeline_of(path)
+    return np.stack(list(cover_video(path, timeline, times or first_times(timeline, 1), size)))
+
+
+def stripes(width: int, height: int) -> np.ndarray:
+    """Three of a width: red, green, blue."""
+    picture = np.zeros((height, width, 3), np.uint8)
+    for index, colour in enumerate((RED, GREEN, BLUE)):
+        picture[:, index * width // 3 : (index + 1) * width // 3] = colour
+    return picture
+
+
+def greys(frames: np.ndarray) -> list[int]:
+    return [round(float(frame.mean())) for frame in frames]
+
+
+def near(pixel: np.ndarray, colour: tuple[int, int, int]) -> bool:
+    return bool(np.abs(pixel.astype(int) - colour).max() <= 30)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (128, 32), (32, 128), (96, 80), (640, 480)])
+def test_an_image_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
+    Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png")
+    pixels = cover_image(tmp_path / "a.png", size)
+    assert (pixels.shape, pixels.dtype) == ((size[1], size[0], 3), np.uint8)
+    assert near(pixels[size[1] // 2, size[0] // 2], GREEN)
+    if size == (128, 32):  # wider than the image: all of its width is there
+        assert near(pixels[16, 2], RED) and near(pixels[16, -3], BLUE)
+    if size == (32, 128):  # much narrower: only the middle
+        assert near(pixels[64, 2], GREEN) and near(pixels[64, -3], GREEN)
+
+
+def test_a_circle_stays_one(tmp_path: Path) -> None:
+    """An image that is stretched, as one engine would do, has an ellipse."""
+    rows, columns = np.mgrid[:100, :300]
+    disc = ((rows - 50) ** 2 + (columns - 150) ** 2 < 40**2).astype(np.uint8) * 255
+    Image.fromarray(disc).save(tmp_path / "a.png")
+    inside = cover_image(tmp_path / "a.png", (200, 200))[:, :, 0] > 128
+    assert inside.any(0).sum() == pytest.approx(inside.any(1).sum(), abs=2) == pytest.approx(160, abs=3)
+
+
+def test_a_phones_picture_is_turned_before_it_is_cropped(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
+    Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png", exif=exif)
+    pixels = cover_image(tmp_path / "a.png", (80, 240))
+    assert near(pixels[10, 40], RED) and near(pixels[-10, 40], BLUE)
+
+
+def test_transparency_becomes_white(tmp_path: Path) -> None:
+    Image.new("RGBA", (63, 65), (255, 0, 0, 0)).save(tmp_path / "a.png")
+    assert (cover_image(tmp_path / "a.png", (32, 32)) == 255).all()
+
+
+def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
+    Image.fromarray(np.full((64, 64), 0x8000, np.uint16)).save(tmp_path / "a.png")
+    assert (cover_image(tmp_path / "a.png", (32, 48)) == 128).all()
+
+
+def test_a_damaged_image_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="truncated"):
+        cover_image(broken.cut_jpg(tmp_path), (64, 64))
+
+
+def test_an_image_that_is_a_pdf_is_refused_before(tmp_path: Path) -> None:
+    path = tmp_path / "scan.png"
+    path.write_bytes(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\n")
+    with pytest.raises(Failure, match=r"a PDF document, but the name ends in \.png") as refused:
+        probe(path)
+    assert refused.value.error.code == "InvalidInput"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(width=st.integers(1, 300), height=st.integers(1, 300), columns=st.integers(1, 12), rows=st.integers(1, 12))
+def test_any_image_has_exactly_the_size_or_is_refused(
+    tmp_path: Path, width: int, height: int, columns: int, rows: int
+) -> None:
+    path = broken.image(tmp_path / "a.png", width, height)
+    size = (16 * columns, 16 * rows)
+    ratio = (width / height) / (columns / rows)
+    if 1 / 16 <= ratio <= 16:
+        assert cover_image(path, size).shape == (size[1], size[0], 3)
+    else:
+        with pytest.raises(Failure, match="16th of it"):
+            cover_image(path, size)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(width=st.integers(8, 90), height=st.integers(8, 90), columns=st.integers(1, 9), rows=st.integers(1, 9))
+def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int, columns: int, rows: int) -> None:
+    """Odd sizes too: VP9 stores them."""
+    path = broken.video(tmp_path / "a.webm", frames=1, width=width, height=height)
+    size = (16 * columns, 16 * rows)
+    if 1 / 16 <= (width / height) / (columns / rows) <= 16:
+        assert covered(path, size).shape == (1, size[1], size[0], 3)
+
+
+@pytest.mark.parametrize("size", [(160, 128), (64, 64), (256, 64), (48, 128)])
+def test_a_video_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
+    path = broken.video(tmp_path / "a.mp4", width=240, height=80, paint=lambda _: stripes(240, 80))
+    frame = covered(path, size)[0]
+    assert near(frame[size[1] // 2, size[0] // 2], GREEN)
+    if size == (256, 64):
+        assert near(frame[32, 4], RED) and near(frame[32, -5], BLUE)
+    if size == (48, 128):
+        assert near(frame[64, 4], GREEN) and near(frame[64, -5], GREEN)
+
+
+@pytest.mark.parametrize(("rotation", "first"), [(90, "left"), (-90, "right"), (180, "bottom")])
+def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation: int, first: str) -> None:
+    """Stored: the upper half red, the lower blue."""
+
+    def paint(_: int) -> np.ndarray:
+        picture = np.zeros((128, 160, 3), np.uint8)
+        picture[:64], picture[64:] = RED, BLUE
+        return picture
+
+    path = broken.video(tmp_path / "a.mp4", rotation=rotation, paint=paint)
+    frame = covered(path, (96, 112))[0]
+    places = {"left": frame[56, 10], "right": frame[56, -10], "bottom": frame[-10, 48]}
+    assert near(places[first], RED)
+    assert frame.shape == (112, 96, 3)
+
+
+def test_ten_bits_become_eight(tmp_path: Path) -> None:
+    path = tmp_path / "hdr.mp4"
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p10le"
+        for index in range(3):
+            frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 128, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = index, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    assert greys(covered(path, (32, 48))) == [128]
+
+
+@pytest.mark.parametrize("extension", broken.CODECS)
+def test_the_videos_own_rate_gives_each_frame_once(tmp_path: Path, extension: str) -> None:
+    path = broken.video(tmp_path / f"a{extension}")
+    timeline = timeline_of(path)
+    assert count_at(timeline, 10) == 40
+    for keep in ("first", "last"):
+        assert times_at(timeline, 10, 40, keep) == pytest.approx(np.arange(40) / 10, abs=0.002)
+    assert greys(covered(path, (32, 32), first_times(timeline, 40))) == pytest.approx(
+        [broken.grey_at(index, 40) for index in range(40)], abs=4
+    )
+
+
+def test_first_and_last(tmp_path: Path) -> None:
+    path = broken.video(tmp_path / "a.mp4")
+    timeline = timeline_of(path)
+    for keep, indices in (("first", range(5)), ("last", range(35, 40))):
+        frames = covered(path, (32, 32), times_at(timeline, 10, 5, keep))  # type: ignore[arg-type]
+        assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=4)
+
+
+def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
+    path = broken.video(tmp_path / "long.mp4", frames=600)  # a minute
+    timeline = timeline_of(path)
+    decoded: list[int] = []
+    times = times_at(timeline, 10, 9, "last")
+    frames = np.stack(list(cover_video(path, timeline, times, (32, 32), lambda: decoded.append(1))))
+    assert greys(frames) == pytest.approx([broken.grey_at(index, 600) for index in range(591, 600)], abs=4)
+    assert len(decoded) < 400
+
+
+@pytest.mark.parametrize(
+    ("fps", "indices"),
+    [(5, [0, 2, 4, 6, 8]), (20, [0, 0, 1, 1, 2]), (24, [0, 0, 1, 1, 2]), (30, [0, 0, 1, 1, 1])],
+)
+def test_another_rate_takes_the_nearest_frames(tmp_path: Path, fps: float, indices: list[int]) -> None:
+    path = broken.video(tmp_path / "a.mp4")
+    frames = covered(path, (32, 32), times_at(timeline_of(path), fps, 5))
+    assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=3)
+
+
+def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
+    """Ten frames in the first second, then one a second."""
+    path = broken.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
+    frames = covered(path, (32, 32), times_at(timeline_of(path), 2, 7))
+    wanted = [broken.grey_at(index, 13) for index in (0, 5, 9, 9, 10, 10, 11)]
+    assert greys(frames)[:2] == pytest.approx(wanted[:2], abs=3)
+    assert greys(frames)[4] == pytest.approx(wanted[4], abs=3)
+    assert greys(frames)[6] == pytest.approx(wanted[6], abs=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    gaps=st.lists(st.floats(0.005, 0.5), max_size=60),
+    fps=st.floats(1, 60),
+    keep=st.sampled_from(["first", "last"]),
+    share=st.floats(0, 1),
+)
+def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep: Any, share: float) -> None:
+    times = np.concatenate([[0.0], np.cumsum(gaps)])
+    timeline = Timeline(times, 0.0, float(times[-1]) + 0.04)
+    frames = max(1, round(share * count_at(timeline, fps)))
+    chosen = times_at(timeline, fps, frames, keep)
+    assert len(chosen) == frames
+    assert set(chosen) <= set(times.tolist())
+    assert chosen == sorted(chosen)
+    assert chosen[0 if keep == "first" else -1] == times[0 if keep == "first" else -1]
+
+
+def test_a_video_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
+    with pytest.raises(Failure, match="4.00 s, at 24 frames a second 96 frames; 97 are needed") as refused:
+        times_at(timeline, 24, 97)
+    assert refused.value.error.code == "InvalidInput"
+    assert len(times_at(timeline, 24, 96)) == 96
+
+
+def test_a_control_video_of_another_length_is_refused(tmp_path: Path) -> None:
+    timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
+    with pytest.raises(Failure, match="control video has 40 frames; the video to be made has 41") as refused:
+        first_times(timeline, 41)
+    assert refused.value.error.code == "InvalidInput"
+
+
+def test_damage_is_refused(tmp_path: Path) -> None:
+    path = broken.mp4_with_damage(tmp_path)
+    timeline = timeline_of(path)
+    with pytest.raises(Failure, match="cannot be decoded at"):
+        list(cover_video(path, timeline, first_times(timeline, 40), (32, 32)))
+
+
+def test_a_strip_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = broken.video(tmp_path / "a.webm", frames=1, width=600, height=8)
+    with pytest.raises(Failure, match="600 x 8"):
+        covered(path, (32, 1280))
