@@ -1,0 +1,71 @@
+"""What an engine cannot do is refused with the engines that can."""
+
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.actions import DOMAINS, read_domain
+from cosmos_batch.contract.generation.engines import ENGINES, engines_for, refuse_engine
+from cosmos_batch.contract.generation.modes import MODES, Mode
+from cosmos_batch.contract.images import IMAGE_OF_ENGINE
+from tests.contract.generations import AV, EDGE, settled
+from tests.contract.test_generation import OF_MODE
+
+ALL = ["vllm-omni", "cosmos-framework", "diffusers", "phyai"]
+GUARDED = ALL[:3]
+NOT_FRAMEWORK = ["vllm-omni", "diffusers"]
+
+
+def test_every_engine_of_ours_has_an_image() -> None:
+    assert list(ENGINES) == ALL and set(ENGINES) <= set(IMAGE_OF_ENGINE)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mode) -> None:
+    said, medium = OF_MODE[mode]
+    assert engines_for(settled(said, medium=medium)) == GUARDED
+    unguarded = engines_for(settled(said, medium=medium, guardrails=False))
+    assert unguarded == (GUARDED if mode in ("t2i", "transfer") else ALL)
+
+
+@pytest.mark.parametrize(
+    ("engine", "said", "medium", "told", "can"),
+    [
+        ("cosmos-framework", {"guidance_scale": 8}, None, "guidanceScale of 7 at most, not 8", NOT_FRAMEWORK),
+        ("cosmos-framework", {"fps": 29.97}, None, "whole frame rates, not 29.97", NOT_FRAMEWORK),
+        ("cosmos-framework", {"size": "640x480"}, None, "sizes of NVIDIA's table, not 640x480", NOT_FRAMEWORK),
+        ("vllm-omni", {**EDGE, "size": "640x480"}, None, "sizes of NVIDIA's table", ["diffusers"]),
+        ("diffusers", {**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}}, None, "one weight", GUARDED[:2]),
+        ("phyai", {}, None, "has no guardrails", GUARDED),
+        ("phyai", EDGE, None, "does not do transfer", GUARDED),
+        ("phyai", {"guardrails": False, "sound": True}, "video", "no sound with v2v", GUARDED),
+        ("phyai", {"guardrails": False, "flow_shift": 5}, None, "flowShift of 10 from its start, not 5", GUARDED),
+        ("cosmos-framework", {"mode": "policy", "domain_name": "hand_pose"}, "image", "no actions of hand_pose",
+         NOT_FRAMEWORK),
+    ],
+)  # fmt: skip
+def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, told: str, can: list[str]) -> None:
+    asked = settled(said, medium=medium)
+    assert engines_for(asked) == can
+    with pytest.raises(Failure, match=told) as raised:
+        refuse_engine(engine, asked)
+    assert raised.value.error.code == "InvalidInput"
+    assert all(ENGINES[name].title in raised.value.error.remedy for name in can)
+
+
+def test_what_no_engine_can_do_says_so() -> None:
+    asked = settled({**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "size": "640x480"})
+    with pytest.raises(Failure, match="No engine of ours can") as raised:
+        refuse_engine("vllm-omni", asked)
+    assert engines_for(asked) == [] and raised.value.error.remedy
+
+
+def test_an_engine_that_can_and_one_by_its_class() -> None:
+    refuse_engine("vllm-omni", settled(AV, medium="image"))
+    refuse_engine("my.module:Engine", settled())
+
+
+def test_domains_that_an_engine_calls_otherwise_are_ours() -> None:
+    for engine in ENGINES.values():
+        assert all(ours in DOMAINS and read_domain(theirs) == ours for ours, theirs in engine.domain_names.items())

@@ -1,0 +1,196 @@
+"""The plans that are chosen, and the memory that they are chosen by."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.plan import (
+    GPU_GIB,
+    Objective,
+    ParallelPlan,
+    Workload,
+    choose_plan,
+    refuse_job,
+    refuse_reservation,
+    why_not_plan,
+    workers_on,
+)
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+from tests.contract.generations import EDGE, settled
+
+TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
+
+# vLLM-Omni, the largest job of each pipeline up to 720p: workers on an instance and the plan of each.
+CHOSEN = """
+throughput
+cosmos3-nano              2 x tp 2           | 4 x tp 2                       | 1 x one GPU          | 8 x one GPU         | 8 x one GPU
+cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 8 x one GPU
+cosmos3-super-text2image  1 x tp 4           | 2 x tp 4                       | 1 x one GPU, offload | 4 x tp 2            | 8 x one GPU
+cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 8 x one GPU
+latency
+cosmos3-nano              1 x tp 2 x cfg 2   | 1 x tp 2 x cfg 2 x ulysses 2   | 1 x one GPU          | 1 x cfg 2 x ulysses 4 | 1 x cfg 2 x ulysses 4
+cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x cfg 2 x ulysses 4
+cosmos3-super-text2image  1 x tp 4           | 1 x tp 4 x cfg 2               | 1 x one GPU, offload | 1 x tp 2 x cfg 2 x ulysses 2 | 1 x cfg 2 x ulysses 4
+cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x cfg 2 x ulysses 4
+"""  # noqa: E501 - a table
+
+
+def largest(pipeline: str, resolution: str = "720p") -> Workload:
+    return Workload.largest(MODES_OF_PIPELINE[pipeline], resolution)  # type: ignore[arg-type]
+
+
+def chosen(
+    pipeline: str, engine: str, *types: str, objective: Objective = "throughput", resolution: str = "720p"
+) -> str:
+    found = pipeline_named(pipeline)
+    assert found is not None
+    plan = choose_plan(found, engine, types, largest(pipeline, resolution), objective)
+    return f"{workers_on(plan, types[0])} x {plan}"
+
+
+def test_the_table_of_chosen_plans() -> None:
+    objective: Objective = "throughput"
+    for line in CHOSEN.strip().splitlines():
+        if line in ("throughput", "latency"):
+            objective = line  # type: ignore[assignment]
+            continue
+        pipeline, _, plans = line.partition(" ")
+        expected = [plan.strip() for plan in plans.split("|")]
+        assert [chosen(pipeline, "vllm-omni", name, objective=objective) for name in TYPES] == expected, pipeline
+
+
+@pytest.mark.parametrize(
+    ("engine", "pipeline", "instance_type", "objective", "expected"),
+    [
+        ("diffusers", "cosmos3-nano", "g6e.12xlarge", "throughput", "4 x one GPU, offload"),
+        ("diffusers", "cosmos3-nano", "p5.48xlarge", "latency", "8 x one GPU"),
+        ("phyai", "cosmos3-nano", "p5.48xlarge", "latency", "1 x tp 4 x cfg 2"),
+        ("cosmos-framework", "cosmos3-super", "p5.48xlarge", "throughput", "2 x tp 4"),
+        ("cosmos-framework", "cosmos3-super", "p5.48xlarge", "latency", "1 x tp 8"),
+        ("cosmos-framework", "cosmos3-nano", "p5.48xlarge", "latency", "1 x cfg 2 x ulysses 4"),
+        ("my.module:Engine", "cosmos3-nano", "p5.4xlarge", "throughput", "1 x one GPU"),
+    ],
+)
+def test_plans_of_the_other_engines(
+    engine: str, pipeline: str, instance_type: str, objective: Objective, expected: str
+) -> None:
+    assert chosen(pipeline, engine, instance_type, objective=objective) == expected
+
+
+def test_smaller_jobs_let_more_workers_onto_an_instance() -> None:
+    assert chosen("cosmos3-nano", "vllm-omni", "g6e.12xlarge", resolution="480p") == "4 x one GPU"
+    assert chosen("cosmos3-super", "vllm-omni", "p5.48xlarge", resolution="480p") == "4 x tp 2"
+
+
+def test_one_plan_for_several_types_fits_all() -> None:
+    assert chosen("cosmos3-nano", "vllm-omni", "p5.48xlarge", "g6e.12xlarge") == "4 x tp 2"
+    with pytest.raises(ValueError, match=r"no plan for g6e\.12xlarge, p5\.4xlarge"):
+        chosen("cosmos3-nano", "phyai", "g6e.12xlarge", "p5.4xlarge")
+
+
+@pytest.mark.parametrize(
+    ("engine", "pipeline", "instance_type", "told"),
+    [
+        ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88"),
+        ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 53.3 GiB of a GPU, g6e.12xlarge has 45"),
+        ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 140.3 GiB of a GPU, p5.4xlarge has 79.6"),
+        ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of cosmos3-super-text2image: t2i"),
+        ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 30.2 GiB of a GPU, g6.12xlarge has 22.5"),
+    ],
+)
+def test_an_impossible_plan_is_refused_with_its_reason(
+    engine: str, pipeline: str, instance_type: str, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        chosen(pipeline, engine, instance_type)
+
+
+@pytest.mark.parametrize(
+    ("plan", "engine", "told"),
+    [
+        ({"tp": 4, "ulysses": 4}, "vllm-omni", "tp x ulysses is 16"),
+        ({"tp": 2}, "diffusers", "does not share by tp"),
+        ({"ulysses": 2}, "phyai", "does not share by ulysses"),
+        ({"tp": 2, "cfg": 2}, "cosmos-framework", "not both"),
+        ({"offload": True}, "phyai", "no offload"),
+        ({"tp": 3}, "vllm-omni", "do not fill the 8"),
+    ],
+)
+def test_a_plan_that_an_engine_or_a_host_does_not_know(plan: dict[str, int], engine: str, told: str) -> None:
+    nano = pipeline_named("cosmos3-nano")
+    assert nano is not None
+    reason = why_not_plan(ParallelPlan.model_validate(plan), nano, engine, "p5.48xlarge", largest("cosmos3-nano"))
+    assert reason is not None and told in reason
+
+
+def test_guidance_has_gpus_of_its_own_only_where_there_is_any() -> None:
+    nano = pipeline_named("cosmos3-nano")
+    assert nano is not None
+    actions = Workload.largest(("policy", "inverse_dynamics"), "480p")
+    assert not actions.guided
+    assert str(choose_plan(nano, "vllm-omni", ["p5.48xlarge"], actions, "latency")) == "ulysses 8"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "engine", "objective", "name"),
+    list(product(MODES_OF_PIPELINE, ENGINES, ("throughput", "latency"), TYPES)),
+)
+def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
+    pipeline: str, engine: str, objective: Objective, name: str
+) -> None:
+    found, instance = pipeline_named(pipeline), INSTANCE_TYPES[name]
+    assert found is not None
+    try:
+        plan = choose_plan(found, engine, [name], largest(pipeline), objective)
+    except ValueError:
+        return
+    refuse_reservation(plan, plan.tp * plan.cfg * plan.ulysses)
+    assert workers_on(plan, name) * plan.gpus == instance.gpus
+    assert plan.gib_per_gpu(found, largest(pipeline)) <= GPU_GIB[instance.gpu]
+
+
+def test_a_reservation_that_the_plan_does_not_use() -> None:
+    with pytest.raises(ValueError, match=r"the plan \(tp 2\) uses 2 GPUs, and the worker reserves 4"):
+        refuse_reservation(ParallelPlan(tp=2), 4)
+
+
+@pytest.mark.parametrize(
+    ("size", "measured"), [("320x192", 30.4), ("832x480", 34.6), ("1280x720", 49.8e9 / 2**30)], ids=str
+)
+def test_the_arithmetic_says_what_was_measured(size: str, measured: float) -> None:
+    """Within what Diffusers' peaks leave out: the sound's VAE and the context."""
+    nano = pipeline_named("cosmos3-nano")
+    assert nano is not None
+    said = ParallelPlan().gib_per_gpu(nano, Workload.of(settled({"size": size})))
+    assert 0 <= said - measured <= 2.1
+
+
+@given(first=st.floats(0, 1000), second=st.floats(0, 1000))
+def test_a_larger_job_never_needs_less(first: float, second: float) -> None:
+    smaller, larger = sorted((first, second))
+    assert Workload(smaller, True).peak_gib <= Workload(larger, True).peak_gib
+
+
+def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
+    nano = pipeline_named("cosmos3-nano")
+    assert nano is not None
+    plan = choose_plan(nano, "vllm-omni", ["g6e.12xlarge"], largest("cosmos3-nano", "480p"), "throughput")
+    refuse_job(settled({"resolution": "480p", "num_frames": 300}), plan, nano, ["L40S"])
+    with pytest.raises(Failure, match=r"needs 48 GiB of a GPU, and the workers of cosmos3-nano \(one GPU\) have 45"):
+        refuse_job(settled(), plan, nano, ["H100", "L40S"])
+    refuse_job(settled(), plan, nano, ["H100"])
+
+
+def test_every_job_that_is_admitted_fits_a_plan_for_the_largest() -> None:
+    assert Workload.of(settled({"num_frames": 200})).megapixels <= largest("cosmos3-nano").megapixels
+    image = Workload.of(settled({"mode": "t2i", "resolution": "768p"}, pipeline="cosmos3-super-text2image"))
+    assert image.megapixels <= largest("cosmos3-super-text2image").megapixels
+    assert Workload.of(settled(EDGE)).megapixels <= largest("cosmos3-nano").megapixels
+    unseen = Workload.of(settled(medium="image"))
+    assert unseen.megapixels == Workload.of(settled()).megapixels
