@@ -20,12 +20,13 @@ HEAVY = {
     "constructs",
     "av",
     "PIL",
+    "cv2",
 }
 
 # Room: which other rooms of ours it may import, and which of the heavy libraries.
 RULES: dict[str, tuple[set[str], set[str]]] = {
     "cosmos_batch/contract": (set(), set()),
-    "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL"}),
+    "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL", "cv2"}),
     "cosmos_batch/engines": ({"cosmos_batch.contract", "cosmos_batch.media"}, {"torch", "transformers", "vllm", "PIL"}),
     "cosmos_batch/state": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/store": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),

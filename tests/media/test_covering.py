@@ -235,7 +235,7 @@ def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep
 
 def test_a_video_that_is_too_short_is_refused(tmp_path: Path) -> None:
     timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
-    with pytest.raises(Failure, match="4.00 s, at 24 frames a second 96 frames; 97 are needed") as refused:
+    with pytest.raises(Failure, match=r"4\.00 s, at 24 frames a second 96 frames; 97 are needed") as refused:
         times_at(timeline, 24, 97)
     assert refused.value.error.code == "InvalidInput"
     assert len(times_at(timeline, 24, 96)) == 96

@@ -1,0 +1,99 @@
+"""Edges and blur of pictures whose edges are known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, Strength, blurred, edges
+
+STRENGTHS: tuple[Strength, ...] = tuple(EDGE_THRESHOLDS)
+
+
+def square(level: int = 255, background: int = 0) -> np.ndarray:
+    """100 x 80, with a square from 30 to 69 across and from 20 to 59 down."""
+    picture = np.full((80, 100, 3), background, np.uint8)
+    picture[20:60, 30:70] = level
+    return picture
+
+
+def noise(height: int = 192, width: int = 320) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def test_edges_of_a_square_are_its_border() -> None:
+    found = edges(square())
+    assert (found.shape, found.dtype) == ((80, 100, 3), np.uint8)
+    assert set(np.unique(found)) == {0, 255}
+    assert (found[:, :, 0] == found[:, :, 1]).all() and (found[:, :, 0] == found[:, :, 2]).all()
+    rows, columns = np.nonzero(found[:, :, 0])
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == pytest.approx((20, 59, 30, 69), abs=1)
+    assert not found[24:56, 34:66].any(), "nothing inside"
+    assert len(rows) == pytest.approx(4 * 40, abs=12), "one pixel thick"
+
+
+@pytest.mark.parametrize(
+    ("step", "seen"),
+    [
+        (10, []),
+        (20, ["very_low"]),  # Sobel makes 4 x 20 = 80 of it: above 50, below 100
+        (30, ["very_low", "low"]),
+        (60, ["very_low", "low", "medium"]),
+        (80, ["very_low", "low", "medium", "high"]),
+        (120, list(STRENGTHS)),
+    ],
+)
+def test_a_stronger_preset_sees_only_higher_steps(step: int, seen: list[str]) -> None:
+    picture = np.full((80, 100, 3), 100, np.uint8)
+    picture[:, 50:] += step
+    assert [strength for strength in STRENGTHS if edges(picture, strength).any()] == seen
+
+
+def test_an_edge_of_colour_alone_is_seen() -> None:
+    """Red and green of one lightness: a grey picture would have none."""
+    picture = np.zeros((80, 100, 3), np.uint8)
+    picture[:, :50], picture[:, 50:] = (150, 0, 0), (0, 76, 0)
+    assert edges(picture)[:, 48:52].any()
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_a_plain_picture_has_no_edges_and_stays_as_it_is(strength: Strength) -> None:
+    plain = np.full((80, 100, 3), (200, 100, 50), np.uint8)
+    assert not edges(plain, strength).any()
+    assert (blurred(plain, strength) == plain).all()
+
+
+def test_blur_takes_details_and_keeps_what_is_large() -> None:
+    checked = square()
+    checked[::2, ::2] = 128
+    soft = blurred(checked).astype(int)
+    assert soft.shape == checked.shape
+    assert np.abs(np.diff(soft, axis=1)).max() < 60 < np.abs(np.diff(checked.astype(int), axis=1)).max()
+    assert soft[40, 50].mean() > 170 and soft[5, 5].mean() < 80, "the square is still there"
+    assert not edges(blurred(noise()), "medium").any()
+
+
+def test_more_strength_keeps_less() -> None:
+    left = [blurred(noise(), strength).astype(float).std() for strength in ("very_low", "medium", "very_high")]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < noise().std() / 4
+
+
+@pytest.mark.parametrize("signal", [edges, blurred])
+def test_the_same_frame_gives_the_same_signal(signal: object) -> None:
+    assert callable(signal)
+    assert (signal(noise()) == signal(noise())).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(width=st.integers(1, 64), height=st.integers(1, 64), strength=st.sampled_from(STRENGTHS))
+def test_any_size(width: int, height: int, strength: Strength) -> None:
+    frame = noise(height, width)
+    assert edges(frame, strength).shape == blurred(frame, strength).shape == frame.shape
+
+
+def test_a_view_of_a_frame_is_as_good_as_a_frame() -> None:
+    """What was turned or cropped without copying."""
+    turned = np.rot90(square())
+    assert (edges(turned) == edges(turned.copy())).all()
+    assert (blurred(turned) == blurred(turned.copy())).all()
