@@ -6,6 +6,7 @@ Framework's (`cosmos_framework/inference/defaults/*/sample_args.json` at 5eee9ed
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,6 +65,9 @@ MODES_OF_PIPELINE: dict[str, tuple[Mode, ...]] = {
     "cosmos3-super-image2video": ("i2v",),
 }
 
+# What an input means, where no mode is said.
+_MEANT: dict[Medium | None, tuple[Mode, ...]] = {None: ("t2v", "t2i"), "image": ("i2v",), "video": ("v2v",)}
+
 # By the names of Cosmos Framework, where they are not ours; compared without what separates words.
 _OTHER_NAMES: dict[str, Mode] = {
     "text2image": "t2i",
@@ -97,14 +101,16 @@ def settle_mode(said: Mode | None, pipeline: Pipeline, medium: Medium | None) ->
     return mode
 
 
+def pipeline_for(enabled: Sequence[str], said: Mode | None, medium: Medium | None) -> str | None:
+    """Of the enabled pipelines, smallest first, the first that makes what is asked for; None if none does."""
+    meant = (said,) if said else _MEANT[medium]
+    return next((name for mode in meant for name in enabled if mode in MODES_OF_PIPELINE.get(name, ())), None)
+
+
 def _implied(pipeline: Pipeline, medium: Medium | None) -> Mode:
     """`COSMOS3_PROMPT` on an image means image to video, on a video video to video."""
     offered = MODES_OF_PIPELINE[pipeline.id]
-    if len(offered) == 1:
-        return offered[0]
-    if medium is None:
-        return "t2v"
-    return "i2v" if medium == "image" else "v2v"
+    return offered[0] if len(offered) == 1 else _MEANT[medium][0]
 
 
 def _refuse_input(mode: Mode, medium: Medium | None) -> None:

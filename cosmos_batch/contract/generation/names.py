@@ -32,14 +32,23 @@ _OTHER_NAMES = {
 _CONTROL_NAMES = {"control_path": "path", "controlPath": "path", "control_weight": "weight", "controlWeight": "weight"}
 
 
+# What is read and becomes something else, or is refused.
+ALSO_READ = ("size", "trueCfgScale", *HINTS)
+
+
+def own_name(name: str) -> str:
+    """Our name of what may be called otherwise, in camelCase."""
+    own = to_camel(name) if "_" in name else name
+    return _OTHER_NAMES.get(own, own)
+
+
 def canonical(said: dict[str, Any]) -> dict[str, Any]:
     """The same by our names: camelCase, one name for each thing, values as ours are written. Raises ValueError."""
     found: dict[str, Any] = {}
     for name, value in said.items():
-        own = to_camel(name) if "_" in name else name
+        own = own_name(name)
         if own == "trueCfgScale":
             raise ValueError(f"{name}: is not how Cosmos 3 is guided; use guidanceScale")
-        own = _OTHER_NAMES.get(own, own)
         value = _READ[own](value) if own in _READ else value
         if own in found and found[own] != value:
             raise ValueError(f"{own}: is said twice, as {found[own]!r} and, by the name {name}, as {value!r}")

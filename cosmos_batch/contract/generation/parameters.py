@@ -9,7 +9,7 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.generation.actions import ViewPoint
 from cosmos_batch.contract.generation.controls import Controls
 from cosmos_batch.contract.generation.modes import Mode
-from cosmos_batch.contract.generation.names import canonical
+from cosmos_batch.contract.generation.names import ALSO_READ, canonical, own_name
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.sizes import AspectRatio, Resolution
 
@@ -106,6 +106,12 @@ class GenerationParameters(Model):
 
 NAMES = {str(field.alias): name for name, field in GenerationParameters.model_fields.items()}
 """Of each parameter, by the name that it has in JSON."""
+
+
+def is_known(name: str) -> bool:
+    """Whether a name means something here: one of ours, or another for it."""
+    return own_name(name) in (*NAMES, *ALSO_READ)
+
 
 _JSON = ("negativePrompt", "action", "controls", "conditionFrames")
 

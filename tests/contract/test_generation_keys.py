@@ -1,0 +1,127 @@
+"""Keys of metadata and configuration: who says a thing first, and what it means."""
+
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.keys import (
+    KEYS,
+    of_configuration,
+    of_metadata,
+    prompt_and_parameters,
+    switch,
+    variant,
+)
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, pipeline_for
+from cosmos_batch.contract.generation.parameters import read_generation
+
+# As VAMS's own pipeline has them.
+VAMS = {
+    "COSMOS3_PROMPT", "COSMOS3_NEGATIVE_PROMPT", "COSMOS3_SEED", "COSMOS3_GUIDANCE", "COSMOS3_NUM_FRAMES",
+    "COSMOS3_TASK_MODE", "COSMOS3_CONTROL_TYPE", "COSMOS3_CONTROL_PATH", "COSMOS3_CONTROL_WEIGHT",
+    "COSMOS3_CONTROL_GUIDANCE",
+}  # fmt: skip
+
+
+def configuration(**said: Any) -> dict[str, Any]:
+    nano = pipeline_named("cosmos3-nano")
+    assert nano is not None
+    return of_configuration(said, nano)
+
+
+def test_every_key_of_vams_and_one_for_each_parameter_of_ours() -> None:
+    assert VAMS < KEYS
+    assert {"COSMOS3_GUIDANCE_SCALE", "COSMOS3_SOUND", "COSMOS3_DOMAIN_NAME", "COSMOS3_CONTROLS"} < KEYS
+
+
+def test_what_vams_says_is_read() -> None:
+    prompt, said = prompt_and_parameters(
+        of_metadata(
+            {
+                "COSMOS3_PROMPT": "A robot.", "COSMOS3_SEED": "7", "COSMOS3_GUIDANCE": "4.5",
+                "COSMOS3_NUM_FRAMES": "93", "COSMOS3_TASK_MODE": "text2video", "COSMOS3_NEGATIVE_PROMPT": "blur",
+                "OTHER": "x",
+            }
+        )
+    )  # fmt: skip
+    read = read_generation(said)
+    assert prompt == "A robot."
+    assert (read.seed, read.guidance_scale, read.num_frames, read.mode, read.negative_prompt) == (
+        7,
+        4.5,
+        93,
+        "t2v",
+        "blur",
+    )
+
+
+def test_the_file_goes_before_its_asset_and_both_before_the_configuration() -> None:
+    file = of_metadata({"cosmos3-prompt": "of the file", "COSMOS3_SEED": " "})
+    asset = of_metadata({"COSMOS3_PROMPT": "of the asset", "COSMOS3_SEED": "1", "COSMOS3_FPS": "12"})
+    rest = configuration(prompt="of the workflow", seed=2, fps=30, numFrames=61, TASK_MODE="video2video", unknown=1)
+    assert prompt_and_parameters(file, asset, rest) == (
+        "of the file",
+        {"seed": "1", "fps": "12", "numFrames": 61, "mode": "v2v"},
+    )
+    assert prompt_and_parameters(asset, rest)[0] == "of the asset"
+    assert prompt_and_parameters({}, rest)[0] == "of the workflow"
+
+
+def test_one_source_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match="steps: is said twice"):
+        prompt_and_parameters(configuration(num_steps=20, steps=30))
+
+
+def test_a_control_is_written_in_three_keys_and_means_transfer() -> None:
+    keys = {"COSMOS3_CONTROL_TYPE": "Depth", "COSMOS3_CONTROL_PATH": "d.mp4", "COSMOS3_CONTROL_WEIGHT": "0.5"}
+    read = read_generation(prompt_and_parameters(of_metadata(keys))[1])
+    assert read.mode == "transfer" and read.controls is not None
+    assert read.controls["depth"].model_dump() == {"path": "d.mp4", "weight": 0.5}
+    assert read_generation(prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge"})[1]).controls is not None
+    with pytest.raises(ValueError, match="COSMOS3_CONTROL_TYPE: is missing"):
+        prompt_and_parameters({"COSMOS3_CONTROL_PATH": "d.mp4"})
+
+
+def test_the_configuration_of_vams() -> None:
+    said = configuration(
+        MODEL_VARIANT="Nano", DISABLE_GUARDRAILS="true", GENERATE_PREVIEW_GIF="false", PROMPT="A robot.",
+        COSMOS3_SEED="5", num_inference_steps="20", INVALIDATE_COSMOS_MODELS="true",
+    )  # fmt: skip
+    prompt, parameters = prompt_and_parameters(said)
+    read = read_generation(parameters)
+    assert prompt == "A robot." and (read.guardrails, read.preview, read.seed, read.steps) == (False, False, 5, 20)
+    assert configuration(DISABLE_GUARDRAILS=False) == {"guardrails": True}
+    assert configuration() == {} == configuration(DISABLE_GUARDRAILS="", prompt=" ")
+
+
+def test_true_cfg_scale_in_a_configuration_is_refused_and_not_left_alone() -> None:
+    with pytest.raises(ValueError, match="use guidanceScale"):
+        read_generation(prompt_and_parameters(configuration(true_cfg_scale=4))[1])
+
+
+@pytest.mark.parametrize("name", ["nano", "NANO", "cosmos3-nano", "nvidia-cosmos3-nano"])
+def test_the_variant_may_be_said(name: str) -> None:
+    configuration(MODEL_VARIANT=name)
+
+
+def test_another_variant_is_refused() -> None:
+    with pytest.raises(Failure, match="MODEL_VARIANT is 'super', but cosmos3-nano runs nvidia/Cosmos3-Nano"):
+        configuration(MODEL_VARIANT="super")
+    with pytest.raises(Failure, match="DISABLE_GUARDRAILS is 'maybe'"):
+        configuration(DISABLE_GUARDRAILS="maybe")
+    assert switch({"INVALIDATE_COSMOS_MODELS": "True"}, "INVALIDATE_COSMOS_MODELS") is True
+
+
+def test_variants_are_vams_names() -> None:
+    names = [variant(pipeline) for name in MODES_OF_PIPELINE if (pipeline := pipeline_named(name))]
+    assert names == ["nano", "super", "super-text2image", "super-image2video"]
+
+
+def test_the_smallest_pipeline_that_makes_what_is_asked_for() -> None:
+    every = ["cosmos-reason2-2b", *MODES_OF_PIPELINE]
+    assert pipeline_for(every, None, "image") == pipeline_for(every, "transfer", None) == "cosmos3-nano"
+    images = ["cosmos3-super-text2image", "cosmos3-super-image2video"]
+    assert (pipeline_for(images, None, None), pipeline_for(images, None, "image")) == (images[0], images[1])
+    assert pipeline_for(images, None, "video") is None and pipeline_for(["cosmos-reason2-2b"], None, "image") is None

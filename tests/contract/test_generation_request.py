@@ -1,0 +1,72 @@
+"""An uploaded `*.cosmos.json`: what it says, or what is wrong in it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.request import EXAMPLE, SIZE_LIMIT, read_request_file
+
+
+def read(said: Any) -> Any:
+    return read_request_file(json.dumps(said).encode())
+
+
+def test_the_example() -> None:
+    found = read_request_file(EXAMPLE.encode())
+    assert (found.prompt, found.parameters.mode, found.parameters.resolution) == ("A robot pours water.", "t2v", "480p")
+    assert found.pipeline is None and found.input is None and found.output is None
+
+
+def test_parameters_beside_the_prompt_or_below_a_name() -> None:
+    flat = read({"prompt": {"duration": "7s"}, "num_frames": 93, "pipeline": "cosmos3-nano", "input": "a.png"})
+    nested = read({"prompt": {"duration": "7s"}, "parameters": {"numFrames": 93}, "pipeline": "cosmos3-nano",
+                   "input": "a.png"})  # fmt: skip
+    assert flat == nested and flat.prompt == {"duration": "7s"} and flat.parameters.num_frames == 93
+
+
+def test_a_specification_of_cosmos_framework() -> None:
+    found = read(
+        {
+            "model_mode": "image2video", "prompt": "It drives.", "vision_path": "car.jpg", "num_steps": 35,
+            "guidance": 6.0, "shift": 10.0, "fps": 24, "num_frames": 189, "resolution": "720", "aspect_ratio": "16,9",
+            "enable_sound": False, "seed": 0, "output": "s3://my-bucket/out/",
+        }
+    )  # fmt: skip
+    assert (found.input, found.parameters.mode, found.parameters.resolution) == ("car.jpg", "i2v", "720p")
+    assert found.parameters.aspect_ratio == "16:9" and found.output == "s3://my-bucket/out/"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"not json", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[1]", "is not a JSON object"),
+        (b"{}", "prompt: is missing"),
+        (b'{"prompt": 1}', "prompt"),
+        (b'{"prompt": "a", "parameters": 3}', "parameters: is not a JSON object"),
+        (b'{"prompt": "a", "promt": "b"}', "promt: unknown field"),
+        (b'{"prompt": "a", "fps": 0}', "fps: 0"),
+        (b'{"prompt": "a", "fps": NaN}', "fps: nan"),
+        (b'{"prompt": "a", "true_cfg_scale": 4}', "use guidanceScale"),
+        (b'{"prompt": "a", "output": "/tmp"}', "output: '/tmp': must be an S3 URI"),
+        (b"[" * 100_000, "is not JSON"),
+        (b" " * (SIZE_LIMIT + 1), "bytes"),
+    ],
+)
+def test_what_is_wrong_is_said(text: bytes, told: str) -> None:
+    with pytest.raises(Failure) as raised:
+        read_request_file(text)
+    assert told in raised.value.error.message and raised.value.error.code == "InvalidInput"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["prompt", "mode", "edge", "controls", "size", "resolution", "action", "parameters", "view_point"]), inner)))  # fmt: skip  # noqa: E501
+def test_whatever_is_uploaded_is_a_request_or_refused(said: Any) -> None:
+    try:
+        read(said)
+    except Failure as failure:
+        assert failure.error.code == "InvalidInput"
