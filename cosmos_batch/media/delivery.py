@@ -11,11 +11,10 @@ from pathlib import Path
 import av
 import numpy as np
 
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.containers import open_video
 from cosmos_batch.media.frames import decode
 from cosmos_batch.media.images import decode_upright, open_image
-from cosmos_batch.media.nonsense import nonsense
+from cosmos_batch.media.nonsense import made_by_engine, nonsense
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
 
 _RATE_TOLERANCE = 0.0005  # of a rate: half of what lies between 29.97 and 30
@@ -42,19 +41,17 @@ def check_video(path: Path, wanted: WantedVideo) -> list[str]:
 
     Raises Failure (EngineFailed) where it is not what was asked for, or no video at all.
     """
-    try:
+    with made_by_engine("video"):
         found = probe(path)
         if not isinstance(found, VideoInfo):
             raise nonsense("an image; a video was asked for")
         _refuse_video(path, found, wanted)
         return [*_seen(path, wanted.frames), *_heard(path, wanted.sound)]
-    except Failure as failure:
-        raise _as_nonsense(failure, "video") from failure
 
 
 def check_image(path: Path, width: int, height: int) -> list[str]:
     """What a person should know of an image that an engine made. Raises Failure (EngineFailed) as `check_video`."""
-    try:
+    with made_by_engine("image"):
         found = probe(path)
         if not isinstance(found, ImageInfo):
             raise nonsense("a video; an image was asked for")
@@ -63,21 +60,12 @@ def check_image(path: Path, width: int, height: int) -> list[str]:
         with open_image(path) as image:
             colour = _colour(_thinned(np.asarray(decode_upright(image))))
         return [f"The image is {colour}."] if colour else []
-    except Failure as failure:
-        raise _as_nonsense(failure, "image") from failure
 
 
 def check_actions(actions: np.ndarray, rows: int, width: int) -> None:
     """Raises Failure (EngineFailed) where there are not so many actions of so many numbers."""
     if actions.shape != (rows, width):
         raise nonsense(f"actions of shape {list(actions.shape)} instead of {[rows, width]}")
-
-
-def _as_nonsense(failure: Failure, kind: str) -> Failure:
-    """A file that cannot be read is the engine's fault here, not a person's."""
-    if failure.error.code != "InvalidInput":
-        return failure
-    return nonsense(f"a file that is no {kind}: {failure.error.message.rstrip('.')}")
 
 
 def _refuse_video(path: Path, found: VideoInfo, wanted: WantedVideo) -> None:

@@ -1,0 +1,89 @@
+"""Files that engines write themselves become ours."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.media.delivery import WantedVideo, check_video
+from cosmos_batch.media.rewriting import read_sound, rewrite_video
+from tests.media import broken
+from tests.media.mp4 import heard, pictures, read_mp4
+
+NTSC = Fraction(30000, 1001)
+
+
+def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_000) -> Path:
+    """29.97 truncated, the index at the end, sound that goes on: as engines write them."""
+    with av.open(str(path), "w") as container:
+        video: Any = container.add_stream("libx264", rate=fps, options={"preset": "ultrafast"})
+        video.width, video.height, video.pix_fmt = 96, 64, "yuv420p"
+        sound: Any = container.add_stream("aac", rate=rate, layout="stereo")
+        for index in range(13):
+            frame = av.VideoFrame.from_ndarray(np.full((64, 96, 3), 10 + 15 * index, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = index, Fraction(1, fps)
+            container.mux(video.encode(frame))
+        wave = np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate).astype(np.float32) / 2
+        piece = av.AudioFrame.from_ndarray(np.tile(wave, (2, 1)), format="fltp", layout="stereo")
+        piece.sample_rate = rate
+        container.mux(sound.encode(piece))
+        for stream in (video, sound):
+            container.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize("rate", [48_000, 44_100])
+def test_a_file_of_an_engine_becomes_ours(tmp_path: Path, rate: int) -> None:
+    source = engines_own(tmp_path / "engine.mp4", rate=rate)
+    assert read_mp4(source).boxes[-1] == "moov" and read_mp4(source).fps == 29, "what is mended here"
+    rewrite_video(source, tmp_path / "a.mp4", NTSC, sound=True)
+    found = read_mp4(tmp_path / "a.mp4")
+    assert (found.profile, found.frames, found.fps, found.sound) == ("High", 13, NTSC, ("aac", 48_000, 2))
+    assert found.boxes.index("moov") < found.boxes.index("mdat")
+    assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001) == pytest.approx(13 / NTSC, abs=0.001)
+    assert check_video(tmp_path / "a.mp4", WantedVideo(96, 64, 13, NTSC, sound=True)) == [
+        "All frames of the video are of one colour each."
+    ]
+    levels = pictures(tmp_path / "a.mp4").mean(axis=(1, 2, 3))
+    assert levels == pytest.approx([10 + 15 * index for index in range(13)], abs=4)
+    samples = heard(tmp_path / "a.mp4")[0, 2_000:18_000]
+    assert np.argmax(np.abs(np.fft.rfft(samples))) * 48_000 / len(samples) == pytest.approx(440, abs=4)
+
+
+def test_sound_that_was_not_asked_for_is_left_out(tmp_path: Path) -> None:
+    rewrite_video(engines_own(tmp_path / "engine.mp4"), tmp_path / "a.mp4", NTSC, sound=False)
+    assert read_mp4(tmp_path / "a.mp4").sound is None
+
+
+def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
+    """An encoder puts a thousand samples before the first; they are not heard twice."""
+    found = read_sound(engines_own(tmp_path / "engine.mp4"))
+    assert found is not None
+    assert found.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "what fills the last packets"
+    wave = np.sin(2 * np.pi * 440 * np.arange(24_000) / 48_000) / 2
+    assert np.corrcoef(found.samples[0, 4_000:20_000], wave[4_000:20_000])[0, 1] > 0.99
+
+
+def test_sound_that_is_missing_is_found_out_afterwards(tmp_path: Path) -> None:
+    source = broken.video(tmp_path / "engine.mp4")
+    assert read_sound(source) is None
+    rewrite_video(source, tmp_path / "a.mp4", Fraction(10), sound=True)
+    with pytest.raises(Failure, match="no sound"):
+        check_video(tmp_path / "a.mp4", WantedVideo(160, 128, 40, Fraction(10), sound=True))
+
+
+@pytest.mark.parametrize("make", [broken.png_named_mp4, broken.empty, broken.mp4_with_damage, broken.mp4_without_index])
+def test_what_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path, make: Any) -> None:
+    with pytest.raises(Failure) as refused:
+        rewrite_video(make(tmp_path), tmp_path / "ours.mp4", NTSC, sound=True)
+    assert refused.value.error.code == "EngineFailed"
+    assert not (tmp_path / "ours.mp4").exists()
+
+
+def test_an_image_is_no_video(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="an image; a video was asked for"):
+        rewrite_video(broken.image(tmp_path / "a.png"), tmp_path / "ours.mp4", NTSC, sound=False)
