@@ -29,7 +29,7 @@ def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_
             container.mux(video.encode(frame))
         wave = np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate).astype(np.float32) / 2
         piece = av.AudioFrame.from_ndarray(np.tile(wave, (2, 1)), format="fltp", layout="stereo")
-        piece.sample_rate = rate
+        piece.sample_rate, piece.pts, piece.time_base = rate, 0, Fraction(1, rate)
         container.mux(sound.encode(piece))
         for stream in (video, sound):
             container.mux(stream.encode())
