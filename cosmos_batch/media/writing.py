@@ -12,7 +12,7 @@ from typing import Any
 import av
 import numpy as np
 from av.container import OutputContainer
-from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, VideoReformatter
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation, VideoReformatter
 from PIL import Image
 
 from cosmos_batch.media.nonsense import nonsense
@@ -21,6 +21,11 @@ from cosmos_batch.media.sound import RATE, Sound, piece, stereo
 _THREADS = 8
 # Nothing that a person sees is lost: x264's documentation calls 17 or 18 visually lossless.
 _QUALITY = {"crf": "17", "preset": "medium"}
+_LOSSLESS = {"qp": "0", "preset": "veryfast"}
+# The same pixels on every processor: libswscale's fast paths round as they like.
+_CONVERSION = (
+    Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INP
+)
 # Durations are exact in ticks that divide a frame of every broadcast rate and a sample of sound.
 _CONTAINER = {"movflags": "+faststart", "movie_timescale": "240000"}
 _SOUND_BITS = 192_000  # a second
@@ -34,6 +39,8 @@ def write_video(
     fps: Fraction,
     sound: Sound | None = None,
     check: Callable[[], None] = lambda: None,
+    *,
+    lossless: bool = False,
 ) -> int:
     """Write an MP4 (H.264 in yuv420p, index in front, AAC) and return how many frames it has.
 
@@ -47,6 +54,8 @@ def write_video(
         Cut to the video's length, or filled with silence up to it.
     check
         Called after each frame. What it raises ends the writing.
+    lossless
+        For an engine to read, not for a person: larger, and in a profile of H.264 that browsers do not play.
 
     Raises
     ------
@@ -55,7 +64,8 @@ def write_video(
     """
     try:
         with av.open(str(path), "w", format="mp4", options=_CONTAINER) as container:
-            return _write(container, frames, fps, stereo(sound) if sound else None, check)
+            picture = _picture_stream(container, fps, _LOSSLESS if lossless else _QUALITY)
+            return _write(container, picture, frames, stereo(sound) if sound else None, check)
     except BaseException:
         path.unlink(missing_ok=True)  # half a video looks like a whole one
         raise
@@ -63,12 +73,12 @@ def write_video(
 
 def _write(
     container: OutputContainer,
+    picture: Any,
     frames: Iterable[np.ndarray],
-    fps: Fraction,
     sound: np.ndarray | None,
     check: Callable[[], None],
 ) -> int:
-    picture = _picture_stream(container, fps)
+    fps = picture.codec_context.framerate
     audio = container.add_stream("aac", RATE, layout="stereo", bit_rate=_SOUND_BITS) if sound is not None else None
     reformatter = VideoReformatter()
     count = 0
@@ -98,8 +108,8 @@ def write_image(path: Path, pixels: np.ndarray) -> None:
     Image.fromarray(pixels).save(path, **({} if path.suffix == ".png" else _JPEG))
 
 
-def _picture_stream(container: OutputContainer, fps: Fraction) -> Any:
-    stream: Any = container.add_stream("libx264", rate=fps, options=_QUALITY)
+def _picture_stream(container: OutputContainer, fps: Fraction, quality: dict[str, str]) -> Any:
+    stream: Any = container.add_stream("libx264", rate=fps, options=quality)
     stream.pix_fmt = "yuv420p"
     stream.codec_context.thread_count = _THREADS
     # Untagged, each player would guess its own colours.
@@ -133,7 +143,11 @@ def _check_picture(pixels: np.ndarray) -> None:
 def _yuv(pixels: np.ndarray, reformatter: VideoReformatter) -> av.VideoFrame:
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
     return reformatter.reformat(
-        frame, format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+        frame,
+        format="yuv420p",
+        dst_colorspace=Colorspace.ITU709,
+        dst_color_range=ColorRange.MPEG,
+        interpolation=_CONVERSION,
     )
 
 

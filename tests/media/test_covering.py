@@ -259,3 +259,22 @@ def test_a_strip_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "a.webm", frames=1, width=600, height=8)
     with pytest.raises(Failure, match="600 x 8"):
         covered(path, (32, 1280))
+
+
+def test_damaged_files_are_covered_or_refused_and_nothing_else(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for whole in (broken.video(tmp_path / "whole.mp4"), broken.image(tmp_path / "whole.png", 96, 64)):
+        path = tmp_path / f"input{whole.suffix}"
+        for _ in range(60):
+            data = bytearray(whole.read_bytes())
+            for position in random.integers(0, len(data), 8):
+                data[position] = random.integers(0, 256)
+            path.write_bytes(data)
+            try:
+                found = probe(path)
+                if isinstance(found, VideoInfo):
+                    assert covered(path, (32, 48), first_times(found.timeline, 3)).shape == (3, 48, 32, 3)
+                else:
+                    assert cover_image(path, (32, 48)).shape == (48, 32, 3)
+            except Failure as refused:
+                assert refused.error.code == "InvalidInput"

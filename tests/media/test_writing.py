@@ -89,6 +89,17 @@ def test_few_frames_are_in_memory(tmp_path: Path) -> None:
     assert most <= 3
 
 
+def test_without_loss_pixels_are_those_given(tmp_path: Path) -> None:
+    """Noise in grey: colours have half the resolution in any case."""
+    random = np.random.default_rng(0)
+    grey = [np.repeat(random.integers(0, 256, (64, 96, 1), np.uint8), 3, axis=2) for _ in range(5)]
+    for name, lossless in (("lossless.mp4", True), ("usual.mp4", False)):
+        write_video(tmp_path / name, grey, Fraction(24), lossless=lossless)
+    assert np.abs(pictures(tmp_path / "lossless.mp4").astype(int) - np.stack(grey)).max() <= 2
+    assert np.abs(pictures(tmp_path / "usual.mp4").astype(int) - np.stack(grey)).max() > 4
+    assert read_mp4(tmp_path / "lossless.mp4").pix_fmt == "yuv420p"
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fps=st.one_of(st.floats(0.5, 120), st.sampled_from([23.976, 23.98, 29.97, 59.94, 119.88, 14.985, 12.5])),
