@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media.action_files import SIZE_LIMIT, read_actions, write_actions
+from cosmos_batch.media import read_actions, write_actions
+from cosmos_batch.media.action_files import SIZE_LIMIT
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

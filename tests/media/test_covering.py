@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media import VideoInfo, probe
-from cosmos_batch.media.covering import Size, count_at, cover_image, cover_video, first_times, times_at
+from cosmos_batch.media import VideoInfo, count_at, cover_image, cover_video, first_times, probe, times_at
+from cosmos_batch.media.covering import Size
 from cosmos_batch.media.timeline import Timeline
 from tests.media import broken
 

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media.delivery import WantedVideo, check_actions, check_image, check_video
-from cosmos_batch.media.rates import exact_rate
-from cosmos_batch.media.sound import Sound
-from cosmos_batch.media.writing import write_image, write_video
+from cosmos_batch.media import (
+    Sound,
+    WantedVideo,
+    check_actions,
+    check_image,
+    check_video,
+    exact_rate,
+    write_image,
+    write_video,
+)
 from tests.media import broken
 
 WANTED = WantedVideo(96, 64, 13, Fraction(24))

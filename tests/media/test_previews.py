@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from cosmos_batch.media import VideoInfo, previews, probe
-from cosmos_batch.media.previews import write_contact_sheet, write_gif
+from cosmos_batch.media import VideoInfo, previews, probe, write_contact_sheet, write_gif
 from tests.media import broken
 
 

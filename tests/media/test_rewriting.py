@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media.delivery import WantedVideo, check_video
-from cosmos_batch.media.rewriting import read_sound, rewrite_video
+from cosmos_batch.media import WantedVideo, check_video, rewrite_video
+from cosmos_batch.media.rewriting import read_sound
 from tests.media import broken
 from tests.media.mp4 import heard, pictures, read_mp4
 

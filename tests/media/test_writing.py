@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media.rates import exact_rate
-from cosmos_batch.media.sound import Sound
-from cosmos_batch.media.writing import write_image, write_video
+from cosmos_batch.media import Sound, exact_rate, write_image, write_video
 from tests.media.mp4 import heard, pictures, read_mp4, times
 
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0), (128, 128, 128))
