@@ -139,9 +139,15 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
 
 
 def seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
-    """Go to the last key frame before a time, in seconds of the container's clock; the beginning is where we are."""
+    """Go to the last key frame before a time, in seconds of the container's clock; the beginning is where we are.
+
+    Raises Failure (InvalidInput) where the file's index leads nowhere.
+    """
     if seconds > _NEAR_SECONDS and stream.time_base is not None:
-        container.seek(int(seconds / stream.time_base), stream=stream)
+        try:
+            container.seek(int(seconds / stream.time_base), stream=stream)
+        except av.FFmpegError as error:
+            raise refuse(f"The video is damaged: its index does not lead to {seconds:.1f} s.") from error
 
 
 def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
