@@ -8,6 +8,7 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 # Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
 _USABLE_MEMORY = 0.92
+ONE_H100 = "p5.4xlarge"
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,13 @@ def why_not(pipeline: Pipeline, instance_type: str) -> str | None:
         return f"{instance_type} has {instance.gpu_memory_gb} GB per GPU, {needed}"
     if instance.gpus < pipeline.gpus_per_worker:
         return f"{instance_type} has {instance.gpus} GPU, {needed}"
-    if pipeline.gpus_per_worker == 1 and instance.gpu in ("H100", "H200") and instance.gpus > 1:
-        return f"{instance_type} rents {instance.gpus} {instance.gpu} for workers of one GPU; take p5.4xlarge"
+    if pipeline.gpus_per_worker == 1 and instance.gpu in ("H100", "H200") and instance.gpus > 1 and _fits_one(pipeline):
+        return f"{instance_type} rents {instance.gpus} {instance.gpu} for workers of one GPU; take {ONE_H100}"
     return None
+
+
+def _fits_one(pipeline: Pipeline) -> bool:
+    return pipeline.min_gpu_memory_gb <= INSTANCE_TYPES[ONE_H100].gpu_memory_gb
 
 
 def why_not_together(pipeline: Pipeline, instance_types: Sequence[str]) -> str | None:

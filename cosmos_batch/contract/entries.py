@@ -1,11 +1,14 @@
 """The configuration of each pipeline: the blocks `modelsReason` and `modelsOmni`, as VAMS writes them."""
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.plan import Objective, Plans, Workload, choose_plans, planned
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
@@ -132,10 +135,64 @@ class GeneratorEntry(PipelineEntry):
     """One generator pipeline."""
 
     engine: str = Field(
-        default="diffusers",
-        pattern=rf"^(diffusers|vllm-omni|cosmos-framework|phyai|{CUSTOM_ENGINE})$",
-        description="'diffusers', 'vllm-omni', 'cosmos-framework', 'phyai', or 'package.module:Class' of your own",
+        default="auto",
+        pattern=rf"^(auto|diffusers|vllm-omni|cosmos-framework|phyai|{CUSTOM_ENGINE})$",
+        description="'auto' is the fastest that fits the instance types, by NVIDIA's table: 'vllm-omni', "
+        "'cosmos-framework', 'diffusers', 'phyai'; or 'package.module:Class' of your own",
     )
+    guardrails: bool = Field(
+        default=True,
+        description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too; without them no request "
+        "can switch them on",
+    )
+    max_resolution: Literal["256p", "480p", "720p"] = Field(
+        default="720p",
+        description="Largest videos, in NVIDIA's tiers; smaller ones let more workers onto an instance. A larger job "
+        "is refused",
+    )
+    objective: Objective = Field(
+        default="throughput",
+        description="'throughput' runs as many workers as fit; 'latency' gives each job all GPUs of an instance",
+    )
+
+    def engine_for(self, pipeline: catalogue.Pipeline) -> str:
+        """The engine that is named, or the first that has a plan; the first of all, which then says why it has none."""
+        if self.engine != "auto":
+            return self.engine
+        fitting = (name for name, engine in ENGINES.items() if engine.guardrails >= self.guardrails)
+        return next((name for name in fitting if self._has_plan(pipeline, name)), next(iter(ENGINES)))
+
+    def plans(self, pipeline: catalogue.Pipeline) -> Plans:
+        """How the GPUs of a worker share a job, on each kind of GPU. Raises ValueError where they cannot."""
+        try:
+            return self._plans(pipeline, self.engine_for(pipeline))
+        except ValueError as error:
+            raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
+
+    def workload(self, pipeline: catalogue.Pipeline) -> Workload:
+        """The largest job that the pipeline admits."""
+        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution)
+
+    def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
+        """The pipeline with the GPUs that its plans use. Raises ValueError."""
+        return planned(pipeline, self.plans(pipeline), self.workload(pipeline))
+
+    def _plans(self, pipeline: catalogue.Pipeline, engine: str) -> Plans:
+        return choose_plans(pipeline, engine, self.types_of(pipeline), self.workload(pipeline), self.objective)
+
+    def _has_plan(self, pipeline: catalogue.Pipeline, engine: str) -> bool:
+        try:
+            return bool(self._plans(pipeline, engine))
+        except ValueError:
+            return False
+
+    def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
+        """What is not deployed needs no plan."""
+        if self.enabled and self.guardrails and self.engine in ENGINES and not ENGINES[self.engine].guardrails:
+            raise ValueError(
+                f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
+            )
+        super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
 
 
 class PipelineEntries(Model):

@@ -16,6 +16,8 @@ from cosmos_batch.contract.generation.plan import (
     ParallelPlan,
     Workload,
     choose_plan,
+    choose_plans,
+    planned,
     refuse_job,
     refuse_reservation,
     why_not_plan,
@@ -54,6 +56,13 @@ def chosen(
     return f"{workers_on(plan, types[0])} x {plan}"
 
 
+def several(pipeline: str, *types: str, engine: str = "vllm-omni") -> dict[str, str]:
+    found = pipeline_named(pipeline)
+    assert found is not None
+    plans = choose_plans(found, engine, types, largest(pipeline), "throughput")
+    return {kind: str(plan) for kind, plan in plans.items()}
+
+
 def test_the_table_of_chosen_plans() -> None:
     objective: Objective = "throughput"
     for line in CHOSEN.strip().splitlines():
@@ -88,10 +97,25 @@ def test_smaller_jobs_let_more_workers_onto_an_instance() -> None:
     assert chosen("cosmos3-super", "vllm-omni", "p5.48xlarge", resolution="480p") == "4 x tp 2"
 
 
-def test_one_plan_for_several_types_fits_all() -> None:
-    assert chosen("cosmos3-nano", "vllm-omni", "p5.48xlarge", "g6e.12xlarge") == "4 x tp 2"
-    with pytest.raises(ValueError, match=r"no plan for g6e\.12xlarge, p5\.4xlarge"):
-        chosen("cosmos3-nano", "phyai", "g6e.12xlarge", "p5.4xlarge")
+def test_several_types_have_one_number_of_gpus_and_a_plan_for_each_kind() -> None:
+    plans = several("cosmos3-nano", "g6e.12xlarge", "g6e.24xlarge", "p5.4xlarge")
+    assert plans == {"L40S": "one GPU, offload", "H100": "one GPU"}
+    assert several("cosmos3-super", "g6e.12xlarge", "p5.48xlarge") == {"L40S": "tp 4, offload", "H100": "tp 4"}
+    assert several("cosmos3-nano", "p5.48xlarge", "g6e.12xlarge") == {"H100": "one GPU", "L40S": "one GPU, offload"}
+    assert several("cosmos3-nano", "g6e.12xlarge", "g6e.24xlarge") == {"L40S": "tp 2"}
+
+
+def test_types_that_have_no_number_of_gpus_in_common() -> None:
+    with pytest.raises(ValueError, match=r"no number of GPUs for all of the types: tp 2 on g6e\.12xlarge, one GPU"):
+        several("cosmos3-nano", "g6e.12xlarge", "p5.4xlarge", engine="phyai")
+
+
+def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
+    found, workload = pipeline_named("cosmos3-super"), largest("cosmos3-super")
+    assert found is not None
+    for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 1, 141), (["g6e.48xlarge"], 8, 48)]:
+        after = planned(found, choose_plans(found, "vllm-omni", types, workload, "throughput"), workload)
+        assert (after.gpus_per_worker, after.min_gpu_memory_gb, after.id) == (gpus, memory, found.id)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ and 8 H100 vLLM-Omni takes 202, 63 and 38 s for Nano at 720p, which are 202, 251
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Literal, Self
 
@@ -122,19 +123,54 @@ class ParallelPlan(Model):
         return WEIGHTS_GIB[pipeline.model_size][self.tp] * self.gpus if self.offload else pipeline.min_memory_gib
 
 
-def choose_plan(
+Plans = dict[str, ParallelPlan]  # by the GPU's kind, such as L40S
+
+
+def choose_plans(
     pipeline: Pipeline, engine: str, instance_types: Sequence[str], workload: Workload, objective: Objective
+) -> Plans:
+    """The plan for each kind of GPU among these types. Raises ValueError with the reason where there is none.
+
+    A worker reserves the same number of GPUs wherever it runs; the plans differ in how it uses them. The number is the
+    best for the first type.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name in instance_types:
+        kinds.setdefault(INSTANCE_TYPES[name].gpu, []).append(name)
+    best = {kind: choose_plan(pipeline, engine, names, workload, objective) for kind, names in kinds.items()}
+    found = []
+    for gpus in DEGREES:
+        with suppress(ValueError):
+            found.append(
+                {kind: choose_plan(pipeline, engine, names, workload, objective, gpus) for kind, names in kinds.items()}
+            )
+    if not found:
+        each = ", ".join(f"{plan} on {' and '.join(kinds[kind])}" for kind, plan in best.items())
+        raise ValueError(f"{pipeline.id} on {engine} has no number of GPUs for all of the types: {each}")
+    first = next(iter(kinds))
+    return min(found, key=lambda plans: _order(plans[first], objective))
+
+
+def choose_plan(
+    pipeline: Pipeline,
+    engine: str,
+    instance_types: Sequence[str],
+    workload: Workload,
+    objective: Objective,
+    gpus: int | None = None,
 ) -> ParallelPlan:
-    """The plan of workers that run on any of these types. Raises ValueError with the reason where there is none.
+    """The plan of workers on types of one kind of GPU. Raises ValueError with the reason where there is none.
 
     For throughput, as few GPUs as a worker fits on. For latency all of an instance: guidance first, then the sequence;
-    weights are shared to fit, and wait in the host's memory only where they do not fit otherwise.
+    weights are shared to fit, and wait in the host's memory only where they do not fit otherwise. `gpus` is a number
+    that is given.
     """
     if engine in ENGINES and not set(MODES_OF_PIPELINE[pipeline.id]) & set(ENGINES[engine].modes):
         raise ValueError(
             f"{engine} does none of the modes of {pipeline.id}: {', '.join(MODES_OF_PIPELINE[pipeline.id])}"
         )
-    plans = sorted(_plans(), key=lambda plan: _order(plan, objective))
+    plans = [plan for plan in _plans() if gpus in (None, plan.gpus)]
+    plans.sort(key=lambda plan: _order(plan, objective))
     against = [
         [reason for name in instance_types if (reason := why_not_plan(plan, pipeline, engine, name, workload))]
         for plan in plans
@@ -181,6 +217,13 @@ def refuse_job(job: Generation, plan: ParallelPlan, pipeline: Pipeline, gpus: Se
             f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have {has:.0f}.",
             "Ask for fewer frames, a smaller resolution or fewer controls, or deploy the pipeline on larger GPUs.",
         )
+
+
+def planned(pipeline: Pipeline, plans: Plans, workload: Workload) -> Pipeline:
+    """The pipeline with the GPUs that its workers reserve, and the least memory of one that carries its share."""
+    needs = [plan.gib_per_gpu(pipeline, workload) for plan in plans.values()]
+    fits = [one.gpu_memory_gb for one in INSTANCE_TYPES.values() if GPU_GIB[one.gpu] >= min(needs)]
+    return replace(pipeline, gpus_per_worker=next(iter(plans.values())).gpus, min_gpu_memory_gb=min(fits))
 
 
 def workers_on(plan: ParallelPlan, instance_type: str) -> int:

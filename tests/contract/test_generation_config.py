@@ -1,0 +1,82 @@
+"""The configuration of generators: their plans are found, or refused, before anything is deployed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.config import Config, ConfigError
+
+
+def omni(**entries: dict[str, Any]) -> str:
+    enabled = {name: {"enabled": True, **entry} for name, entry in entries.items()}
+    return json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": enabled}}}})
+
+
+def test_the_four_generators_and_their_defaults() -> None:
+    entries = Config.parse("{}").app.pipelines.use_nvidia_cosmos3.models_omni
+    assert [one.id for one in entries.pipelines()] == [
+        "cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video",
+    ]  # fmt: skip
+    for entry in (entries.nano, entries.super, entries.super_text2image, entries.super_image2video):
+        assert not entry.enabled and entry.auto_register_with_vams and entry.max_vcpus == 192
+        assert entry.auto_trigger_on_file_extensions_upload == "" and entry.guardrails
+        assert (entry.objective, entry.max_resolution) == ("throughput", "720p")
+
+
+def test_a_worker_reserves_what_its_plan_uses() -> None:
+    (nano,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "instanceTypes": ["g6e.12xlarge"],
+                                         "fallbackInstanceTypes": []})).enabled_pipelines()  # fmt: skip
+    assert {kind: str(plan) for kind, plan in nano.plans.items()} == {"L40S": "tp 2"}
+    assert (nano.resources.gpus, nano.resources.vcpus) == (2, 24)
+    (smaller,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "maxResolution": "480p"})).enabled_pipelines()
+    assert {kind: str(plan) for kind, plan in smaller.plans.items()} == {"L40S": "one GPU", "H100": "one GPU"}
+    assert smaller.resources.gpus == 1
+
+
+def test_latency_takes_the_whole_instance() -> None:
+    entry = {"engine": "vllm-omni", "objective": "latency", "instanceTypes": ["p5.48xlarge"]}
+    (nano,) = Config.parse(omni(nano16B={**entry, "fallbackInstanceTypes": []})).enabled_pipelines()
+    assert (str(nano.plans["H100"]), nano.resources.gpus) == ("cfg 2 x ulysses 4", 8)
+
+
+def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
+    config = Config.parse(
+        omni(
+            super64B={"engine": "vllm-omni"},
+            superText2Image64B={
+                "engine": "cosmos-framework", "instanceTypes": ["p5en.48xlarge"], "fallbackInstanceTypes": [],
+            },
+        )
+    )  # fmt: skip
+    super_, images = config.enabled_pipelines()
+    assert {kind: str(plan) for kind, plan in super_.plans.items()} == {"L40S": "tp 4, offload", "H100": "tp 4"}
+    assert (super_.resources.gpus, images.resources.gpus) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"engine": "phyai"}, ["super64B.guardrails", "phyai has none", "false"]),
+        ({"engine": "phyai", "guardrails": False}, ["super64B.instanceTypes", "GiB", "g6e.12xlarge"]),
+        ({"instanceTypes": ["g6e.2xlarge"]}, ["super64B.instanceTypes", "vllm-omni has no plan for g6e.2xlarge"]),
+        ({"engine": "diffusers"}, ["super64B.instanceTypes", "host's memory", "119 GiB"]),
+        ({"objective": "speed"}, ["super64B.objective", "speed", "throughput"]),
+        ({"maxResolution": "1080p"}, ["super64B.maxResolution", "1080p", "720p"]),
+    ],
+)
+def test_an_impossible_plan_is_refused_at_synthesis(entry: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Config.parse(omni(super64B=entry))
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_the_engine_is_the_fastest_that_fits() -> None:
+    nano, super_ = Config.parse(omni(nano16B={}, super64B={})).enabled_pipelines()
+    assert (nano.engine, nano.image, super_.engine) == ("vllm-omni", "omni", "vllm-omni")
+    own = Config.parse(omni(nano16B={"engine": "my.module:Engine"})).enabled_pipelines()
+    assert (own[0].engine, own[0].image) == ("my.module:Engine", "diffusers")
+
+
+def test_what_is_not_deployed_needs_no_plan() -> None:
+    Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
