@@ -5,12 +5,12 @@ Both are what Cosmos Framework makes when it infers, since the model was trained
 bilateral filter of `blur.py` beside it, NVIDIA/cosmos-framework at 5eee9ed, with which the pixels agree.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-Strength = Literal["very_low", "low", "medium", "high", "very_high"]
+from cosmos_batch.contract.generation.controls import Strength
 
 # Of Canny's hysteresis, in sums of absolute derivatives by Sobel: a stronger preset keeps fewer edges.
 EDGE_THRESHOLDS: dict[Strength, tuple[int, int]] = {

@@ -33,7 +33,7 @@ def test_several_are_in_the_models_order_with_weights() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"edge": {"control_path": "s3://my-bucket/e.mp4", "control_weight": 2.0}},
+        {"edge": {"control_path": "s3://my-bucket/e.mp4", "control_weight": 2.0, "preset_edge_threshold": "medium"}},
         {"controls": {"edge": {"path": "s3://my-bucket/e.mp4", "weight": 2.0}}},
         {"controls": '{"edge": {"path": "s3://my-bucket/e.mp4", "weight": 2.0}}'},
     ],
@@ -41,7 +41,9 @@ def test_several_are_in_the_models_order_with_weights() -> None:
 def test_controls_may_be_said_as_engines_do(said: dict[str, Any]) -> None:
     made = settled({"mode": "transfer", **said})
     assert made.transfer is not None
-    assert made.transfer.controls["edge"].model_dump() == {"path": "s3://my-bucket/e.mp4", "weight": 2.0}
+    assert made.transfer.controls["edge"].model_dump() == {
+        "path": "s3://my-bucket/e.mp4", "weight": 2.0, "strength": "medium",
+    }  # fmt: skip
 
 
 def test_edge_and_blur_are_made_from_the_input_and_the_others_are_not() -> None:

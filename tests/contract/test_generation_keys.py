@@ -6,6 +6,7 @@ import pytest
 
 from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.controls import Control
 from cosmos_batch.contract.generation.keys import (
     KEYS,
     of_configuration,
@@ -78,7 +79,7 @@ def test_a_control_is_written_in_three_keys_and_means_transfer() -> None:
     keys = {"COSMOS3_CONTROL_TYPE": "Depth", "COSMOS3_CONTROL_PATH": "d.mp4", "COSMOS3_CONTROL_WEIGHT": "0.5"}
     read = read_generation(prompt_and_parameters(of_metadata(keys))[1])
     assert read.mode == "transfer" and read.controls is not None
-    assert read.controls["depth"].model_dump() == {"path": "d.mp4", "weight": 0.5}
+    assert read.controls["depth"] == Control(path="d.mp4", weight=0.5)
     assert read_generation(prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge"})[1]).controls is not None
     with pytest.raises(ValueError, match="COSMOS3_CONTROL_TYPE: is missing"):
         prompt_and_parameters({"COSMOS3_CONTROL_PATH": "d.mp4"})

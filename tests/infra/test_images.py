@@ -31,7 +31,7 @@ def synthesized(tmp_path: Path, cosmos: str = "", own: str = "{}") -> Assembly:
 
 def test_an_image_is_built_for_each_engine_environment_that_is_needed() -> None:
     assert [name.startswith("Reasoner") for name in built(example("reason-only"))] == [True]
-    assert [name.startswith("Diffusers") for name in built(example("generator-only"))] == [True]
+    assert [name.startswith("Omni") for name in built(example("generator-only"))] == [True]
     assert len(built(example("everything"))) == 2
 
 

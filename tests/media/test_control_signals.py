@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, Strength, blurred, edges
+from cosmos_batch.contract.generation.controls import Strength
+from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, blurred, edges
 
 STRENGTHS: tuple[Strength, ...] = tuple(EDGE_THRESHOLDS)
 

@@ -11,6 +11,7 @@ from cosmos_batch.contract.generation.sizes import SHORTEST_VIDEO, frames_within
 # In the order in which the model is shown them.
 Hint = Literal["edge", "blur", "depth", "seg", "wsm"]
 HINTS = get_args(Hint)
+Strength = Literal["very_low", "low", "medium", "high", "very_high"]
 COMPUTED: tuple[Hint, ...] = ("edge", "blur")  # we can make these from the input; the others need a model of their own
 
 TRANSFER_FRAMES_LIMIT = 5000  # of all chunks together, as in Cosmos Framework
@@ -25,6 +26,9 @@ class Control(Model):
         description="S3 URI, or the name of a file beside the input; absent: made from the input, for edge and blur",
     )
     weight: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False, description="Its share among several")
+    strength: Strength = Field(
+        default="medium", description="How much is left out where we make it: of edges, or of details by a blur"
+    )
 
 
 Controls = dict[Hint, Control]

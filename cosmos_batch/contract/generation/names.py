@@ -29,7 +29,12 @@ _OTHER_NAMES = {
     "addResolutionTemplate": "useResolutionTemplate",
     "addDurationTemplate": "useDurationTemplate",
 }
-_CONTROL_NAMES = {"control_path": "path", "controlPath": "path", "control_weight": "weight", "controlWeight": "weight"}
+_CONTROL_NAMES = {
+    "controlPath": "path",
+    "controlWeight": "weight",
+    "presetEdgeThreshold": "strength",
+    "presetBlurStrength": "strength",
+}
 
 
 # What is read and becomes something else, or is refused.
@@ -73,7 +78,10 @@ def _control(value: Any) -> Any:
         return {}
     if isinstance(value, str):
         return {"path": value}
-    return {_CONTROL_NAMES.get(name, name): one for name, one in value.items()} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    names = {name: to_camel(name) if "_" in name else name for name in value}
+    return {_CONTROL_NAMES.get(names[name], name): one for name, one in value.items()}
 
 
 def _with_size(said: dict[str, Any]) -> dict[str, Any]:
