@@ -74,6 +74,15 @@ def test_blur_takes_details_and_keeps_what_is_large() -> None:
     assert not edges(blurred(noise()), "medium").any()
 
 
+def test_faint_noise_goes_and_high_steps_stay() -> None:
+    """What a bilateral filter is for; shrinking alone leaves twice as much noise."""
+    faint = np.random.default_rng(0).integers(118, 138, (192, 320, 3), np.uint8)
+    assert blurred(faint, "very_low").std() < 1
+    step = np.zeros((192, 320, 3), np.uint8)
+    step[:, 160:] = 255
+    assert (blurred(step, "very_low")[:, 168:] > 230).all() and (blurred(step, "very_low")[:, :152] < 25).all()
+
+
 def test_more_strength_keeps_less() -> None:
     left = [blurred(noise(), strength).astype(float).std() for strength in ("very_low", "medium", "very_high")]
     assert left == sorted(left, reverse=True)

@@ -152,6 +152,11 @@ def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation:
     assert frame.shape == (112, 96, 3)
 
 
+@pytest.mark.parametrize("size", [(128, 48), (48, 128), (320, 64)])
+def test_a_turned_video_covers_any_shape(tmp_path: Path, size: Size) -> None:
+    assert covered(broken.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
+
+
 def test_ten_bits_become_eight(tmp_path: Path) -> None:
     path = tmp_path / "hdr.mp4"
     with av.open(str(path), "w") as container:

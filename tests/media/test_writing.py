@@ -191,6 +191,19 @@ def test_nonsense_is_refused_and_nothing_is_left(
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_is_left_of_a_video_that_breaks_off(tmp_path: Path) -> None:
+    """After more frames than an encoder keeps back, so that there is a file."""
+
+    def breaking() -> Iterator[np.ndarray]:
+        yield from frames(100, 32, 32)
+        assert list(tmp_path.iterdir())
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        write_video(tmp_path / "a.mp4", breaking(), Fraction(24), tone(1))
+    assert not list(tmp_path.iterdir())
+
+
 def test_writing_ends_when_asked(tmp_path: Path) -> None:
     def check() -> None:
         raise InterruptedError
