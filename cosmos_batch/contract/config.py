@@ -16,7 +16,7 @@ from cosmos_batch.contract.entries import (
     parse_extensions,
 )
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.generation.plan import Plans
+from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.network import NetworkSettings
@@ -149,12 +149,7 @@ class EnabledPipeline:
     use_spot: bool = False
     priority: int = 0
     warm_instances: int = 0
-    generator: GeneratorEntry | None = None
-
-    @property
-    def plans(self) -> Plans:
-        """Of a generator's workers, by the kind of GPU."""
-        return self.generator.plans(self.pipeline) if self.generator else {}
+    serving: Serving | None = None
 
     @property
     def image(self) -> Image:
@@ -227,10 +222,11 @@ class Config(Model):
     def _enabled(self, entries: PipelineEntries, pipeline: catalogue.Pipeline) -> EnabledPipeline:
         entry = entries.entry(pipeline)
         generator = entry if isinstance(entry, GeneratorEntry) else None
+        serving = generator.serving(pipeline) if generator else None
         return EnabledPipeline(
             pipeline=generator.planned(pipeline) if generator else pipeline,
             model=entry.model or pipeline.model,
-            engine=generator.engine_for(pipeline) if generator else entry.engine,
+            engine=serving.engine if serving else entry.engine,
             instance_types=entry.types_of(pipeline),
             max_vcpus=entry.max_vcpus,
             auto_trigger=parse_extensions(entry.auto_trigger_on_file_extensions_upload),
@@ -238,7 +234,7 @@ class Config(Model):
             use_spot=entry.use_spot,
             priority=entry.priority,
             warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
-            generator=generator,
+            serving=serving,
         )
 
     @model_validator(mode="after")

@@ -8,7 +8,8 @@ from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import Objective, Plans, Workload, choose_plans, planned
+from cosmos_batch.contract.generation.plan import Objective, Workload, choose_plans, planned
+from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
@@ -168,6 +169,15 @@ class GeneratorEntry(PipelineEntry):
             return self._plans(pipeline, self.engine_for(pipeline))
         except ValueError as error:
             raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
+
+    def serving(self, pipeline: catalogue.Pipeline) -> Serving:
+        """What `plan` and the workers are told. Raises ValueError."""
+        return Serving(
+            engine=self.engine_for(pipeline),
+            guardrails=self.guardrails,
+            max_resolution=self.max_resolution,
+            plans=self.plans(pipeline),
+        )
 
     def workload(self, pipeline: catalogue.Pipeline) -> Workload:
         """The largest job that the pipeline admits."""

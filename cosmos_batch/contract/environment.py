@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
 # The delay of the nudge queue, and the width of the time bucket by which nudges are deduplicated. They are one number
@@ -66,6 +67,7 @@ class PipelineQueue(Model):
 
     id: str
     queue_url: str
+    serving: Serving | None = Field(default=None, description="Of a generator")
 
 
 class PipelineCompute(Model):
@@ -147,6 +149,7 @@ class WorkerEnvironment(Environment):
     model: str
     engine: str
     context: int | None = Field(default=None, ge=1, description="Tokens of a request; None: as many as the model takes")
+    serving: Serving | None = Field(default=None, description="Of a generator")
     queue_url: str
     state_table: str
     state_bucket: str

@@ -51,7 +51,7 @@ class Pipeline(Construct):
     @property
     def known_to_plan(self) -> KnownQueue:
         """What `plan` needs to know."""
-        return KnownQueue(id=self.id, queue_url=self.queue.queue.queue_url)
+        return KnownQueue(id=self.id, queue_url=self.queue.queue.queue_url, serving=self.enabled.serving)
 
     @property
     def known_to_scale(self) -> PipelineCompute:

@@ -108,6 +108,7 @@ def _environment(
         model=pipeline.model,
         engine=pipeline.engine,
         context=pipeline.pipeline.context,
+        serving=pipeline.serving,
         queue_url=queue.queue_url,
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,

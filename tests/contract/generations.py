@@ -9,7 +9,9 @@ from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.generation.settling import settle
+from cosmos_batch.contract.generation.sizes import Resolution
 from cosmos_batch.contract.tasks import Medium
 
 AV = {"mode": "forward_dynamics", "domain_name": "av", "action": [[0.0] * 9] * 60}
@@ -23,11 +25,15 @@ def settled(
     pipeline: str = "cosmos3-nano",
     job_id: str = "job-1",
     guardrails: bool = True,
+    engine: str = "my.module:Engine",
+    max_resolution: Resolution = "720p",
+    plans: Plans | None = None,
 ) -> Generation:
     """What a request becomes; it goes through JSON, as a queue's message does."""
     found = pipeline_named(pipeline)
     assert found is not None
-    made = settle(read_generation(said or {}), prompt, found, medium, job_id, guardrails)
+    serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans or {})
+    made = settle(read_generation(said or {}), prompt, found, medium, job_id, serving)
     assert Generation.model_validate_json(made.model_dump_json()) == made
     json.loads(made.model_dump_json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     return made

@@ -5,12 +5,20 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.config import Config, ConfigError
+from cosmos_batch.contract.config import Config, ConfigError, EnabledPipeline
+from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
+from cosmos_batch.contract.generation.serving import Plans
+from cosmos_batch.contract.settings import WorkerSettings
 
 
 def omni(**entries: dict[str, Any]) -> str:
     enabled = {name: {"enabled": True, **entry} for name, entry in entries.items()}
     return json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": enabled}}}})
+
+
+def plans_of(enabled: EnabledPipeline) -> Plans:
+    assert enabled.serving is not None
+    return enabled.serving.plans
 
 
 def test_the_four_generators_and_their_defaults() -> None:
@@ -27,17 +35,17 @@ def test_the_four_generators_and_their_defaults() -> None:
 def test_a_worker_reserves_what_its_plan_uses() -> None:
     (nano,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "instanceTypes": ["g6e.12xlarge"],
                                          "fallbackInstanceTypes": []})).enabled_pipelines()  # fmt: skip
-    assert {kind: str(plan) for kind, plan in nano.plans.items()} == {"L40S": "tp 2"}
+    assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
     assert (nano.resources.gpus, nano.resources.vcpus) == (2, 24)
     (smaller,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "maxResolution": "480p"})).enabled_pipelines()
-    assert {kind: str(plan) for kind, plan in smaller.plans.items()} == {"L40S": "one GPU", "H100": "one GPU"}
+    assert {kind: str(plan) for kind, plan in plans_of(smaller).items()} == {"L40S": "one GPU", "H100": "one GPU"}
     assert smaller.resources.gpus == 1
 
 
 def test_latency_takes_the_whole_instance() -> None:
     entry = {"engine": "vllm-omni", "objective": "latency", "instanceTypes": ["p5.48xlarge"]}
     (nano,) = Config.parse(omni(nano16B={**entry, "fallbackInstanceTypes": []})).enabled_pipelines()
-    assert (str(nano.plans["H100"]), nano.resources.gpus) == ("cfg 2 x ulysses 4", 8)
+    assert (str(plans_of(nano)["H100"]), nano.resources.gpus) == ("cfg 2 x ulysses 4", 8)
 
 
 def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
@@ -50,7 +58,7 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
         )
     )  # fmt: skip
     super_, images = config.enabled_pipelines()
-    assert {kind: str(plan) for kind, plan in super_.plans.items()} == {"L40S": "tp 4, offload", "H100": "tp 4"}
+    assert {kind: str(plan) for kind, plan in plans_of(super_).items()} == {"L40S": "tp 4, offload", "H100": "tp 4"}
     assert (super_.resources.gpus, images.resources.gpus) == (4, 1)
 
 
@@ -80,3 +88,19 @@ def test_the_engine_is_the_fastest_that_fits() -> None:
 
 def test_what_is_not_deployed_needs_no_plan() -> None:
     Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
+
+
+def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
+    (nano,) = Config.parse(omni(nano16B={"guardrails": False, "maxResolution": "480p"})).enabled_pipelines()
+    assert nano.serving is not None and not nano.serving.guardrails and nano.serving.max_resolution == "480p"
+    plan = PlanEnvironment(
+        state_table="t", state_bucket="s", asset_buckets=[], nudge_queue_url="n", deadline_seconds=1,
+        pipelines=[PipelineQueue(id="cosmos3-nano", queue_url="q", serving=nano.serving)],
+    )  # fmt: skip
+    assert PlanEnvironment.read(plan.variables()) == plan
+    worker = WorkerEnvironment(
+        aws_batch_job_id="b", pipeline="cosmos3-nano", model="m/m", engine=nano.engine, serving=nano.serving,
+        queue_url="q", state_table="t", state_bucket="s", model_bucket="m", model_store="/mnt/models",
+        worker=WorkerSettings(),
+    )  # fmt: skip
+    assert WorkerEnvironment.read(worker.variables()) == worker

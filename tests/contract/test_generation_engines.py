@@ -9,7 +9,7 @@ from cosmos_batch.contract.generation.actions import DOMAINS, read_domain
 from cosmos_batch.contract.generation.engines import ENGINES, engines_for, refuse_engine
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE
-from tests.contract.generations import AV, EDGE, settled
+from tests.contract.generations import AV, EDGE, refusal, settled
 from tests.contract.test_generation import OF_MODE
 
 ALL = ["vllm-omni", "cosmos-framework", "diffusers", "phyai"]
@@ -50,7 +50,7 @@ def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, to
     assert engines_for(asked) == can
     with pytest.raises(Failure, match=told) as raised:
         refuse_engine(engine, asked)
-    assert raised.value.error.code == "InvalidInput"
+    assert refusal(said, medium=medium, engine=engine) == raised.value.error
     assert all(ENGINES[name].title in raised.value.error.remedy for name in can)
 
 

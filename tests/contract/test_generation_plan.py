@@ -13,18 +13,19 @@ from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import (
     GPU_GIB,
     Objective,
-    ParallelPlan,
     Workload,
     choose_plan,
     choose_plans,
+    gib_per_gpu,
     planned,
     refuse_job,
     refuse_reservation,
     why_not_plan,
     workers_on,
 )
+from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.instances import INSTANCE_TYPES
-from tests.contract.generations import EDGE, settled
+from tests.contract.generations import EDGE, refusal, settled
 
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
 
@@ -176,7 +177,7 @@ def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
         return
     refuse_reservation(plan, plan.tp * plan.cfg * plan.ulysses)
     assert workers_on(plan, name) * plan.gpus == instance.gpus
-    assert plan.gib_per_gpu(found, largest(pipeline)) <= GPU_GIB[instance.gpu]
+    assert gib_per_gpu(plan, found, largest(pipeline)) <= GPU_GIB[instance.gpu]
 
 
 def test_a_reservation_that_the_plan_does_not_use() -> None:
@@ -191,7 +192,7 @@ def test_the_arithmetic_says_what_was_measured(size: str, measured: float) -> No
     """Within what Diffusers' peaks leave out: the sound's VAE and the context."""
     nano = pipeline_named("cosmos3-nano")
     assert nano is not None
-    said = ParallelPlan().gib_per_gpu(nano, Workload.of(settled({"size": size})))
+    said = gib_per_gpu(ParallelPlan(), nano, Workload.of(settled({"size": size})))
     assert 0 <= said - measured <= 2.1
 
 
@@ -204,11 +205,21 @@ def test_a_larger_job_never_needs_less(first: float, second: float) -> None:
 def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
     nano = pipeline_named("cosmos3-nano")
     assert nano is not None
-    plan = choose_plan(nano, "vllm-omni", ["g6e.12xlarge"], largest("cosmos3-nano", "480p"), "throughput")
-    refuse_job(settled({"resolution": "480p", "num_frames": 300}), plan, nano, ["L40S"])
+    plans = {"H100": ParallelPlan(), "L40S": ParallelPlan()}
+    refuse_job(settled({"resolution": "480p", "num_frames": 300}), plans, nano)
     with pytest.raises(Failure, match=r"needs 48 GiB of a GPU, and the workers of cosmos3-nano \(one GPU\) have 45"):
-        refuse_job(settled(), plan, nano, ["H100", "L40S"])
-    refuse_job(settled(), plan, nano, ["H100"])
+        refuse_job(settled(), plans, nano)
+    assert "needs 48 GiB" in refusal(plans=plans).message
+    refuse_job(settled(), {"H100": ParallelPlan()}, nano)
+
+
+def test_a_pipeline_of_small_videos_makes_small_ones_and_refuses_larger() -> None:
+    assert settled(max_resolution="480p").size == (832, 480)
+    assert settled({"mode": "policy", "domain_name": "av"}, medium="image", max_resolution="256p").resolution == "256p"
+    error = refusal({"resolution": "720p"}, max_resolution="480p")
+    assert "more than this pipeline makes" in error.message and error.remedy == "Use one of: 256p, 480p."
+    assert "width, height: 720p" in refusal({"size": "1280x720"}, max_resolution="256p").message
+    assert settled({"mode": "t2i", "resolution": "768p"}, max_resolution="256p").size == (1024, 1024)
 
 
 def test_every_job_that_is_admitted_fits_a_plan_for_the_largest() -> None:

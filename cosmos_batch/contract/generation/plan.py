@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Literal, Self
 
-from pydantic import Field
-
-from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES, Engine
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlan, Plans
 from cosmos_batch.contract.generation.sizes import (
     FRAME_LIMIT,
     SIZES,
@@ -96,34 +94,15 @@ class Workload:
         return y0 + (self.megapixels - x0) * (y1 - y0) / (x1 - x0)
 
 
-class ParallelPlan(Model):
-    """How one worker's GPUs share a job."""
-
-    tp: int = Field(default=1, description="GPUs that share the weights: tensor parallel, or sharded by Framework")
-    cfg: int = Field(default=1, description="2: prompt and negative prompt on GPUs of their own")
-    ulysses: int = Field(default=1, description="GPUs that share the sequence")
-    offload: bool = Field(default=False, description="Layers wait in the host's memory")
-
-    @property
-    def gpus(self) -> int:
-        """What the worker must reserve: no GPU is paid for and unused."""
-        return self.tp * self.cfg * self.ulysses
-
-    def __str__(self) -> str:
-        axes = [f"{axis} {degree}" for axis in ("tp", "cfg", "ulysses") if (degree := getattr(self, axis)) > 1]
-        return (" x ".join(axes) or "one GPU") + (", offload" if self.offload else "")
-
-    def gib_per_gpu(self, pipeline: Pipeline, workload: Workload) -> float:
-        """At the peak."""
-        weights = WEIGHTS_GIB[pipeline.model_size][self.tp] * (RESIDENT_SHARE if self.offload else 1)
-        return weights + VAE_AND_SOUND_GIB + workload.peak_gib + CONTEXT_GIB
-
-    def host_gib(self, pipeline: Pipeline) -> float:
-        """Of the worker, where layers wait there: each GPU's own."""
-        return WEIGHTS_GIB[pipeline.model_size][self.tp] * self.gpus if self.offload else pipeline.min_memory_gib
+def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, workload: Workload) -> float:
+    """At the peak."""
+    weights = WEIGHTS_GIB[pipeline.model_size][plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
+    return weights + VAE_AND_SOUND_GIB + workload.peak_gib + CONTEXT_GIB
 
 
-Plans = dict[str, ParallelPlan]  # by the GPU's kind, such as L40S
+def host_gib(plan: ParallelPlan, pipeline: Pipeline) -> float:
+    """Of the worker's host: where layers wait there, each GPU has its own."""
+    return WEIGHTS_GIB[pipeline.model_size][plan.tp] * plan.gpus if plan.offload else pipeline.min_memory_gib
 
 
 def choose_plans(
@@ -191,13 +170,13 @@ def why_not_plan(
         return reason
     if instance.gpus % plan.gpus:
         return f"{plan.gpus} GPUs do not fill the {instance.gpus} of {instance_type}"
-    need, has = plan.gib_per_gpu(pipeline, workload), GPU_GIB[instance.gpu]
+    need, has = gib_per_gpu(plan, pipeline, workload), GPU_GIB[instance.gpu]
     if need > has:
         return f"needs {need:.1f} GiB of a GPU, {instance_type} has {has:g}"
     host = instance.memory_gib * HOST_SHARE * plan.gpus / instance.gpus
-    if plan.host_gib(pipeline) > host:
+    if host_gib(plan, pipeline) > host:
         return (
-            f"needs {plan.host_gib(pipeline):.0f} GiB of the host's memory, its share of {instance_type} is {host:.0f}"
+            f"needs {host_gib(plan, pipeline):.0f} GiB of the host's memory, its share of {instance_type} is {host:.0f}"
         )
     return None
 
@@ -208,20 +187,21 @@ def refuse_reservation(plan: ParallelPlan, gpus: int) -> None:
         raise ValueError(f"the plan ({plan}) uses {plan.gpus} GPUs, and the worker reserves {gpus}")
 
 
-def refuse_job(job: Generation, plan: ParallelPlan, pipeline: Pipeline, gpus: Sequence[str]) -> None:
-    """Raises Failure where a job is larger than the pipeline's workers, on the least of their GPUs."""
-    need, has = plan.gib_per_gpu(pipeline, Workload.of(job)), min(GPU_GIB[gpu] for gpu in gpus)
-    if need > has:
-        raise Failure(
-            "InvalidInput",
-            f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have {has:.0f}.",
-            "Ask for fewer frames, a smaller resolution or fewer controls, or deploy the pipeline on larger GPUs.",
-        )
+def refuse_job(job: Generation, plans: Plans, pipeline: Pipeline) -> None:
+    """Raises Failure where a job is larger than the pipeline's workers, on any kind of their GPUs."""
+    for gpu, plan in plans.items():
+        need, has = gib_per_gpu(plan, pipeline, Workload.of(job)), GPU_GIB[gpu]
+        if need > has:
+            raise Failure(
+                "InvalidInput",
+                f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have {has:.0f}.",
+                "Ask for fewer frames, a smaller resolution or fewer controls, or deploy the pipeline on larger GPUs.",
+            )
 
 
 def planned(pipeline: Pipeline, plans: Plans, workload: Workload) -> Pipeline:
     """The pipeline with the GPUs that its workers reserve, and the least memory of one that carries its share."""
-    needs = [plan.gib_per_gpu(pipeline, workload) for plan in plans.values()]
+    needs = [gib_per_gpu(plan, pipeline, workload) for plan in plans.values()]
     fits = [one.gpu_memory_gb for one in INSTANCE_TYPES.values() if GPU_GIB[one.gpu] >= min(needs)]
     return replace(pipeline, gpus_per_worker=next(iter(plans.values())).gpus, min_gpu_memory_gb=min(fits))
 
@@ -267,4 +247,4 @@ def _why_not_shared(plan: ParallelPlan, engine: Engine | None, name: str, worklo
 
 def _distance(plan: ParallelPlan, reasons: list[str], pipeline: Pipeline, workload: Workload) -> tuple[bool, float]:
     """How far a plan is from one that runs: of those that the engine knows, the one that needs least is told about."""
-    return not all(reason.startswith("needs") for reason in reasons), plan.gib_per_gpu(pipeline, workload)
+    return not all(reason.startswith("needs") for reason in reasons), gib_per_gpu(plan, pipeline, workload)

@@ -15,10 +15,13 @@ from cosmos_batch.contract.generation.controls import (
     only_hint,
     settle_controls,
 )
+from cosmos_batch.contract.generation.engines import refuse_engine
 from cosmos_batch.contract.generation.modes import MODES, Mode, settle_mode
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
+from cosmos_batch.contract.generation.plan import refuse_job
 from cosmos_batch.contract.generation.prompts import default_negative_prompt, is_structured, prompt_text
 from cosmos_batch.contract.generation.schema import ActionSettings, Conditioning, Generation, Transfer
+from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.generation.sizes import (
     FRAME_STEP,
     SIZES,
@@ -59,12 +62,26 @@ def settle(
     pipeline: Pipeline,
     medium: Medium | None,
     job_id: str,
-    guardrails: bool,
+    serving: Serving,
 ) -> Generation:
     """Decide everything that can be decided before the input is seen; the same for the same job. Raises Failure.
 
-    `medium` is the input's kind, `guardrails` whether the pipeline has any.
+    `medium` is the input's kind.
     """
+    generation = _settled(said, prompt, pipeline, medium, job_id, serving)
+    refuse_engine(serving.engine, generation)
+    refuse_job(generation, serving.plans, pipeline)
+    return generation
+
+
+def _settled(
+    said: GenerationParameters,
+    prompt: str | dict[str, Any] | None,
+    pipeline: Pipeline,
+    medium: Medium | None,
+    job_id: str,
+    serving: Serving,
+) -> Generation:
     mode = settle_mode(said.mode, pipeline, medium)
     _refuse_strays(said, mode)
     rules = MODES[mode]
@@ -73,7 +90,7 @@ def settle(
         raise Failure("InvalidInput", "prompt: is missing.", "Say what to make, in words or as NVIDIA's JSON.")
     negative = said.negative_prompt
     templates = not is_structured(text)
-    resolution, size = _settle_size(said, mode, medium)
+    resolution, size = _settle_size(said, mode, medium, serving.max_resolution)
     domain = settle_domain(said.domain_name, said.raw_action_dim) if rules.action else None
     tier = resolution or _tier(size)
     action = _settle_action(said, mode, domain, tier) if domain else None
@@ -93,7 +110,7 @@ def settle(
         guidance_scale=_or(said.guidance_scale, _guidance(mode, transfer)),
         seed=drawn_seed(job_id) if said.seed is None else said.seed,
         sound=_settle_sound(said, mode),
-        guardrails=_settle_guardrails(said, guardrails, pipeline),
+        guardrails=_settle_guardrails(said, serving.guardrails, pipeline),
         max_sequence_length=said.max_sequence_length,
         use_resolution_template=_or(said.use_resolution_template, templates),
         use_duration_template=_or(said.use_duration_template, templates and mode != "t2i"),
@@ -129,11 +146,11 @@ def _refuse_strays(said: GenerationParameters, mode: Mode) -> None:
 
 
 def _settle_size(
-    said: GenerationParameters, mode: Mode, medium: Medium | None
+    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
 ) -> tuple[Resolution | None, Size | None]:
     """A tier whose shape follows from the input, or a size. Raises Failure."""
     if said.width is None and said.height is None:
-        return _preset(said, mode, medium)
+        return _preset(said, mode, medium, most)
     if said.width is None or said.height is None:
         raise Failure("InvalidInput", "width, height: one of them is missing.", "Say both, or a resolution instead.")
     if said.resolution or said.aspect_ratio:
@@ -144,21 +161,31 @@ def _settle_size(
         )
     size = Size(said.width, said.height)
     refuse_size(size, is_video=mode != "t2i")
+    _refuse_above("width, height", _tier(size), mode, most)
     return None, size
 
 
-def _preset(said: GenerationParameters, mode: Mode, medium: Medium | None) -> tuple[Resolution, Size | None]:
+def _preset(
+    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
+) -> tuple[Resolution, Size | None]:
     is_action = MODES[mode].action
-    tier = said.resolution or ("480p" if is_action else "720p")
-    if mode != "t2i" and tier not in VIDEO_RESOLUTIONS:
-        raise Failure(
-            "InvalidInput", f"resolution: {tier} is for images.", f"Use one of: {', '.join(VIDEO_RESOLUTIONS)}."
-        )
+    usual: Resolution = "480p" if is_action else "720p"
+    lesser: Resolution = usual if mode == "t2i" else min(usual, most, key=VIDEO_RESOLUTIONS.index)
+    tier = lesser if said.resolution is None else said.resolution
+    _refuse_above("resolution", tier, mode, most)
     if is_action and said.aspect_ratio:
         raise Failure("InvalidInput", f"aspectRatio: {mode} keeps the input's shape.", "Leave aspectRatio out.")
     if is_action or (said.aspect_ratio is None and (medium or mode == "transfer")):
         return tier, None
     return tier, SIZES[tier][said.aspect_ratio or ("1:1" if mode == "t2i" else "16:9")]
+
+
+def _refuse_above(field: str, tier: Resolution, mode: Mode, most: Resolution) -> None:
+    """Images are small beside videos, so that every pipeline makes all of theirs."""
+    admitted = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(most) + 1]
+    if mode != "t2i" and tier not in admitted:
+        problem = "is for images" if tier not in VIDEO_RESOLUTIONS else "is more than this pipeline makes"
+        raise Failure("InvalidInput", f"{field}: {tier} {problem}.", f"Use one of: {', '.join(admitted)}.")
 
 
 def _tier(size: Size | None) -> Resolution:
