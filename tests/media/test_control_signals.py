@@ -1,12 +1,18 @@
 """Edges and blur of pictures whose edges are known."""
 
+from fractions import Fraction
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.generation.controls import Strength
+from cosmos_batch.media import VideoInfo, cover_video, first_times, probe, write_video
 from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, blurred, edges
+from tests.media import broken
+from tests.media.mp4 import pictures
 
 STRENGTHS: tuple[Strength, ...] = tuple(EDGE_THRESHOLDS)
 
@@ -107,3 +113,23 @@ def test_a_view_of_a_frame_is_as_good_as_a_frame() -> None:
     turned = np.rot90(square())
     assert (edges(turned) == edges(turned.copy())).all()
     assert (blurred(turned) == blurred(turned.copy())).all()
+
+
+def test_a_control_video_from_a_video(tmp_path: Path) -> None:
+    """A square that moves: its edges are followed, and come back out of the file that an engine reads."""
+
+    def paint(index: int) -> np.ndarray:
+        picture = np.zeros((128, 160, 3), np.uint8)
+        picture[40:80, 20 + 4 * index : 60 + 4 * index] = 255
+        return picture
+
+    source = broken.video(tmp_path / "source.mp4", frames=13, paint=paint)
+    found = probe(source)
+    assert isinstance(found, VideoInfo)
+    fitted = cover_video(source, found.timeline, first_times(found.timeline, 13), (160, 128))
+    write_video(tmp_path / "edge.mp4", map(edges, fitted), Fraction(10), lossless=True)
+    seen = pictures(tmp_path / "edge.mp4")[:, :, :, 0]
+    assert ((seen < 5) | (seen > 250)).all(), "still black and white"
+    for index, frame in enumerate(seen):
+        columns = np.nonzero(frame[60] > 250)[0]
+        assert (columns.min(), columns.max()) == pytest.approx((20 + 4 * index, 59 + 4 * index), abs=2)

@@ -128,6 +128,7 @@ def test_any_rate_and_any_even_size(
         (23.976, Fraction(24000, 1001)),
         (59.94, Fraction(60000, 1001)),
         (12.5, Fraction(25, 2)),
+        (30000 / 1001, Fraction(30000, 1001)),  # as it is measured
     ],
 )
 def test_rates_are_what_people_mean(fps: float, rate: Fraction) -> None:
