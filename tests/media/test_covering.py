@@ -7,6 +7,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from av.video.reformatter import Colorspace, ColorTrc, VideoReformatter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -157,17 +158,22 @@ def test_a_turned_video_covers_any_shape(tmp_path: Path, size: Size) -> None:
     assert covered(broken.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
 
 
-def test_ten_bits_become_eight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("curve", [ColorTrc.SMPTE2084, ColorTrc.ARIB_STD_B67])
+def test_ten_bits_become_eight_of_the_same_colour(tmp_path: Path, curve: ColorTrc) -> None:
+    """As phones film HDR: BT.2020. Its brightness is taken as it is."""
     path = tmp_path / "hdr.mp4"
+    colour = (200, 60, 30)
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=10)
         stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p10le"
-        for index in range(3):
-            frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 128, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = index, Fraction(1, 10)
-            container.mux(stream.encode(frame))
+        stream.codec_context.colorspace = Colorspace.BT2020
+        stream.codec_context.color_trc = curve
+        picture = av.VideoFrame.from_ndarray(np.full((64, 64, 3), colour, np.uint8), format="rgb24")
+        frame = VideoReformatter().reformat(picture, format="yuv420p10le", dst_colorspace=Colorspace.BT2020)
+        frame.pts, frame.time_base = 0, Fraction(1, 10)
+        container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    assert greys(covered(path, (32, 48))) == [128]
+    assert covered(path, (32, 48))[0, 10, 10] == pytest.approx(colour, abs=4)
 
 
 @pytest.mark.parametrize("extension", broken.CODECS)

@@ -54,6 +54,15 @@ def test_a_file_of_an_engine_becomes_ours(tmp_path: Path, rate: int) -> None:
     assert np.argmax(np.abs(np.fft.rfft(samples))) * 48_000 / len(samples) == pytest.approx(440, abs=4)
 
 
+def test_colours_stay_though_an_engine_does_not_say_which_they_are(tmp_path: Path) -> None:
+    colour = (200, 60, 30)
+    source = broken.video(tmp_path / "engine.mp4", frames=3, paint=lambda _: np.full((128, 160, 3), colour, np.uint8))
+    assert read_mp4(source).colours != (1, 1, 1, 1)
+    rewrite_video(source, tmp_path / "a.mp4", Fraction(24), sound=False)
+    assert read_mp4(tmp_path / "a.mp4").colours == (1, 1, 1, 1)
+    assert np.abs(pictures(tmp_path / "a.mp4").astype(int) - colour).max() <= 4
+
+
 def test_sound_that_was_not_asked_for_is_left_out(tmp_path: Path) -> None:
     rewrite_video(engines_own(tmp_path / "engine.mp4"), tmp_path / "a.mp4", NTSC, sound=False)
     assert read_mp4(tmp_path / "a.mp4").sound is None
