@@ -157,7 +157,9 @@ def test_a_prompt_that_is_nested_for_its_own_sake() -> None:
     deep: dict[str, Any] = {}
     for _ in range(2000):
         deep = {"a": deep}
-    assert "nested" in refusal(prompt=deep).message
+    assert refusal(prompt=deep).message == "prompt: is no prompt."
+    assert "surrogate" in refusal(prompt="a \ud83d").message
+    assert refusal(prompt=["a"]).message == "prompt: is no prompt."  # type: ignore[arg-type]
 
 
 def test_templates_are_explicit_and_off_for_structured_prompts() -> None:

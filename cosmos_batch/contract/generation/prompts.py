@@ -3,7 +3,6 @@
 import json
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from cosmos_batch.contract.catalogue import PROMPT_LIMIT
 from cosmos_batch.contract.error import Failure
@@ -31,15 +30,20 @@ def default_negative_prompt(mode: Mode) -> str:
     return nvidia_negative_prompt() if mode in ("t2v", "i2v", "v2v", "transfer") else ""
 
 
-def prompt_text(field: str, prompt: str | dict[str, Any]) -> str:
-    """A prompt as the model reads it. Raises Failure where it is too long.
+def prompt_text(field: str, prompt: object) -> str:
+    """A prompt as the model reads it. Raises Failure where it is none, or too long.
 
     Structured prompts are written in ASCII, as those that it was trained on.
     """
-    if too_deep(prompt):
-        raise Failure("InvalidInput", f"{field}: is nested too deeply.", "Write it as NVIDIA's examples are.")
+    if not isinstance(prompt, str | dict) or too_deep(prompt):
+        raise Failure("InvalidInput", f"{field}: is no prompt.", "Write text, or JSON as NVIDIA's examples are.")
     text = prompt if isinstance(prompt, str) else json.dumps(prompt)
-    size = len(text.encode(errors="replace"))
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise Failure(
+            "InvalidInput", f"{field}: holds half of a surrogate pair, which is no character.", "Write it anew."
+        ) from error
     if size > PROMPT_LIMIT:
         raise Failure(
             "InvalidInput",

@@ -1,0 +1,90 @@
+"""Whatever is asked for becomes a whole generation, or is refused in words."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.parameters import read_generation
+from cosmos_batch.contract.generation.plan import Workload, gib_per_gpu
+from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
+from cosmos_batch.contract.generation.settling import settle
+from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, STEP, VIDEO_RESOLUTIONS, tier_of
+
+ROW = st.lists(st.floats(-2, 2), min_size=9, max_size=9)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "mode": st.sampled_from([*MODES, "text-to-video", "wam"]),
+    "negative_prompt": st.sampled_from(["", "blurry", {"a": 1}]),
+    "resolution": st.sampled_from(["256p", "480", 720, "768p", [320, 576]]),
+    "aspect_ratio": st.sampled_from(["1:1", "16,9", "9/16"]),
+    "width": st.sampled_from([0, 61, 64, 320, 832, 1280, 1360, 4096]),
+    "height": st.sampled_from([0, 61, 64, 192, 480, 720, 768, 4096]),
+    "num_frames": st.sampled_from([-1, 0, 1, 2, 5, 93, 189, 190, 200, 300, 400, 5000, 10_000]),
+    "fps": st.sampled_from([0, 1, 23.976, 24, 60, 61]),
+    "steps": st.sampled_from([0, 1, 35, 10_000]),
+    "guidance_scale": st.sampled_from([-1, 0, 1, 6, 7.5, 21]),
+    "flow_shift": st.sampled_from([0, 3, 10, 50]),
+    "seed": st.sampled_from([-1, 0, 2**32 - 1, 2**32, 2**70]),
+    "sound": st.booleans(),
+    "guardrails": st.booleans(),
+    "condition_frames": st.lists(st.integers(-1, 50), max_size=3),
+    "condition_keep": st.sampled_from(["first", "last"]),
+    "domain_name": st.sampled_from(["av", "camera_pose", "droid", "lawn_mower"]),
+    "action_chunk_size": st.sampled_from([0, 3, 4, 16, 60, 296, 300]),
+    "raw_action_dim": st.sampled_from([9, 10]),
+    "view_point": st.sampled_from([0, "wrist_view"]),
+    "action": st.lists(ROW, max_size=4) | st.just([[float("nan")] * 9] * 4),
+    "action_path": st.just("s3://my-bucket/a.json"),
+    "controls": st.dictionaries(
+        st.sampled_from(["edge", "depth", "wsm"]),
+        st.sampled_from([{}, {"path": "a.mp4"}, {"path": "a.mp4", "weight": 0}]),
+    ),
+    "control_guidance": st.sampled_from([0, 1.5, 11]),
+    "frames_per_chunk": st.sampled_from([4, 5, 93, 101, 250]),
+}
+SAID = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: FIELDS[name] for name in names})
+)
+
+
+@settings(max_examples=600)
+@given(
+    said=SAID,
+    prompt=st.sampled_from([None, "A robot.", {"fps": 24}]),
+    pipeline=st.sampled_from(list(MODES_OF_PIPELINE)),
+    medium=st.sampled_from([None, "image", "video"]),
+    engine=st.sampled_from([*ENGINES, "my.module:Engine"]),
+    max_resolution=st.sampled_from(VIDEO_RESOLUTIONS),
+    guardrails=st.booleans(),
+)
+def test_whatever_is_asked_for(
+    said: Any, prompt: Any, pipeline: str, medium: Any, engine: str, max_resolution: Any, guardrails: bool
+) -> None:
+    found = pipeline_named(pipeline)
+    assert found is not None
+    plans = {"H200": ParallelPlan()}
+    serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans)
+    try:
+        parameters = read_generation(said)
+    except (ValidationError, ValueError):
+        return
+    try:
+        made = settle(parameters, prompt, found, medium, "job", serving)
+    except Failure as failure:
+        assert failure.error.code == "InvalidInput" and failure.error.message and failure.error.remedy
+        return
+    assert made.mode in MODES_OF_PIPELINE[pipeline] and (medium is None or medium in MODES[made.mode].inputs)
+    assert made.guardrails <= guardrails and (engine != "phyai" or not made.guardrails)
+    assert gib_per_gpu(plans["H200"], found, Workload.of(made)) <= 140.4
+    sized = made.fitted(1000, 700)
+    if sized.size is not None:
+        tier = tier_of(sized.size)
+        assert tier is not None and not any(side % STEP for side in sized.size)
+        if made.mode in ("t2v", "i2v", "v2v"):
+            assert made.num_frames is not None and made.num_frames <= FRAME_LIMIT[tier] + 3
+    assert not MODES[made.mode].action or sized.size is None
