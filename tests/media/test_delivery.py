@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.media import (
@@ -54,6 +56,13 @@ def test_a_long_video_at_a_broadcast_rate_passes(tmp_path: Path) -> None:
     frames = [np.full((32, 32, 3), index, np.uint8) for index in range(189)]
     frames[0][:8] = 255
     assert check(tmp_path, wanted, frames=frames, fps=wanted.fps) == []
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fps=st.floats(0.5, 120), count=st.integers(1, 13), sound=st.booleans())
+def test_whatever_is_written_passes(tmp_path: Path, fps: float, count: int, sound: bool) -> None:
+    wanted = WantedVideo(96, 64, count, exact_rate(fps), sound)
+    check(tmp_path, wanted, frames=moving(count), fps=wanted.fps, sound=tone() if sound else None)
 
 
 WRONG: dict[str, tuple[WantedVideo, str]] = {
