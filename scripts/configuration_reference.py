@@ -15,7 +15,15 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 _SIGNS = {Gt: (">", "gt"), Ge: ("≥", "ge"), Lt: ("<", "lt"), Le: ("≤", "le")}
-_KINDS = {bool: "true or false", int: "integer", float: "number", str: "text", SecretStr: "text", dict: "object"}
+_KINDS = {
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+    str: "text",
+    SecretStr: "text",
+    dict: "object",
+    Any: "any value",
+}
 _HEAD = """\
 # Configuration
 

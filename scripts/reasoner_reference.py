@@ -1,11 +1,11 @@
 """Write the tables of `docs/reasoner.md`: pipelines, parameters and tasks. `make docs` runs this."""
 
-import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from configuration_reference import row
+from tables import filled, table
 
 from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.parameters import Parameters
@@ -16,20 +16,9 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 
 
 def page(text: str) -> str:
-    """The page with its tables as they are now; each stands between `<!-- name -->` and `<!-- end -->`."""
+    """The page with its tables as they are now."""
     tables = {"pipelines": _pipelines(), "parameters": _parameters(), "sampling": _sampling(), "tasks": _tasks()}
-    for name, table in tables.items():
-        begin = f"<!-- {name} -->\n"
-        assert begin in text, f"{TARGET} has no {begin}"
-        text = re.sub(
-            f"({begin}).*?(?=<!-- end -->)", lambda found, table=table: found[1] + table, text, flags=re.DOTALL
-        )
-    return text
-
-
-def _table(head: str, rows: list[str]) -> str:
-    line = "| " + " | ".join("---" for _ in head.split("|")[1:-1]) + " |"
-    return "\n".join([head, line, *rows, ""])
+    return filled(text, tables)
 
 
 def _pipelines() -> str:
@@ -39,23 +28,23 @@ def _pipelines() -> str:
         for one in PIPELINES
         if one.surface == "reasoner"
     ]
-    return _table("| pipeline | in the configuration | model | GPUs of a worker, at least | context |", rows)
+    return table("| pipeline | in the configuration | model | GPUs of a worker, at least | context |", rows)
 
 
 def _parameters() -> str:
     rows = [row(field) for field in Parameters.model_fields.values()]
-    return _table("| parameter | type | default | what it is |", rows)
+    return table("| parameter | type | default | what it is |", rows)
 
 
 def _sampling() -> str:
     names = {name: str(field.alias) for name, field in Parameters.model_fields.items()}
     answering, reasoning = asdict(ANSWERING), asdict(REASONING)
     rows = [f"| `{names[name]}` | {answering[name]:g} | {reasoning[name]:g} |" for name in answering]
-    return _table("| parameter | without reasoning | with reasoning |", rows)
+    return table("| parameter | without reasoning | with reasoning |", rows)
 
 
 def _tasks() -> str:
-    return _table(
+    return table(
         "| task | file | thinks first | without a prompt | an example of a prompt | `data` |",
         list(map(_task, TASKS.values())),
     )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from pydantic import BaseModel
 
 from cosmos_batch.contract import Config, Request
@@ -29,9 +30,10 @@ def test_the_configuration_reference_is_current() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == page, "run: make docs"
 
 
-def test_the_tables_of_the_reasoners_page_are_current() -> None:
-    page = (ROOT / "docs" / "reasoner.md").read_text(encoding="utf-8")
-    assert script("reasoner_reference").page(page) == page, "run: make docs"
+@pytest.mark.parametrize("name", ["reasoner", "generator"])
+def test_the_tables_of_a_page_are_current(name: str) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert script(f"{name}_reference").page(page) == page, "run: make docs"
 
 
 def test_requests_in_the_reasoners_page_are_requests() -> None:

@@ -173,6 +173,11 @@ def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
     assert settled(prompt='{"a": 1').use_duration_template is True
 
 
+def test_only_text_is_upsampled() -> None:
+    assert settled({"upsample_prompt": True}).upsample_prompt and not settled().upsample_prompt
+    assert not settled({"upsample_prompt": True}, prompt={"fps": 24}).upsample_prompt
+
+
 def test_no_prompt_is_ever_cut() -> None:
     assert settle_sequence_length(None, 300, 10) == 512
     assert settle_sequence_length(None, 300, 3400) == 3400

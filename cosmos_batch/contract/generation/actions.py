@@ -2,7 +2,7 @@
 
 Widths are NVIDIA's: `_EMBODIMENT_TO_RAW_ACTION_DIM` in Diffusers' `pipeline_cosmos3_omni.py`, which agrees with
 `domain_utils.py` of Cosmos Framework where both have a domain. Chunks and frame rates are those of Framework's
-`inputs/omni` and of the action cookbook in NVIDIA/cosmos.
+`inputs/omni` and of the action cookbook in NVIDIA/cosmos; where these show none, Framework's own 16 and 24.
 """
 
 import math

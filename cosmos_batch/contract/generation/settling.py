@@ -101,6 +101,7 @@ def _settled(
     return Generation(
         mode=mode,
         prompt=text,
+        upsample_prompt=said.upsample_prompt and templates,
         negative_prompt=default_negative_prompt(mode) if negative is None else prompt_text("negativePrompt", negative),
         resolution=None if size else resolution,
         width=size.width if size else None,

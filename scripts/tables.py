@@ -1,0 +1,23 @@
+"""Tables in pages that people write, made from what the program says."""
+
+import re
+
+
+def filled(text: str, tables: dict[str, str]) -> str:
+    """The page with its tables as they are now; each stands between `<!-- name -->` and `<!-- end -->`."""
+    for name, made in tables.items():
+        begin = f"<!-- {name} -->\n"
+        assert begin in text, f"the page has no {begin}"
+        text = re.sub(f"({begin}).*?(?=<!-- end -->)", lambda found, made=made: found[1] + made, text, flags=re.DOTALL)
+    return text
+
+
+def table(head: str, rows: list[str]) -> str:
+    """A table in Markdown; `head` and rows are lines."""
+    line = "| " + " | ".join("---" for _ in head.split("|")[1:-1]) + " |"
+    return "\n".join([head, line, *rows, ""])
+
+
+def line(*cells: object) -> str:
+    """A row of a table."""
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
