@@ -85,6 +85,11 @@ def test_forward_dynamics_has_one_source_of_actions() -> None:
     assert "means nothing to policy" in refusal({**AV, "mode": "policy"}, medium="image").message
 
 
+def test_actions_that_are_too_many_for_a_request_go_into_a_file() -> None:
+    said = {"mode": "forward_dynamics", "domain_name": "hand_pose", "action": [[0.123456789012] * 57] * 60}
+    assert "actionPath" in refusal(said, medium="image").remedy
+
+
 def test_domains() -> None:
     assert "is missing" in refusal({"mode": "policy"}, medium="image").message
     error = refusal({"mode": "policy", "domain_name": "lawn_mower"}, medium="image")

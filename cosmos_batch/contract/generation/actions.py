@@ -5,6 +5,7 @@ Widths are NVIDIA's: `_EMBODIMENT_TO_RAW_ACTION_DIM` in Diffusers' `pipeline_cos
 `inputs/omni` and of the action cookbook in NVIDIA/cosmos; where these show none, Framework's own 16 and 24.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,6 +18,9 @@ ViewPoint = Literal["ego_view", "third_person_view", "wrist_view", "concat_view"
 VIEW_POINTS = get_args(ViewPoint)
 
 Actions = list[list[float]]
+
+# Bytes of JSON. Step Functions keeps 256 KB of a request and its job together; NVIDIA's chunks have 5 to 20 KB.
+INLINE_LIMIT = 32 * 1024
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,17 @@ def checked_actions(given: object, width: int) -> Actions:
     if not isinstance(given, list) or not given:
         raise _refusal("is not an array of actions", width)
     return [_checked_row(row, index, width) for index, row in enumerate(given)]
+
+
+def refuse_large(actions: Actions) -> None:
+    """Raises Failure where they are too many to travel within a request."""
+    size = len(json.dumps(actions))
+    if size > INLINE_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"action: {size:,} bytes of JSON are more than the {INLINE_LIMIT:,} that a request carries.",
+            "Write them into a JSON file and name it as actionPath.",
+        )
 
 
 def _checked_row(row: object, index: int, width: int) -> list[float]:

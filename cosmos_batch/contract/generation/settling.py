@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.actions import Domain, checked_actions, settle_chunk, settle_domain
+from cosmos_batch.contract.generation.actions import Domain, checked_actions, refuse_large, settle_chunk, settle_domain
 from cosmos_batch.contract.generation.controls import (
     CHUNK_FRAMES,
     CHUNK_FRAMES_OF,
@@ -216,6 +216,8 @@ def _settle_action(said: GenerationParameters, mode: Mode, domain: Domain, tier:
     if said.num_frames is not None:
         raise Failure("InvalidInput", "numFrames: is the chunk's and one more.", "Say actionChunkSize instead.")
     actions = None if said.action is None else checked_actions(said.action, domain.width)
+    if actions is not None:
+        refuse_large(actions)
     if mode == "forward_dynamics" and (actions is None) == (said.action_path is None):
         problem = "is missing" if actions is None else "stands beside actionPath"
         raise Failure("InvalidInput", f"action: {problem}.", "Send the actions as action, or name their file: one way.")
