@@ -32,10 +32,10 @@ def main() -> int:
     """Returns 0 when there was no more work, 1 when the worker could not serve."""
     start_logging()
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
-        return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel)))
+        return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel), float(os.environ[BEGAN])))
 
 
-async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
+async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: float) -> int:
     # Every job in hand may have a call under way, besides the long poll and the upload of a backup.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
     worker = assemble(environment, Clients(), leases, create(environment.engine))
@@ -43,7 +43,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
     # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
     # counts as one that cannot load.
     await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
-    worker.boot_seconds = time.time() - float(os.environ[BEGAN])
+    worker.boot_seconds = time.time() - began
     await asyncio.to_thread(runner.queue.try_out)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_
     environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine", image_cuda="cu130")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs))) == serve.FAILED
+        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED
     row = bench.workers.get("worker-1")
     assert row is not None and row.error is not None
     assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
