@@ -29,6 +29,7 @@ from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question, Reader, prepare
+from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.server import Server, ServerDied
 from cosmos_batch.engines.startup import Phases, phases
 from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment, uneven, within
@@ -88,7 +89,11 @@ class VllmEngine:
         self._folder = model_dir
         self._plan = replace(self._plan, context=within(model_dir, context))
         self._reader = Reader.of_folder(model_dir, self._plan.context)
-        self._start()
+        reading = read_ahead(model_dir)
+        try:
+            self._start()
+        finally:
+            reading.shutdown(wait=False, cancel_futures=True)
         self._preparing = ThreadPoolExecutor(os.cpu_count(), "prepare")
 
     async def run(self, job: Job, workdir: Path) -> Answer:

@@ -46,6 +46,8 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     command += ["--generation-config", "vllm"]  # sampling is what we say, and not what a checkpoint says
     # Its default backend ran away in whitespace, and xgrammar put control characters into strings.
     command += ["--structured-outputs-config", json.dumps({"backend": "guidance", "disable_any_whitespace": True})]
+    # Not what it does by itself on NFS: see `read_ahead`.
+    command += ["--safetensors-load-strategy", "lazy"]
     # No file is seen twice.
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
     if (overrides := _overrides(folder)) is not None:
