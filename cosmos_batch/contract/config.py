@@ -8,7 +8,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_va
 
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.entries import ModelsOmni, ModelsReason, PipelineEntries, parse_extensions
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.entries import ModelsOmni, ModelsReason, PipelineEntries, ReasonerEntry, parse_extensions
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
@@ -142,6 +143,7 @@ class EnabledPipeline:
     use_spot: bool = False
     priority: int = 0
     warm_instances: int = 0
+    endpoint: Endpoint | None = None
 
     @property
     def image(self) -> Image:
@@ -224,6 +226,7 @@ class Config(Model):
             use_spot=entry.use_spot,
             priority=entry.priority,
             warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
+            endpoint=entry.endpoint if isinstance(entry, ReasonerEntry) else None,
         )
 
     @model_validator(mode="after")
@@ -245,6 +248,16 @@ class Config(Model):
                 raise ValueError(
                     "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
                     f"set {enabled.pipeline.config_key}.engine to 'transformers'"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _an_endpoints_key_can_be_read(self) -> Self:
+        for enabled in self.enabled_pipelines() if not self.own.network.reaches_secrets else []:
+            if enabled.endpoint is not None and enabled.endpoint.api_key_secret_arn is not None:
+                raise ValueError(
+                    f"{enabled.pipeline.config_key}.endpoint.apiKeySecretArn: in network.mode 'vpcOnly' workers cannot "
+                    "reach Secrets Manager; use another mode, or a VPC of yours with an endpoint for it"
                 )
         return self
 

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
@@ -32,6 +33,7 @@ def parse_extensions(text: str) -> list[str]:
 
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
+ENDPOINT = "endpoint"
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
 
@@ -122,10 +124,19 @@ class ReasonerEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|vllm|transformers|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|vllm|transformers|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
-        "'transformers', or 'package.module:Class' for an engine of your own",
+        "'transformers', 'endpoint' for a server of yours, or 'package.module:Class' for an engine of your own",
     )
+    endpoint: Endpoint | None = Field(
+        default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
+    )
+
+    @model_validator(mode="after")
+    def _an_endpoint_has_its_engine(self) -> Self:
+        if (self.engine == ENDPOINT) != (self.endpoint is not None):
+            raise ValueError("endpoint: belongs to the engine 'endpoint'; give both, or neither")
+        return self
 
 
 class GeneratorEntry(PipelineEntry):

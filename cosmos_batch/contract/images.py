@@ -13,6 +13,7 @@ IMAGE_OF_ENGINE: dict[str, Image] = {
     "auto": "reasoner",
     "transformers": "reasoner",
     "vllm": "reasoner",
+    "endpoint": "reasoner",
     "diffusers": "diffusers",
     "vllm-omni": "omni",
     "cosmos-framework": "framework",

@@ -25,10 +25,13 @@ async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Ans
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
-    seconds = time.monotonic() - began
     if not response.is_success:
-        raise _refused(response)
-    said = response.json()
+        raise refused(response.status_code, said_by(response))
+    return answer_of(question, response.json(), time.monotonic() - began)
+
+
+def answer_of(question: Question, said: dict[str, Any], seconds: float) -> Answer:
+    """The answer in a server's response, which came after so many seconds."""
     question.timings["generate"] = seconds
     usage = Usage(prompt_tokens=said["usage"]["prompt_tokens"], completion_tokens=said["usage"]["completion_tokens"])
     choice = said["choices"][0]
@@ -50,25 +53,26 @@ async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Ans
 def _parted(message: dict[str, Any]) -> tuple[str, str | None]:
     """Answer and reasoning; a server with a parser of its own has parted them already."""
     text, reasoning = split_reasoning(message.get("content") or "")
-    return text, reasoning or message.get("reasoning")
+    return text, reasoning or message.get("reasoning") or message.get("reasoning_content")
 
 
-def _refused(response: httpx2.Response) -> Failure:
-    said = _message(response)[:_SAID_LIMIT]
-    if response.status_code < 500 and any(pattern in said for pattern in _TOO_LONG):
+def refused(status: int, said: str) -> Failure:
+    """What a status that is no success means, with what the server said."""
+    if status < 500 and any(pattern in said for pattern in _TOO_LONG):
         return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
     kind = ServerFault if response.status_code >= 500 else Failure
     return kind(
         "EngineFailed",
-        f"The engine refused the request (HTTP {response.status_code}): {said}",
+        f"The engine refused the request (HTTP {status}): {said}",
         "Try it again; if it fails again, report it with the worker's log.",
-        retryable=response.status_code >= 500,
+        retryable=status >= 500,
     )
 
 
-def _message(response: httpx2.Response) -> str:
+def said_by(response: httpx2.Response) -> str:
+    """The message of an error, or the beginning of whatever was answered."""
     try:
         error = response.json()["error"]
-        return str(error["message"])
+        return str(error["message"])[:_SAID_LIMIT]
     except (ValueError, KeyError, TypeError):
-        return response.text
+        return response.text[:_SAID_LIMIT]

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.engines import create
 from cosmos_batch.state import Workers
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.driver import check_driver
+from cosmos_batch.worker.endpoint import engine_of
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
@@ -38,7 +38,8 @@ def main() -> int:
 async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: float) -> int:
     # Every job in hand may have a call under way, besides the long poll and the upload of a backup.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
-    worker = assemble(environment, Clients(), leases, create(environment.engine))
+    clients = Clients()
+    worker = assemble(environment, clients, leases, engine_of(environment, clients))
     runner, workers = worker.runner, worker.runner.workers
     # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
     # counts as one that cannot load.
