@@ -60,7 +60,7 @@ def refused(status: int, said: str) -> Failure:
     """What a status that is no success means, with what the server said."""
     if status < 500 and any(pattern in said for pattern in _TOO_LONG):
         return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
-    kind = ServerFault if response.status_code >= 500 else Failure
+    kind = ServerFault if status >= 500 else Failure
     return kind(
         "EngineFailed",
         f"The engine refused the request (HTTP {status}): {said}",
