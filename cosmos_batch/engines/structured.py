@@ -18,7 +18,6 @@ from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines import Engine, input_paths
 from cosmos_batch.engines.units import has_places, with_units
-from cosmos_batch.media import upright_size
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
@@ -78,6 +77,9 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
 
 def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:
     """Of the picture that places are in; None where there are several of different sizes, for nobody says in which."""
+    # Imported here: no worker needs the libraries of media before its engine has started.
+    from cosmos_batch.media import upright_size
+
     sizes = {upright_size(path) for path in input_paths(job, workdir)}
     return sizes.pop() if len(sizes) == 1 else None
 

@@ -10,7 +10,6 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.engines import input_paths
-from cosmos_batch.media import labelled, probe
 
 CHUNK = 1 << 20  # bytes
 _FORBIDDEN = ("AccessDenied", "403")
@@ -22,6 +21,9 @@ def prepare(s3: Any, job: Job, workdir: Path) -> Job:
 
     Raises Failure (InvalidInput) where a file is gone, was changed since it was planned, or is broken.
     """
+    # Imported here: no worker needs the libraries of media before its engine has started.
+    from cosmos_batch.media import labelled, probe
+
     for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
         _fetch(s3, source, path)
         with labelled(job.label(source)):

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -28,3 +30,10 @@ def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_
     assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
     assert "no NVIDIA driver" in row.error.message and "app.cosmosBatch.images.cuda" in row.error.remedy
     assert "modelLoaded" not in row.stages
+
+
+def test_nothing_heavy_is_imported_before_the_engine_is() -> None:
+    code = "import sys, cosmos_batch.worker.serve; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    heavy = {"torch", "transformers", "vllm", "av", "PIL", "numpy", "tokenizers", "huggingface_hub", "jsonschema"}
+    assert not heavy & set(loaded)
