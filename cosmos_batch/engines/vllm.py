@@ -129,6 +129,8 @@ class VllmEngine:
         where it cannot start with that."""
         journal, began = Journal(), time.monotonic()
         media_root = Path(tempfile.gettempdir())
+        if self._server is not None:
+            self._server.stop()  # what it left behind
         while True:
             plan, warm = self._plan, self._is_warm
             journal.note(f"starting {self.name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")

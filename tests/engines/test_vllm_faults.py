@@ -70,6 +70,14 @@ def test_a_death_is_everybodys_and_the_next_is_answered(run_all: Run) -> None:
     assert [answer.text for answer in run_all("one", "two") if isinstance(answer, Answer)] == ["one", "two"]
 
 
+def test_a_dead_one_leaves_nothing_behind(run_all: Run, dying: VllmEngine) -> None:
+    dead = dying._server
+    run_all("die")
+    run_all("fine")
+    assert dead is not None and dead is not dying._server
+    assert not dead.socket.parent.exists() and dead._guard.poll() is not None
+
+
 def test_one_that_dies_again_and_again_is_given_up(run_all: Run) -> None:
     deaths = [run_all("die")[0] for _ in range(DEATHS_IN_A_ROW)]
     assert [isinstance(one, EngineDied) and one.for_good for one in deaths] == [False, False, True]
