@@ -26,13 +26,21 @@ from cosmos_batch.contract import Answer, Error, Failure, Job
 from cosmos_batch.engines import EngineDied, input_paths
 from cosmos_batch.engines.chat import ServerFault, ask
 from cosmos_batch.engines.compiled import made_for
-from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question, Reader, prepare
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.server import Server, ServerDied
 from cosmos_batch.engines.startup import Phases, phases
-from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment, uneven, within
+from cosmos_batch.engines.vllm_command import (
+    MODEL,
+    Plan,
+    memory_share,
+    serve_command,
+    serve_environment,
+    uneven,
+    within,
+)
 
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
@@ -87,7 +95,8 @@ class VllmEngine:
         if (reason := uneven(model_dir, self._plan.gpus)) is not None:
             raise Failure("EngineFailed", reason, "Use 1, 2, 4 or 8 GPUs; CUDA_VISIBLE_DEVICES names them.")
         self._folder = model_dir
-        self._plan = replace(self._plan, context=within(model_dir, context))
+        memory = memory_share(free_share() if self._plan.gpus else 1.0)
+        self._plan = replace(self._plan, context=within(model_dir, context), memory=memory)
         self._reader = Reader.of_folder(model_dir, self._plan.context)
         reading = read_ahead(model_dir)
         try:

@@ -13,6 +13,8 @@ from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 
 MODEL = "cosmos"  # the name that requests ask for
+_MEMORY_SHARE = 0.92
+_CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
 # The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
 _IN_TREE_SINCE = (0, 23)
 
@@ -29,11 +31,14 @@ class Plan:
         Requests that it works on at once.
     gpus
         GPUs that share the weights; 0 for the CPU.
+    memory
+        Share of each GPU's memory that it takes.
     """
 
     context: int
     sequences: int
     gpus: int
+    memory: float = _MEMORY_SHARE
 
 
 def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:
@@ -52,7 +57,7 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
     if (overrides := _overrides(folder)) is not None:
         command += ["--hf-overrides", json.dumps(overrides)]
-    return command + (_on_gpus(plan.gpus) if plan.gpus else _on_cpu())
+    return command + (_on_gpus(plan) if plan.gpus else _on_cpu())
 
 
 def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str, str]:
@@ -88,8 +93,14 @@ def uneven(folder: Path, gpus: int) -> str | None:
     return None
 
 
-def _on_gpus(count: int) -> list[str]:
-    return ["--tensor-parallel-size", str(count), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
+def memory_share(free: float) -> float:
+    """What a server takes of a GPU of which so much is free: vLLM's own default, or less beside a desktop's windows."""
+    return round(min(_MEMORY_SHARE, free - _CONTEXT_SHARE), 2)
+
+
+def _on_gpus(plan: Plan) -> list[str]:
+    shared = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
+    return [*shared, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:

@@ -1,6 +1,7 @@
 """Which engine a name stands for, on which machine."""
 
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,51 @@ def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int,
     reason = vllm_command.uneven(checkpoint_dir, gpus_here)
     assert (reason is None) == shared
     assert shared or (reason is not None and "4 attention heads" in reason and f"{gpus_here} GPUs" in reason)
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A driver that says of its GPUs what is in a file."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program, said = folder / "nvidia-smi", tmp_path / "said"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {said}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        ("24217, 24564\n", 0.92),  # nobody else is there
+        ("21600, 24564\n", 0.85),  # a desktop and its windows
+        ("81000, 81559\n40780, 81559\n", 0.47),  # the fullest of two
+        ("no devices\n", 0.92),
+        ("", 0.92),
+    ],
+)
+def test_of_a_gpus_memory_it_takes_what_others_leave(driver: Path, said: str, taken: float) -> None:
+    driver.write_text(said)
+    assert vllm_command.memory_share(gpus.free_share()) == taken
+
+
+def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.write_text("1, 1\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    gpus.free_share()
+    assert driver.with_name("asked").read_text().endswith(" --id=1,2\n")
+
+
+def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.free_share() == 1.0
+
+
+def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = vllm_command.Plan(context=1, sequences=1, gpus=4, memory=0.85)
+    command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path / "socket")
+    told = dict(pairwise(command))
+    assert told["--gpu-memory-utilization"] == "0.85"
+    assert told["--tensor-parallel-size"] == "4" and told["--mm-encoder-tp-mode"] == "data"
