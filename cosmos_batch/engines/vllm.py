@@ -31,7 +31,7 @@ from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question, Reader, prepare
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.server import Server, ServerDied
-from cosmos_batch.engines.startup import Phases, phases
+from cosmos_batch.engines.startup import Phases, phases, tells
 from cosmos_batch.engines.vllm_command import (
     MODEL,
     Plan,
@@ -76,7 +76,6 @@ class VllmEngine:
         """As many as the server works on at once, and some whose files are decoded meanwhile."""
         return self._plan.sequences + (os.cpu_count() or 1)
 
-    @property
     def made_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
         return made_for(self._plan.gpus)
@@ -170,8 +169,8 @@ class VllmEngine:
         if self.caches is None or ran_out_of_memory(server):
             return False
         log.warning("the engine did not start; now without kept caches", extra={"said": last_errors(server)})
-        for folder in self.caches.iterdir():
-            shutil.rmtree(folder)
+        shutil.rmtree(self.caches)
+        self.caches.mkdir()
         return True
 
     def _ask_for_less(self, server: Server) -> bool:
@@ -232,7 +231,7 @@ class VllmEngine:
 
 def _note_start(journal: Journal, line: str) -> None:
     """What it says while it starts, and for a while after; `_start` takes what there is when it is ready."""
-    if len(journal.lines) < STARTUP_LINES:
+    if len(journal.lines) < STARTUP_LINES or tells(line):
         journal.note(line)
 
 

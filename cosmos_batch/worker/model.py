@@ -95,7 +95,7 @@ class ResidentModel:
         self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _restore_caches(self, engine: Compiling, stored: StoredModel) -> None:
-        engine.caches = self._caches.restore({**engine.made_for, "model": stored.model, "revision": stored.commit})
+        engine.caches = self._caches.restore({**engine.made_for(), "model": stored.model, "revision": stored.commit})
 
     def _back_up(self, stored: StoredModel) -> None:
         """A failure is logged: the model serves anyway."""

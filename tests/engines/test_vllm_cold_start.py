@@ -2,18 +2,15 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.store.packs import contents, pack, unpack
+from tests.real_vllm import needs_vllm
 
-pytestmark = [
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [needs_vllm, pytest.mark.timeout(900)]
 
 MADE_FOR = {"test": "cold start"}
 Start = Callable[[], VllmEngine]
