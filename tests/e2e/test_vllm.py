@@ -90,6 +90,18 @@ def test_an_upload_with_a_prompt_is_answered_by_vllm(app: App, clip: Path) -> No
         assert "seen: 16 frames" in document["jobLogs"], "four seconds at 4 frames a second"
 
 
+def test_what_vllm_made_at_its_start_is_kept_for_the_next_worker(app: App) -> None:
+    """By each pipeline's workers in a place of their own."""
+    s3 = app.client("s3")
+    [models] = [one["Name"] for one in s3.list_buckets()["Buckets"] if "models" in one["Name"]]
+
+    def kept() -> set[str]:
+        listed = s3.list_objects_v2(Bucket=models, Prefix="caches/").get("Contents", [])
+        return {entry["Key"].split("/")[1] for entry in listed if entry["Key"].endswith(".tar")}
+
+    wait_for(lambda: kept() == {TWO_B, NANO}, 60, "nothing was kept")
+
+
 def test_a_full_batch_with_everything_bad_in_it(app: App, clip: Path, tmp_path: Path) -> None:
     """What is wrong fails alone and says so; no neighbour is lost or answered differently, or reads of another."""
     app.upload("batch/clip.mp4", clip)
