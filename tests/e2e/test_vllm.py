@@ -150,7 +150,7 @@ def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(ap
     before = engine_cores(app, TWO_B)
     assert before
     arns = [ask(app, "killed/clip.mp4", f"Say much, {number}.", maxTokens=600) for number in range(4)]
-    wait_for(lambda: len(list(app.cloud.home.rglob("*.seen.clip"))) == 4, 60, "their clips were not handed over")
+    wait_for(lambda: len(list(app.cloud.home.rglob("*.seen.clip"))) >= 2, 60, "no two clips were handed over")
     worker = {row.worker for row in map(app.row, arns)}
     for process in before:
         os.kill(process, signal.SIGKILL)
