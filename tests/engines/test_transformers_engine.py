@@ -77,16 +77,6 @@ def test_a_long_answer_and_prompt_leave_the_media_room(run: Run, clip: Path) -> 
     assert answer.usage.prompt_tokens + 1 <= 4096
 
 
-@pytest.mark.parametrize("kind", ["PNG named .mp4", "mp4 cut off", "20,000 px wide PNG", "empty file"])
-def test_bad_files_are_refused(run: Run, tmp_path: Path, kind: str) -> None:
-    make, _ = broken.REFUSED[kind]
-    folder = tmp_path / "bad"
-    folder.mkdir()
-    with pytest.raises(Failure) as refused:
-        run(make(folder))
-    assert refused.value.error.code == "InvalidInput"
-
-
 def test_the_engine_survives_its_own_failures(
     engine: TransformersEngine, run: Run, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -159,6 +159,32 @@ def test_bad_files_in_a_full_batch_fail_alone(
     for answer in together[::2]:
         assert isinstance(answer, Answer) and answer.usage.completion_tokens == 24
     assert [one.usage for one in alone] == [one.usage for one in together[:3:2]]
+
+
+def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
+    gather: Callable[..., list[Answer | BaseException]], clip: Path, tmp_path: Path
+) -> None:
+    """Every kind of file that is refused and every odd one that is not, and what does not fit, in one full batch."""
+
+    def made(kinds: Iterable[Callable[[Path], Path]], name: str) -> list[tuple[Path, str, dict[str, object]]]:
+        folders = [tmp_path / f"{name}-{number}" for number, _ in enumerate(kinds)]
+        for folder in folders:
+            folder.mkdir()
+        return [(make(folder), "What is it?", {}) for make, folder in zip(kinds, folders, strict=True)]
+
+    bad = [*made([make for make, _ in broken.REFUSED.values()], "bad"), (clip, "word " * 5000, {})]
+    bad.append((broken.ten_hours(tmp_path), "?", {"longVideo": "refuse"}))
+    odd = [*made([*broken.ODD.values(), broken.ten_hours], "odd"), (clip, "Talk.", {"maxTokens": 32_768, "fps": 60})]
+    good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 16}) for number in range(6)]
+    alone = [gather(one)[0] for one in good]
+    together = gather(*good[:3], *bad, *odd, *good[3:])
+    for answer in together[3 : 3 + len(bad)]:
+        assert isinstance(answer, Failure) and answer.error.code == "InvalidInput"
+    for answer in together[3 + len(bad) : -3]:
+        assert isinstance(answer, Answer) and answer.text
+    for answer, before in zip([*together[:3], *together[-3:]], alone, strict=True):
+        assert isinstance(answer, Answer) and isinstance(before, Answer)
+        assert (answer.text, answer.usage) == (before.text, before.usage)
 
 
 def test_64_at_once_each_have_a_log_of_their_own(

@@ -1,5 +1,7 @@
 """Which frames are kept, at which size, and when."""
 
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,7 @@ def test_the_first_and_last_frame_are_seen_by_sparse_sampling(tmp_path: Path) ->
 
 def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
     """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
-    path = broken.video(tmp_path / "clip.mp4", pts=lambda index: index if index < 20 else 20 + (index - 20) * 5)
-    clip = sample(path, 1)
+    clip = sample(broken.variable_mp4(tmp_path), 1)
     times = np.array(clip.indices) / clip.fps
     assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
 
@@ -157,3 +158,37 @@ def test_decoding_ends_when_asked(tmp_path: Path) -> None:
     with pytest.raises(InterruptedError):
         sample_frames(path, found.timeline, 4, LARGE, max_frames=16, check=check)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("make", broken.ODD.values(), ids=broken.ODD)
+def test_what_is_out_of_the_ordinary_is_seen_as_it_is(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    clip = sample(make(tmp_path), 4)
+    assert clip.frames.dtype == np.uint8 and clip.frames.shape[3] == 3
+    assert clip.frames.shape[1] % 32 == clip.frames.shape[2] % 32 == 0
+    for place, index in ((0, 0), (-1, 39)):
+        assert clip.frames[place].mean() == pytest.approx(broken.grey_at(index, 40), abs=6)
+
+
+def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
+    path = broken.ten_hours(tmp_path)
+    clip = sample(path, 4)
+    assert len(clip.frames) == 768 and clip.duration == 36_000
+    assert (clip.note or "").startswith("36000.0 s of video at 4 frames a second are more than the 768 frames")
+    with pytest.raises(Failure, match=r"0\.0213 a second fit"):
+        sample(path, 4, may_thin=False)
+    part = sample(path, 1, start=35_900, may_thin=False)
+    assert part.note is None and [round(index / clip.fps) for index in part.indices] == list(range(35_900, 36_000, 10))
+
+
+def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None:
+    """The movie's and the track's: what counts is the packets that are there."""
+    path = broken.video(tmp_path / "liar.mp4")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"mvhd") + 4
+    scale, _ = struct.unpack_from(">II", data, at + 12)
+    struct.pack_into(">I", data, at + 16, scale * 36_000)
+    at = data.index(b"tkhd") + 4
+    struct.pack_into(">I", data, at + 20, scale * 36_000)
+    path.write_bytes(data)
+    clip = sample(path, 4)
+    assert len(clip.frames) == 16 and clip.duration == pytest.approx(4)
