@@ -22,8 +22,13 @@ import httpx2
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
-# Ends the group when our end of the pipe closes, which it does however we end.
-_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(int(sys.argv[1]), signal.SIGKILL)"
+# Ends the group when our end of the pipe closes, which it does however we end; the folder goes with it.
+_GUARD = """
+import os, shutil, signal, sys
+sys.stdin.read()
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+os.killpg(int(sys.argv[1]), signal.SIGKILL)
+"""
 
 
 class ServerDied(Exception):  # noqa: N818 - it says what happened
@@ -63,7 +68,7 @@ class Server:
             start_new_session=True,
         )
         self._guard = subprocess.Popen(
-            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid)],
+            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid), str(self._folder)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # where the group is gone, there is nothing to say
             start_new_session=True,
