@@ -9,7 +9,14 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_va
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.entries import ModelsOmni, ModelsReason, PipelineEntries, ReasonerEntry, parse_extensions
+from cosmos_batch.contract.entries import (
+    FRAMEWORK,
+    ModelsOmni,
+    ModelsReason,
+    PipelineEntries,
+    ReasonerEntry,
+    parse_extensions,
+)
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
@@ -238,6 +245,16 @@ class Config(Model):
                     f"app.pipelines.useNvidiaCosmos.warmInstanceCount: {enabled.warm_instances} x "
                     f"{enabled.instance_types[0]} are {vcpus} vCPUs, "
                     f"{enabled.pipeline.config_key}.maxVCpus is {enabled.max_vcpus}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _the_framework_knows_the_models(self) -> Self:
+        for enabled in self.enabled_pipelines():
+            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in COSMOS3_REASONERS:
+                raise ValueError(
+                    f"{enabled.pipeline.config_key}.engine: Cosmos Framework runs models of Cosmos 3 alone; "
+                    "take 'vllm' or 'transformers'"
                 )
         return self
 

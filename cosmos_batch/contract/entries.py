@@ -34,6 +34,7 @@ def parse_extensions(text: str) -> list[str]:
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
 ENDPOINT = "endpoint"
+FRAMEWORK = "cosmos-framework-reasoner"
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
 
@@ -124,9 +125,10 @@ class ReasonerEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|vllm|transformers|{ENDPOINT}|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|vllm|transformers|{FRAMEWORK}|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
-        "'transformers', 'endpoint' for a server of yours, or 'package.module:Class' for an engine of your own",
+        "'transformers', 'cosmos-framework-reasoner' (Cosmos 3, images), 'endpoint' for a server of yours, or "
+        "'package.module:Class' for an engine of your own",
     )
     endpoint: Endpoint | None = Field(
         default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"

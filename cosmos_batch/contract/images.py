@@ -17,6 +17,7 @@ IMAGE_OF_ENGINE: dict[str, Image] = {
     "diffusers": "diffusers",
     "vllm-omni": "omni",
     "cosmos-framework": "framework",
+    "cosmos-framework-reasoner": "framework",
     "phyai": "phyai",
 }
 # Of an engine that is named by its class.

@@ -72,6 +72,7 @@ AUTO = "auto"
 ENGINES = {
     "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
+    "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }
 
 

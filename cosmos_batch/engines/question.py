@@ -91,15 +91,18 @@ class Question:
     ----------
     body
         The request, but for the model's name.
-    timings
-        Seconds by phase.
     notes
         Of the answer.
+    tokens
+        Of the prompt with its media, about.
+    timings
+        Seconds by phase.
     """
 
     body: dict[str, Any]
     journal: Journal
     notes: list[str]
+    tokens: int
     timings: dict[str, float] = field(default_factory=dict)
 
 
@@ -142,7 +145,9 @@ def prepare(
         **asdict(sampling_for(job)),
         **_constraint(job),
     }
-    return Question(body, journal, notes_of(job, seen), {"decode": time.monotonic() - began})
+    return Question(
+        body, journal, notes_of(job, seen), reader.context - room + media_tokens, {"decode": time.monotonic() - began}
+    )
 
 
 def _constraint(job: Job) -> dict[str, Any]:

@@ -217,6 +217,7 @@ def test_an_endpoint_is_its_pipelines_alone() -> None:
         (with_2b(model="../../etc/passwd"), ["reason2B.model", "../../etc/passwd"]),
         (with_2b(engine="vlm"), ["reason2B.engine", "vlm", "transformers"]),
         (with_2b(colour="red"), ["reason2B.colour", "unknown field"]),
+        (with_2b(engine="cosmos-framework-reasoner"), ["reason2B.engine", "Cosmos 3", "vllm"]),
         (with_2b(engine="endpoint"), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
         (with_2b(endpoint={"url": "https://a/v1"}), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
         (with_2b(engine="endpoint", endpoint={"url": "a/v1"}), ["reason2B.endpoint.url", "a/v1", "http"]),
