@@ -81,8 +81,7 @@ def _render(processor: Any, job: Job, media: list[str]) -> str:
     ]
     text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     # The processor gives each pair of frames its own markers. Those that the template puts around the whole would stay
-    # (transformers since 5.12), though the model was trained without them. vLLM 0.32 leaves them there: its prompt of a
-    # video is these two tokens longer.
+    # (transformers since 5.12), though the model was trained without them. vLLM is given a template without them.
     return text.replace(
         processor.vision_start_token + processor.video_token + processor.vision_end_token, processor.video_token
     )

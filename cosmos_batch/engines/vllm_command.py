@@ -17,6 +17,10 @@ _MEMORY_SHARE = 0.92
 _CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
 # The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
 _IN_TREE_SINCE = (0, 23)
+# Of transformers: its processor replaces a video's own token alone, and no more the markers around it.
+_LEFT_SINCE = (5, 10)
+_VIDEO = "<|video_pad|>"
+_AROUND_A_VIDEO = f"<|vision_start|>{_VIDEO}<|vision_end|>"
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
     if (overrides := _overrides(folder)) is not None:
         command += ["--hf-overrides", json.dumps(overrides)]
+    if (template := _template(folder)) is not None:
+        path = socket.with_name("chat_template.jinja")
+        path.write_text(template, encoding="utf-8")
+        command += ["--chat-template", str(path)]
     return command + (_on_gpus(plan) if plan.gpus else _on_cpu())
 
 
@@ -122,6 +130,30 @@ def _overrides(folder: Path) -> dict[str, object] | None:
     release = tuple(int(part) for part in version("vllm").split("+")[0].split(".")[:2])
     name = "Cosmos3ForConditionalGeneration" if release >= _IN_TREE_SINCE else "Cosmos3ReasonerForConditionalGeneration"
     return {"architectures": [name]}
+
+
+def _template(folder: Path) -> str | None:
+    """The checkpoint's chat template without the markers around a whole video; None where it is right as it is.
+
+    Each pair of frames has markers of its own. Those around the whole were dropped by the processors that the models
+    were trained with; newer ones leave them there, and vLLM does as they do.
+    """
+    if tuple(int(part) for part in version("transformers").split(".")[:2]) < _LEFT_SINCE:
+        return None
+    template = _written_template(folder)
+    return template.replace(_AROUND_A_VIDEO, _VIDEO) if _AROUND_A_VIDEO in template else None
+
+
+def _written_template(folder: Path) -> str:
+    """As transformers looks for it; "" where there is none."""
+    if (path := folder / "chat_template.jinja").is_file():
+        return path.read_text(encoding="utf-8")
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        if (path := folder / name).is_file():
+            found = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+            if isinstance(found, str):
+                return found
+    return ""
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Which engine a name stands for, on which machine."""
 
+import json
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
@@ -134,3 +135,22 @@ def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
     told = dict(pairwise(command))
     assert told["--gpu-memory-utilization"] == "0.85"
     assert told["--tensor-parallel-size"] == "4" and told["--mm-encoder-tp-mode"] == "data"
+
+
+@pytest.mark.parametrize("kept_in", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])
+def test_the_template_leaves_out_the_markers_around_a_whole_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_in: str
+) -> None:
+    image, video = "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}", "{{ '<|video_pad|>' }}"
+    template = image + "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
+    text = template if kept_in.endswith("jinja") else json.dumps({"chat_template": template})
+    (tmp_path / kept_in).write_text(text)
+    assert vllm_command._template(tmp_path) == image + video
+    monkeypatch.setattr(vllm_command, "version", lambda _: "4.57.1")
+    assert vllm_command._template(tmp_path) is None, "that processor needs them, and takes them away"
+
+
+def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -> None:
+    assert vllm_command._template(tmp_path) is None
+    (tmp_path / "chat_template.jinja").write_text("{{ '<|video_pad|>' }}")
+    assert vllm_command._template(tmp_path) is None

@@ -25,13 +25,13 @@ pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
     pytest.mark.timeout(600),
 ]
-OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path")
+OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path", "--chat-template")
 START_SECONDS = 300
 
 
-def as_others_serve(folder: Path, port: int, *more: str) -> list[str]:
+def as_others_serve(folder: Path, port: int, socket: Path, *more: str) -> list[str]:
     """The command without what makes the server ours."""
-    given = iter(serve_command(folder, Plan(context=2048, sequences=4, gpus=0), folder, Path("unused")))
+    given = iter(serve_command(folder, Plan(context=2048, sequences=4, gpus=0), folder, socket))
     command = [word for word in given if word not in OURS or not next(given)]
     return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
 
@@ -43,8 +43,11 @@ def endpoint(request: pytest.FixtureRequest, checkpoint_dir: Path) -> Iterator[t
         port = unused.getsockname()[1]
     trusting = request.param == "trusting"
     more = ["--trust-request-mm-kwargs"] if trusting else []
-    environment = {**serve_environment(0, None), "VLLM_PLUGINS": ""}
-    server = Server(lambda _: as_others_serve(checkpoint_dir, port, *more), environment, on_line=lambda _: None)
+    server = Server(
+        lambda socket: as_others_serve(checkpoint_dir, port, socket, *more),
+        lambda socket: {**serve_environment(0, None, socket), "VLLM_PLUGINS": ""},
+        on_line=lambda _: None,
+    )
     deadline = time.monotonic() + START_SECONDS
     try:
         while not answers(f"http://127.0.0.1:{port}/health"):

@@ -103,9 +103,8 @@ def test_their_prompts_are_of_one_length(
 ) -> None:
     if vllm._folder.name != build_random_checkpoint.__globals__["NAME"]:
         pytest.skip("the other engine has the other checkpoint loaded")
-    assert ask(picture).usage.prompt_tokens == run(picture).usage.prompt_tokens
-    # vLLM keeps the markers that the chat template puts around a whole video, and we do not.
-    assert ask(clip).usage.prompt_tokens == run(clip).usage.prompt_tokens + len(("<|vision_start|>", "<|vision_end|>"))
+    for source in (clip, picture):
+        assert ask(source).usage.prompt_tokens == run(source).usage.prompt_tokens
 
 
 def test_it_sees_several_files_in_their_order(
@@ -124,7 +123,9 @@ def test_it_sees_several_files_in_their_order(
         tokens = {"model": MODEL, "tokens": said["prompt_token_ids"]}
         return str((await vllm._client.post("/detokenize", json=tokens)).json()["prompt"])
 
-    assert media_in(asyncio.run(read_back())) == [*["video"] * 4, "image", *["video"] * 2]
+    prompt = asyncio.run(read_back())
+    assert media_in(prompt) == [*["video"] * 4, "image", *["video"] * 2]
+    assert "<|vision_start|><0." not in prompt and "<|vision_end|><|vision_end|>" not in prompt
     place(clip, job, tmp_path / "job", *paths[1:])
     answer = asyncio.run(vllm.run(job, tmp_path / "job"))
     assert answer.text and [line for line in answer.logs if "b.png: image:" in line]
