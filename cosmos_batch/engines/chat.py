@@ -9,6 +9,8 @@ from cosmos_batch.contract import Answer, Failure, Usage
 from cosmos_batch.engines.question import Question
 from cosmos_batch.engines.reasoning import split_reasoning
 
+_CONSTRAINT = "response_format"
+_NO_GRAMMAR, _NO_ANSWER = "Grammar error", "Unsatisfiable schema"
 _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum")
 _SAID_LIMIT = 600  # characters of a server's message
 
@@ -20,11 +22,17 @@ class ServerFault(Failure):
 async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:
     """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
 
+    Where the server cannot hold an answer to the caller's schema, the answer is left free: it is checked anyway.
+
     Raises Failure where the server refuses it, ServerFault where it failed at it, and httpx2.TransportError where there
     is no server any more.
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
+    if response.status_code == 400 and _NO_GRAMMAR in (said := said_by(response)) and _NO_ANSWER not in said:
+        question.journal.note(f"the answer is not held to the schema while it is written: {said}")
+        question.body.pop(_CONSTRAINT)
+        response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
     if not response.is_success:
         raise refused(response.status_code, said_by(response))
     return answer_of(question, response.json(), time.monotonic() - began)
@@ -60,6 +68,10 @@ def refused(status: int, said: str) -> Failure:
     """What a status that is no success means, with what the server said."""
     if status < 500 and any(pattern in said for pattern in _TOO_LONG):
         return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
+    if status < 500 and _NO_ANSWER in said:
+        return Failure(
+            "InvalidInput", f"No answer can fit jsonSchema: {said}", "Mend the schema: it contradicts itself."
+        )
     kind = ServerFault if status >= 500 else Failure
     return kind(
         "EngineFailed",

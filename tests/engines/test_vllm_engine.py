@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.engines.question import prepare
 from cosmos_batch.engines.transformers import TransformersEngine
@@ -144,6 +145,19 @@ def test_one_seed_is_one_answer_and_another_is_another(ask: Ask, clip: Path) -> 
 def test_a_schema_is_obeyed(ask: Ask, clip: Path) -> None:
     answer = json.loads(ask(clip, jsonSchema=SCHEMA, maxTokens=64).text)
     assert isinstance(answer["ok"], bool) and answer["count"] in (1, 2, 3)
+
+
+def test_what_no_grammar_can_say_is_left_to_the_check(ask: Ask, picture: Path) -> None:
+    either = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]
+    answer = ask(picture, jsonSchema={"oneOf": either})
+    assert any("not held to the schema" in line and "oneOf" in line for line in answer.logs)
+    assert ask(picture, jsonSchema={"type": "array", "maxItems": COUNT_LIMIT}).finish_reason
+
+
+def test_a_schema_that_contradicts_itself_is_the_callers_fault(ask: Ask, picture: Path) -> None:
+    with pytest.raises(Failure, match="No answer can fit jsonSchema") as refused:
+        ask(picture, jsonSchema={"allOf": [{"type": "string"}, {"type": "integer"}]})
+    assert refused.value.error.code == "InvalidInput"
 
 
 def test_bad_files_in_a_full_batch_fail_alone(
