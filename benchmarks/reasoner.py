@@ -8,12 +8,11 @@ With a GPU and the shape of a real model, or on the CPU with the tiny one. What 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,11 @@ def main() -> None:
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--into", type=Path, default=Path("reasoner.json"))
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
+    parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
     given = parser.parse_args()
     workload = TINY if given.shape == "tiny" else Workload(given.shape, 256, 256, LEVELS, scale=2)
+    if given.levels is not None:
+        workload = replace(workload, levels=tuple(int(level) for level in given.levels.split(",") if level))
     found = json.loads(given.into.read_text(encoding="utf-8")) if given.into.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         measure(workload, given.steps.split(","), given.work or Path(temporary), given.into, found)
@@ -63,7 +65,7 @@ def measure(workload: Workload, steps: list[str], work: Path, into: Path, found:
         if step == "start":
             found[step] = reasoner_start.measure(model, work)
         elif step == "worker":
-            found[step] = reasoner_worker.measure(model, clips, workload, scratch)
+            found[step] = reasoner_worker.measure(model, clips, workload)
         else:
             found[step] = _raw(step, model, clips, workload, scratch)
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
@@ -74,15 +76,13 @@ def measure(workload: Workload, steps: list[str], work: Path, into: Path, found:
 
 def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch: Path) -> Any:
     """(b): all clips at once in one process, thrice, the first to warm up; (a): one clip in each of some processes."""
-    folder = scratch / step
-    if step == "raw":
-        said = ["Warm-up. ", "Pass 0. ", "Pass 1. "]
-        found = _ask_raw(model, _questions(model, clips, workload, folder, said), workload, folder)
-    else:
+    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
+        folder = Path(temporary)
+        if step == "raw":
+            said = ["Warm-up. ", "Pass 0. ", "Pass 1. "]
+            return _ask_raw(model, _questions(model, clips, workload, folder, said), workload, folder)
         alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
-        found = [_ask_raw(model, one, workload, folder) for one in alone]
-    shutil.rmtree(folder)
-    return found
+        return [_ask_raw(model, one, workload, folder) for one in alone]
 
 
 def _questions(

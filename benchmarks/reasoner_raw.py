@@ -26,7 +26,7 @@ def main() -> None:
     sampling = SamplingParams(**asked["sampling"], ignore_eos=True)
     said: dict[str, Any] = {"import": imported - BEGAN, "load": loaded - imported, "passes": []}
     for questions in asked["passes"]:
-        prompts = [_prompt(template, one) for one in questions]
+        prompts: Any = [_prompt(template, one) for one in questions]
         began = time.time()
         answers = llm.generate(prompts, sampling, use_tqdm=False)
         said["passes"].append(

@@ -66,7 +66,7 @@ def main() -> None:
     from cosmos_batch.engines.vllm import VllmEngine
 
     imported = time.time()
-    engine = VllmEngine()
+    engine: Any = VllmEngine()
     engine.load(Path(sys.argv[1]))
     loaded = time.time()
     body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}

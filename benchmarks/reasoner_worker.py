@@ -5,7 +5,10 @@ All of the worker is real, and so is vLLM. AWS is `InstantAws`, whose every call
 
 import asyncio
 import json
+import shutil
 import statistics
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,6 +20,7 @@ from unittest import mock
 from benchmarks.instant_aws import InstantAws
 from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
+from cosmos_batch.contract import Job
 from cosmos_batch.engines import question
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import MODEL
@@ -24,28 +28,30 @@ from cosmos_batch.engines.vllm_command import MODEL
 SECONDS_PER_CALL = 0.02
 PASSES = 2
 _ROUNDS = 2  # of requests for each place in flight
+_STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def measure(model: Path, clips: list[Path], workload: Workload, scratch: Path) -> dict[str, Any]:
+def measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
     """Load time and lines, clips per second of each pass, and what is seen of the server at each level."""
     with _forced_length():
-        return asyncio.run(_measure(model, clips, workload, scratch))
+        return asyncio.run(_measure(model, clips, workload))
 
 
-async def _measure(model: Path, clips: list[Path], workload: Workload, scratch: Path) -> dict[str, Any]:
+async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
     aws = InstantAws([], {clip.name: clip.read_bytes() for clip in clips}, SECONDS_PER_CALL)
-    engine = VllmEngine()
+    engine: Any = VllmEngine()
     began = time.monotonic()
     async with serving(engine, model, aws):
         found: dict[str, Any] = {"load": time.monotonic() - began, "said": engine.startup_logs, "passes": []}
         for said in ("Warm-up. ", *(f"Pass {number}. " for number in range(PASSES))):
             found["passes"].append(await _pass(aws, clips, workload, said))
-        found["inFlight"] = [await _level(engine, clips, workload, level, scratch) for level in workload.levels]
+        found["inFlight"] = [await _level(engine, clips, workload, level) for level in workload.levels]
     return found
 
 
 async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, said: str) -> dict[str, Any]:
     """All clips at once."""
+    print(f"worker: {said}", file=sys.stderr, flush=True)
     done, told = aws.deleted, len(aws.reported)
     jobs = [make_job(number, clip, workload, said) for number, clip in enumerate(clips)]
     began = time.monotonic()
@@ -74,9 +80,7 @@ class _Seen:
     tokens: int
 
 
-async def _level(
-    engine: VllmEngine, clips: list[Path], workload: Workload, level: int, scratch: Path
-) -> dict[str, float]:
+async def _level(engine: Any, clips: list[Path], workload: Workload, level: int) -> dict[str, float]:
     """So many requests in flight all the time: each is decoded, asked, and followed by the next."""
     count = max(_ROUNDS * level, 4)
     numbers = iter(range(count))
@@ -85,7 +89,7 @@ async def _level(
     async def one_after_the_other() -> None:
         for number in numbers:
             job = make_job(number, clips[number % len(clips)], workload, f"Level {level}, {number}. ")
-            seen.append(await _streamed(engine, job, clips[number % len(clips)], scratch))
+            seen.append(await _streamed(engine, job, clips[number % len(clips)]))
 
     began = time.monotonic()
     await asyncio.gather(*(one_after_the_other() for _ in range(level)))
@@ -101,25 +105,23 @@ async def _level(
     }
 
 
-async def _streamed(engine: VllmEngine, job: Any, clip: Path, scratch: Path) -> _Seen:
+async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     """What `VllmEngine.run` does, with the answer streamed."""
     began, first, tokens = time.monotonic(), 0.0, 0
-    own = scratch / job.job_id
-    own.mkdir(parents=True, exist_ok=True)
-    path = own / "input.mp4"
-    path.write_bytes(clip.read_bytes())
-    asked = await asyncio.get_running_loop().run_in_executor(
-        engine._preparing, question.prepare, engine._reader, job, path, lambda: None
-    )
-    body = {"model": MODEL, **asked.body, "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
-    async with engine._client.stream("POST", "/v1/chat/completions", json=body) as response:
-        async for line in response.aiter_lines():
-            if not line.startswith("data: {"):
-                continue
-            chunk = json.loads(line.removeprefix("data: "))
-            tokens = (chunk.get("usage") or {}).get("completion_tokens", tokens)
-            if not first and any(choice["delta"].get("content") for choice in chunk["choices"]):
-                first = time.monotonic() - began
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(shutil.copy(clip, Path(folder) / "input.mp4"))
+        asked = await asyncio.get_running_loop().run_in_executor(
+            engine._preparing, question.prepare, engine._reader, job, path, lambda: None
+        )
+        body = {"model": MODEL, **asked.body, **_STREAMED}
+        async with engine._client.stream("POST", "/v1/chat/completions", json=body) as response:
+            async for line in response.aiter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix("data: "))
+                tokens = (chunk.get("usage") or {}).get("completion_tokens", tokens)
+                if not first and any(choice["delta"].get("content") for choice in chunk["choices"]):
+                    first = time.monotonic() - began
     return _Seen(first, time.monotonic() - began, tokens)
 
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
-from cosmos_batch.demo.tokenizer import write_json
+from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.demo.weights import Shape, reasoner_shapes
 
 VOCABULARY = 151_936
@@ -35,18 +37,23 @@ def build(shape: str, parent: Path) -> Path:
     tiny = build_random_checkpoint(parent)
     folder.mkdir(exist_ok=True)
     for path in tiny.iterdir():
-        if path.suffix != ".safetensors":
+        if path.name != "model.safetensors":
             (folder / path.name).write_bytes(path.read_bytes())
-    config = true_config(shape, json.loads((tiny / "config.json").read_text(encoding="utf-8")))
+    tokenizer = _full_tokenizer()
+    write_tokenizer(folder, tokenizer)
+    config = true_config(shape, json.loads((tiny / "config.json").read_text(encoding="utf-8")), tokenizer)
     write_json(folder / "config.json", config)
-    _fill_vocabulary(folder)
+    text = config["text_config"]
+    write_json(folder / "generation_config.json", {name: text[name] for name in ("bos_token_id", "eos_token_id")})
     _allow_real_sizes(folder)
     _write_weights(true_tensors(config), folder / "model.safetensors")
     return folder
 
 
-def true_config(shape: str, tiny: dict[str, Any]) -> dict[str, Any]:
+def true_config(shape: str, tiny: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """The configuration of the tiny checkpoint with the true numbers in it."""
+    tokens = {f"{name}_token_id": tokenizer.token_to_id(f"<|{name}|>") for name in ("vision_start", "vision_end")}
+    tokens |= {f"{name}_token_id": tokenizer.token_to_id(f"<|{name}_pad|>") for name in ("image", "video")}
     own = {"tie_word_embeddings": shape in _SHARES_EMBEDDINGS}
     text = {
         **tiny["text_config"],
@@ -56,6 +63,8 @@ def true_config(shape: str, tiny: dict[str, Any]) -> dict[str, Any]:
         "head_dim": 128,
         "vocab_size": VOCABULARY,
         "max_position_embeddings": 262_144,
+        "bos_token_id": tokenizer.token_to_id("<|endoftext|>"),
+        "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
     }
     text["rope_scaling"] = {**text["rope_scaling"], "mrope_section": [24, 20, 20]}
     vision = {
@@ -65,7 +74,7 @@ def true_config(shape: str, tiny: dict[str, Any]) -> dict[str, Any]:
         "num_position_embeddings": 2304,
         "out_hidden_size": text["hidden_size"],
     }
-    return {**tiny, **own, "text_config": text, "vision_config": vision}
+    return {**tiny, **own, **tokens, "text_config": text, "vision_config": vision}
 
 
 def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
@@ -76,14 +85,15 @@ def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
     return shapes
 
 
-def _fill_vocabulary(folder: Path) -> None:
-    """Give a word to every id that the output layer can say: what is said is decoded as real text is."""
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    vocabulary = tokenizer["model"]["vocab"]
-    taken = {*vocabulary.values(), *(token["id"] for token in tokenizer["added_tokens"])}
-    vocabulary |= {f"Ġw{number}": number for number in range(VOCABULARY) if number not in taken}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    write_json(folder / "vocab.json", vocabulary)
+def _full_tokenizer() -> Tokenizer:
+    """Every id that the output layer can say is a word, and what is said is decoded as real text is."""
+    saved = json.loads(train_tokenizer().to_str())
+    vocabulary, added = saved["model"]["vocab"], saved["added_tokens"]
+    first, moved = len(vocabulary), VOCABULARY - len(added)  # what is added stays behind the rest
+    vocabulary |= {f"Ġw{number}": number for number in range(first, moved)}
+    for place, token in enumerate(added):
+        token["id"] = moved + place
+    return Tokenizer.from_str(json.dumps(saved))
 
 
 def _allow_real_sizes(folder: Path) -> None:
