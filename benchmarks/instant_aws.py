@@ -75,6 +75,8 @@ class InstantAws:
         if operation == "DeleteMessage":
             with self._lock:
                 self.deleted += 1
+        if operation == "ChangeMessageVisibility":
+            self.send([self._jobs[asked["ReceiptHandle"]]])
         if operation == "SendTaskSuccess":
             self.reported.append(json.loads(asked["output"]))
         if operation == "GetItem":

@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks import reasoner_start, reasoner_worker, true_shapes
 from benchmarks.machine import machine
 from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.said import said_last
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.question import Reader
@@ -114,7 +115,7 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
     command = [sys.executable, "-m", "benchmarks.reasoner_raw", str(path)]
     environment = {**os.environ, **serve_environment(gpus_here())}
     said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {"process": time.monotonic() - began, **json.loads(said.splitlines()[-1])}
+    return {"process": time.monotonic() - began, **said_last(said)}
 
 
 def _engine(model: Path) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.said import said_last
+
 BEGAN = time.time()
 
 # What vLLM says of its phases, in seconds.
@@ -38,7 +40,7 @@ def measure(model: Path, work: Path) -> dict[str, Any]:
         began = time.time()
         command = [sys.executable, "-m", "benchmarks.reasoner_start", str(model)]
         said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        found[name] = {"began": began, **json.loads(said.splitlines()[-1])}
+        found[name] = {"began": began, **said_last(said)}
     return found
 
 

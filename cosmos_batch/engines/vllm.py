@@ -236,8 +236,12 @@ def _note_start(journal: Journal, line: str) -> None:
 
 
 def _client(server: Server) -> httpx2.AsyncClient:
-    """No time limit: the worker has its own for an attempt."""
-    transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), limits=httpx2.Limits(max_connections=None))
+    """No time limit: the worker has its own for an attempt. No connection is used twice.
+
+    The server closes one that was idle for some seconds, and a request sent in that moment would be lost.
+    """
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+    transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), limits=limits)
     return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
 
 
