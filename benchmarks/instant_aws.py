@@ -66,7 +66,7 @@ class InstantAws:
             body = json.dumps(self._json_answer(operation, json.loads(request.body))).encode()
         else:
             body = self._s3_answer(request)
-        headers = {"content-type": "application/x-amz-json-1.0" if operation else "application/xml"}
+        headers = {"content-type": "application/x-amz-json-1.0" if operation else "application/xml", "etag": "e"}
         return AWSResponse(request.url, 200, headers, _Body(body))
 
     def _json_answer(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +115,10 @@ class InstantAws:
         return row
 
     def _s3_answer(self, request: AWSPreparedRequest) -> bytes:
+        if "list-type=2" in request.url:
+            return b"<ListBucketResult/>"
+        if request.method == "POST":  # of an upload in parts, its beginning or its end
+            return b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
         if request.method == "GET":
             return self._files[request.url.partition("?")[0].rpartition("/")[2]]
         copied = "x-amz-copy-source" in {urllib.parse.unquote(name).lower() for name in request.headers}

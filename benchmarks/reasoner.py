@@ -12,20 +12,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks import reasoner_start, reasoner_worker, true_shapes
 from benchmarks.machine import machine
 from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.results import FOLDER
 from benchmarks.said import said_last
+from cosmos_batch.contract.catalogue import REASONER_CONTEXT
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.question import Reader
-from cosmos_batch.engines.vllm_command import gpus_here, serve_environment, within
+from cosmos_batch.engines.vllm_command import serve_environment, within
 
-TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1)
+TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)
 STEPS = ("start", "raw", "process", "worker")
 PROCESSES = 3
@@ -35,20 +41,31 @@ def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="tiny")
-    parser.add_argument("--steps", default=",".join(STEPS))
-    parser.add_argument("--into", type=Path, default=Path("reasoner.json"))
+    parser.add_argument("--steps", help=f"some of {','.join(STEPS)}; others stay as they were found before")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/reasoner-SHAPE.json by default")
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
+    parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
     given = parser.parse_args()
-    workload = TINY if given.shape == "tiny" else Workload(given.shape, 256, 256, LEVELS, scale=2)
+    workload = TINY if given.shape == "tiny" else Workload(given.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    if given.passes is not None:
+        workload = replace(workload, passes=given.passes)
     if given.levels is not None:
         workload = replace(workload, levels=tuple(int(level) for level in given.levels.split(",") if level))
-    found = json.loads(given.into.read_text(encoding="utf-8")) if given.into.exists() else {}
+    into = given.into or FOLDER / f"reasoner-{given.shape}.json"
+    found = json.loads(into.read_text(encoding="utf-8")) if given.steps and into.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
-        measure(workload, given.steps.split(","), given.work or Path(temporary), given.into, found)
+        steps = given.steps.split(",") if given.steps else STEPS
+        measure(workload, steps, given.work or Path(temporary), into, found)
 
 
-def measure(workload: Workload, steps: list[str], work: Path, into: Path, found: dict[str, Any]) -> dict[str, Any]:
+def measure_tiny() -> None:
+    """On any machine: a few clips, and no start, for which the page cache of all would be emptied."""
+    with tempfile.TemporaryDirectory() as work:
+        measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
+
+
+def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, found: dict[str, Any]) -> None:
     """Take the steps in their order, adding to `found`."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
@@ -57,14 +74,18 @@ def measure(workload: Workload, steps: list[str], work: Path, into: Path, found:
     scratch = work / "scratch"
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
-    os.environ |= reasoner_start.cache_folders(work / "cache")
-    found |= {"machine": machine(), "workload": asdict(workload)}
+    found |= {
+        "machine": machine(),
+        "vllm": version("vllm"),
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+        "workload": asdict(workload),
+    }
     for step in STEPS:
         if step not in steps:
             continue
         began = time.monotonic()
         if step == "start":
-            found[step] = reasoner_start.measure(model, work)
+            found[step] = reasoner_start.measure(model, scratch)
         elif step == "worker":
             found[step] = reasoner_worker.measure(model, clips, workload)
         else:
@@ -72,7 +93,6 @@ def measure(workload: Workload, steps: list[str], work: Path, into: Path, found:
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     tempfile.tempdir = None
-    return found
 
 
 def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch: Path) -> Any:
@@ -80,8 +100,9 @@ def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch:
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:
         folder = Path(temporary)
         if step == "raw":
-            said = ["Warm-up. ", "Pass 0. ", "Pass 1. "]
-            return _ask_raw(model, _questions(model, clips, workload, folder, said), workload, folder)
+            passes = [f"Pass {number}. " for number in range(workload.passes)]
+            warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
+            return _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
         alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
         return [_ask_raw(model, one, workload, folder) for one in alone]
 
@@ -90,7 +111,7 @@ def _questions(
     model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
 ) -> list[list[dict[str, str]]]:
     """For each pass what is asked of each clip: system prompt, prompt, and where the frames lie."""
-    reader = Reader.of_folder(model, within(model, None))
+    reader = Reader.of_folder(model, within(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
     return [
@@ -113,7 +134,10 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
     path.write_text(json.dumps(asked), encoding="utf-8")
     began = time.monotonic()
     command = [sys.executable, "-m", "benchmarks.reasoner_raw", str(path)]
-    environment = {**os.environ, **serve_environment(gpus_here())}
+    environment = {
+        **os.environ,
+        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder / "socket"),
+    }
     said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {"process": time.monotonic() - began, **said_last(said)}
 
@@ -121,7 +145,7 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
 def _engine(model: Path) -> dict[str, Any]:
     """As the worker's server is set up, in vLLM's own words; the batch of tokens is vLLM's choice for a script."""
     engine: dict[str, Any] = {
-        "max_model_len": within(model, None),
+        "max_model_len": within(model, REASONER_CONTEXT),
         "generation_config": "vllm",
         "mm_processor_cache_gb": 0,
     }

@@ -14,6 +14,7 @@ from cosmos_batch.contract import Job, Parameters
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.demo.media import FPS, SECONDS, draw_scene
+from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.question import Question, Reader, prepare
 
 PIPELINE = "cosmos-reason2-2b"
@@ -37,6 +38,10 @@ class Workload:
         How many are in flight where that is varied.
     scale
         Of the clips, which are 320 x 240 otherwise.
+    warm_up
+        How many are asked before, uncounted.
+    passes
+        How often all of them are asked.
     """
 
     shape: str
@@ -44,6 +49,8 @@ class Workload:
     tokens: int
     levels: tuple[int, ...]
     scale: int
+    warm_up: int
+    passes: int = 2
 
 
 def make_clips(folder: Path, count: int, scale: int) -> list[Path]:
@@ -95,7 +102,7 @@ def prepare_all(reader: Reader, jobs: list[Job], clips: list[Path], folder: Path
     def one(job: Job, clip: Path) -> Question:
         own = folder / job.job_id
         own.mkdir(parents=True, exist_ok=True)
-        return prepare(reader, job, Path(shutil.copy(clip, own / "input.mp4")), lambda: None)
+        return prepare(reader, job, [Path(shutil.copy(clip, path)) for path in input_paths(job, own)], lambda: None)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(one, jobs, clips))

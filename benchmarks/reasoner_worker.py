@@ -21,12 +21,11 @@ from benchmarks.instant_aws import InstantAws
 from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job
-from cosmos_batch.engines import question
+from cosmos_batch.engines import input_paths, question
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import MODEL
 
 SECONDS_PER_CALL = 0.02
-PASSES = 2
 _ROUNDS = 2  # of requests for each place in flight
 _STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
 
@@ -42,9 +41,11 @@ async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[s
     engine: Any = VllmEngine()
     began = time.monotonic()
     async with serving(engine, model, aws):
-        found: dict[str, Any] = {"load": time.monotonic() - began, "said": engine.startup_logs, "passes": []}
-        for said in ("Warm-up. ", *(f"Pass {number}. " for number in range(PASSES))):
-            found["passes"].append(await _pass(aws, clips, workload, said))
+        print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
+        found: dict[str, Any] = {"load": time.monotonic() - began, "phases": engine.startup_seconds}
+        found["warmUp"] = await _pass(aws, clips[: workload.warm_up], workload, "Warm-up. ")
+        passes = [f"Pass {number}. " for number in range(workload.passes)]
+        found["passes"] = [await _pass(aws, clips, workload, said) for said in passes]
         found["inFlight"] = [await _level(engine, clips, workload, level) for level in workload.levels]
     return found
 
@@ -109,9 +110,9 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     """What `VllmEngine.run` does, with the answer streamed."""
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(shutil.copy(clip, Path(folder) / "input.mp4"))
+        paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
         asked = await asyncio.get_running_loop().run_in_executor(
-            engine._preparing, question.prepare, engine._reader, job, path, lambda: None
+            engine._preparing, question.prepare, engine._reader, job, paths, lambda: None
         )
         body = {"model": MODEL, **asked.body, **_STREAMED}
         async with engine._client.stream("POST", "/v1/chat/completions", json=body) as response:

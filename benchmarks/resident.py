@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.instant_aws import InstantAws
+from cosmos_batch.contract.catalogue import REASONER_CONTEXT
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.engines import Engine
@@ -31,6 +32,7 @@ async def serving(engine: Engine, model: Path, aws: InstantAws) -> AsyncIterator
         state_bucket="state-bucket",
         model_bucket="model-bucket",
         model_store=str(model.parent),
+        context=REASONER_CONTEXT,
         worker=WorkerSettings(idle_seconds=600),
     )
     os.environ |= {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -102,7 +102,8 @@ class VllmEngine:
             self._start()
         finally:
             reading.shutdown(wait=False, cancel_futures=True)
-        self._preparing = ThreadPoolExecutor(os.cpu_count(), "prepare")
+        # The other half is the engine's: whatever waits for its core, waits for the GPU.
+        self._preparing = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "prepare")
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Cancelling the task stops its decoding, or aborts its request.

@@ -15,6 +15,11 @@ from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 MODEL = "cosmos"  # the name that requests ask for
 _MEMORY_SHARE = 0.92
 _CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
+# Tokens of one step, as vLLM takes by itself where it is no server. A server takes 2,048 on a GPU with less memory than
+# an H100's, which is a part of one clip.
+_STEP_TOKENS = 16_384
+# Threads that make tensors of frames. With one, vLLM's default, an H100 waits for it most of the time.
+_RENDERERS = 8
 # The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
 _IN_TREE_SINCE = (0, 23)
 # Of transformers: its processor replaces a video's own token alone, and no more the markers around it.
@@ -76,6 +81,8 @@ def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str,
         "DO_NOT_TRACK": "1",
         "VLLM_PLUGINS": "cosmos_batch",
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
+        # It takes no seeds, which every request of ours has, and compiling it takes longer than all else.
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
         # Of its processes' sockets, whose paths the kernel limits to 107 bytes; a worker's temporary folder is longer.
         "VLLM_RPC_BASE_PATH": str(socket.parent),
     }
@@ -108,7 +115,8 @@ def memory_share(free: float) -> float:
 
 def _on_gpus(plan: Plan) -> list[str]:
     shared = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
-    return [*shared, "--gpu-memory-utilization", str(plan.memory)]
+    steps = ["--max-num-batched-tokens", str(_STEP_TOKENS), "--renderer-num-workers", str(_RENDERERS)]
+    return [*shared, *steps, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:

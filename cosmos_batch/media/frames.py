@@ -19,6 +19,7 @@ from cosmos_batch.media.timeline import Cut, Timeline
 _HOLE_SECONDS = 1.0
 _CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
+_DECODER_THREADS = 4  # of one video; many are decoded at once
 _NEAR_SECONDS = 10.0  # what begins earlier is decoded from the start: no index is trusted for so little
 
 
@@ -146,7 +147,7 @@ def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> Non
 
 def _decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
     """All frames in the order they are shown. A packet that cannot be decoded is passed over."""
-    stream.thread_type = "AUTO"
+    stream.thread_type, stream.codec_context.thread_count = "AUTO", _DECODER_THREADS
     for packet in container.demux(stream):
         try:
             frames = packet.decode()
