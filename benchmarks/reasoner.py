@@ -102,7 +102,9 @@ def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch:
         if step == "raw":
             passes = [f"Pass {number}. " for number in range(workload.passes)]
             warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
-            return _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
+            raw = _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
+            warmed, *counted = raw["passes"]
+            return {**raw, "warmUp": warmed, "passes": counted}
         alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
         return [_ask_raw(model, one, workload, folder) for one in alone]
 

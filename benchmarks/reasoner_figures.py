@@ -14,6 +14,9 @@ _H100, _L40S = (989.0, 3.35), (362.0, 0.864)
 SLOWER = max(of_h100 / of_l40s for of_h100, of_l40s in zip(_H100, _L40S, strict=True))
 """How many times longer an L40S takes at most, by arithmetic or by memory: an estimate, not a measurement."""
 
+PARAMETERS = {"2b": 2_127_532_032, "8b": 8_767_123_696}
+"""Of the shapes: what was not measured of the larger one is estimated by them."""
+
 # Minutes for one file on one instance of `VAMS_INSTANCE`, warm to cold, in VAMS's own documentation.
 VAMS_MINUTES = {"2b": (10, 30), "8b": (13, 40)}
 VAMS_INSTANCE = "g6e.12xlarge"
@@ -58,6 +61,13 @@ def worker_rate(found: dict[str, Any]) -> float:
 def _best(found: dict[str, Any], step: str) -> float:
     clips: int = found["workload"]["clips"]
     return clips / float(min(one["seconds"] for one in found[step]["passes"]))
+
+
+def gpu_seconds(shape: str) -> tuple[float, bool]:
+    """Of one H100 for a thousand clips, and whether that was measured; otherwise the 2B's, by the parameters."""
+    if (FOLDER / f"reasoner-{shape}.json").exists():
+        return 1000 / worker_rate(kept(shape)), True
+    return gpu_seconds("2b")[0] * PARAMETERS[shape] / PARAMETERS["2b"], False
 
 
 def dollars(gpu_seconds: float, instance: str) -> float:

@@ -15,7 +15,7 @@ _NVIDIA = {
 
 def text() -> str:
     """The section."""
-    tiny, true = figures.kept("tiny"), figures.kept("2b")
+    true = figures.kept("2b")
     return f"""## The reasoner on a GPU
 
 {_about(true)}
@@ -27,7 +27,7 @@ def text() -> str:
 receive of the first message to the last delete: SQS, DynamoDB, S3, decoding, vLLM's server, document, callback. AWS
 is [`instant_aws.py`](../benchmarks/instant_aws.py): botocore does all its work, and every call takes 20 ms. All three
 see the same frames and sample alike; each answer is forced to its length by `ignore_eos`. Of (b) and (c) the better
-of {true["workload"]["passes"]} passes counts, after one to warm up.
+of {true["workload"]["passes"]} passes counts, after one to warm up.{_why(true)}
 
 ### In flight
 
@@ -40,32 +40,25 @@ larger, with other videos and 100 tokens of answer; the GPU is the same.
 
 {_start(true)}
 
-Of the 2B shape, from the process's first line to the first answer. {_forgotten(true)} What was compiled is kept as a
-worker keeps it ([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), a folder in the place of S3;
+Of the 2B shape, from the process's first line to the first answer. {_forgotten(true)}
+What was compiled is kept as a worker keeps it ([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), a folder in the place of S3;
 the wait for a host and for the image is not in it.
 
 ### What a thousand clips cost
 
 {_costs()}
 
-GPU-seconds on an L40S are an estimate: those of the H100, measured, times {figures.SLOWER:.2f}, the larger of the two
-GPUs' ratios of arithmetic (989 to 362 TFLOP/s) and of memory (3.35 to 0.864 TB/s). Dollars are GPU-seconds / 3600 x
-price of the instance / its GPUs, while it works; prices: {PRICES_AS_OF}. VAMS's are the minutes that its
-documentation gives for one file, on a whole {figures.VAMS_INSTANCE}, times the same price.
+{_estimated()}GPU-seconds on an L40S are an estimate: those of the H100 times {figures.SLOWER:.2f},
+the larger of the two GPUs' ratios of arithmetic (989 to 362 TFLOP/s) and of memory (3.35 to 0.864 TB/s). Dollars are
+GPU-seconds / 3600 x price of the instance / its GPUs, while it works; prices: {PRICES_AS_OF}.
+VAMS's are the minutes that its documentation gives for one file, on a whole {figures.VAMS_INSTANCE}, times the same
+price.
 
-## The reasoner on the CPU
-
-{_about(tiny)}
-
-{_three_ways(tiny)}
-
-The tiny checkpoint answers a clip in less time than the worker needs for its calls, and all of it shares the
-machine's cores: this says that it runs, and what a process for each clip costs; for (c) to (b), see the GPU.
-
-The commands, the first one on any machine, the others on one with a GPU and vLLM:
+The commands, the first two on any machine, the others on one with a GPU and vLLM:
 
 ```
 make bench
+python -m benchmarks --only reasoner
 python -m benchmarks.reasoner --shape 2b
 python -m benchmarks.reasoner --shape 8b --steps worker --levels "" --passes 1
 ```
@@ -103,6 +96,17 @@ def _limit(met: bool, words: str, holds: bool) -> str:
     return f"limit: {words}: {'met' if met else '**not met**'}"
 
 
+def _why(found: dict[str, Any]) -> str:
+    rates = figures.rates(found)
+    if rates.of_processes >= figures.OF_PROCESSES:
+        return ""
+    return f"""
+
+(c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b) is
+{rates.raw / rates.processes:.0f} times. In (c) nvidia-smi told of a busy GPU in nearly every second, and with all that
+is compiled kept, a process for one clip takes {1 / rates.processes:.0f} s, less than the limit supposed."""
+
+
 def _levels(found: dict[str, Any]) -> str:
     theirs = {rate: {row[0]: row for row in rows} for rate, rows in _NVIDIA.items()}
     lines = [
@@ -138,14 +142,14 @@ def _forgotten(found: dict[str, Any]) -> str:
 def _costs() -> str:
     rows = ["| model | where | GPU-seconds | dollars |", "|---|---|---|---|"]
     for shape, minutes in figures.VAMS_MINUTES.items():
-        measured = 1000 / figures.worker_rate(figures.kept(shape))
+        seconds, measured = figures.gpu_seconds(shape)
         rows += [
-            _cost(shape, "measured", "p5.4xlarge", measured),
-            _cost(shape, "estimated", figures.VAMS_INSTANCE, measured * figures.SLOWER),
+            _cost(shape, "measured" if measured else "estimated", "p5.4xlarge", seconds),
+            _cost(shape, "estimated", figures.VAMS_INSTANCE, seconds * figures.SLOWER),
         ]
         price = INSTANCE_TYPES[figures.VAMS_INSTANCE].dollars_per_hour / 60 * 1000
-        seconds, dollars = _range(*(one * 60_000 for one in minutes)), _range(*(one * price for one in minutes))
-        rows.append(f"| {shape.upper()} | VAMS, {minutes[0]} to {minutes[1]} minutes a file | {seconds} | {dollars} |")
+        theirs, dollars = _range(*(one * 60_000 for one in minutes)), _range(*(one * price for one in minutes))
+        rows.append(f"| {shape.upper()} | VAMS, {minutes[0]} to {minutes[1]} minutes a file | {theirs} | {dollars} |")
     return "\n".join(rows)
 
 
@@ -153,6 +157,14 @@ def _cost(shape: str, how: str, instance: str, seconds: float) -> str:
     gpu = INSTANCE_TYPES[instance].gpu
     dollars = figures.dollars(seconds, instance)
     return f"| {shape.upper()} | {gpu} ({instance}), {how} | {seconds:,.0f} | {dollars:.2f} |"
+
+
+def _estimated() -> str:
+    if figures.gpu_seconds("8b")[1]:
+        return ""
+    share = figures.PARAMETERS["8b"] / figures.PARAMETERS["2b"]
+    return f"""The 8B was not measured: its GPU-seconds are an estimate, those of the 2B times the ratio of their
+parameters, {share:.2f}. """
 
 
 def _range(least: float, most: float) -> str:

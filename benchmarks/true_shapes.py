@@ -39,7 +39,7 @@ def build(shape: str, parent: Path) -> Path:
     for path in tiny.iterdir():
         if path.name != "model.safetensors":
             (folder / path.name).write_bytes(path.read_bytes())
-    tokenizer = _full_tokenizer()
+    tokenizer = full_tokenizer()
     write_tokenizer(folder, tokenizer)
     config = true_config(shape, json.loads((tiny / "config.json").read_text(encoding="utf-8")), tokenizer)
     write_json(folder / "config.json", config)
@@ -85,7 +85,7 @@ def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
     return shapes
 
 
-def _full_tokenizer() -> Tokenizer:
+def full_tokenizer() -> Tokenizer:
     """Every id that the output layer can say is a word, and what is said is decoded as real text is."""
     saved = json.loads(train_tokenizer().to_str())
     vocabulary, added = saved["model"]["vocab"], saved["added_tokens"]
