@@ -41,8 +41,9 @@ larger, with other videos and 100 tokens of answer; the GPU is the same.
 {_start(true)}
 
 Of the 2B shape, from the process's first line to the first answer. {_forgotten(true)}
-What was compiled is kept as a worker keeps it ([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), a folder in the place of S3;
-the wait for a host and for the image is not in it.
+What was compiled is kept as a worker keeps it
+([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), with a folder in the place of S3; the wait for a
+host and for the image is not in it.
 
 ### What a thousand clips cost
 
