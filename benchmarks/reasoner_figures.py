@@ -41,6 +41,11 @@ class Rates:
         return self.worker / self.processes
 
 
+def was_measured(shape: str) -> bool:
+    """Whether there are results."""
+    return (FOLDER / f"reasoner-{shape}.json").exists()
+
+
 def kept(shape: str) -> dict[str, Any]:
     """What was measured."""
     found: dict[str, Any] = json.loads((FOLDER / f"reasoner-{shape}.json").read_text(encoding="utf-8"))
@@ -65,7 +70,7 @@ def _best(found: dict[str, Any], step: str) -> float:
 
 def gpu_seconds(shape: str) -> tuple[float, bool]:
     """Of one H100 for a thousand clips, and whether that was measured; otherwise the 2B's, by the parameters."""
-    if (FOLDER / f"reasoner-{shape}.json").exists():
+    if was_measured(shape):
         return 1000 / worker_rate(kept(shape)), True
     return gpu_seconds("2b")[0] * PARAMETERS[shape] / PARAMETERS["2b"], False
 

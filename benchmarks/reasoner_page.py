@@ -55,7 +55,7 @@ GPU-seconds / 3600 x price of the instance / its GPUs, while it works; prices: {
 VAMS's are the minutes that its documentation gives for one file, on a whole {figures.VAMS_INSTANCE}, times the same
 price.
 
-The commands, the first two on any machine, the others on one with a GPU and vLLM:
+{_on_the_cpu()}The commands, the first two on any machine, the others on one with a GPU and vLLM:
 
 ```
 make bench
@@ -63,6 +63,23 @@ python -m benchmarks --only reasoner
 python -m benchmarks.reasoner --shape 2b
 python -m benchmarks.reasoner --shape 8b --steps worker --levels "" --passes 1
 ```
+"""
+
+
+def _on_the_cpu() -> str:
+    """Once `make bench` has measured it on a machine with vLLM."""
+    if not figures.was_measured("tiny"):
+        return ""
+    tiny = figures.kept("tiny")
+    return f"""## The reasoner on the CPU
+
+{_about(tiny)}
+
+{_three_ways(tiny)}
+
+The tiny checkpoint answers a clip in less time than the worker needs for its calls, and all of it shares the machine's
+cores: this says that it runs, and what a process for each clip costs; for (c) to (b), see the GPU.
+
 """
 
 
@@ -104,8 +121,8 @@ def _why(found: dict[str, Any]) -> str:
     return f"""
 
 (c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b) is
-{rates.raw / rates.processes:.0f} times. In (c) nvidia-smi told of a busy GPU in nearly every second, and with all that
-is compiled kept, a process for one clip takes {1 / rates.processes:.0f} s, less than the limit supposed."""
+{rates.raw / rates.processes:.0f} times. In (c) nvidia-smi told of a GPU busy to 100 % in the median second, and with all
+that is compiled kept, a process for one clip takes {1 / rates.processes:.0f} s, less than the limit supposed."""
 
 
 def _levels(found: dict[str, Any]) -> str:
@@ -161,7 +178,7 @@ def _cost(shape: str, how: str, instance: str, seconds: float) -> str:
 
 
 def _estimated() -> str:
-    if figures.gpu_seconds("8b")[1]:
+    if figures.was_measured("8b"):
         return ""
     share = figures.PARAMETERS["8b"] / figures.PARAMETERS["2b"]
     return f"""The 8B was not measured: its GPU-seconds are an estimate, those of the 2B times the ratio of their
