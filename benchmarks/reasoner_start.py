@@ -108,8 +108,11 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 
 
 async def _ask(engine: Any) -> None:
+    from cosmos_batch.engines.served_model import client
+
     body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
-    response = await engine._client.post("/v1/chat/completions", json=body)
+    async with client(engine._served._server) as connection:
+        response = await connection.post("/v1/chat/completions", json=body)
     response.raise_for_status()
 
 

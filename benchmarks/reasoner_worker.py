@@ -22,6 +22,7 @@ from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job
 from cosmos_batch.engines import input_paths, question
+from cosmos_batch.engines.served_model import client
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import MODEL
 
@@ -115,7 +116,8 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
             engine._preparing, question.prepare, engine._reader, job, paths, lambda: None
         )
         body = {"model": MODEL, **asked.body, **_STREAMED}
-        async with engine._client.stream("POST", "/v1/chat/completions", json=body) as response:
+        connection = client(engine._served._server)
+        async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
             async for line in response.aiter_lines():
                 if not line.startswith("data: {"):
                     continue

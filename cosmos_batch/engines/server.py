@@ -57,6 +57,7 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
         self.socket = self._folder / "socket"
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._why_stopped: str | None = None
         self._process = subprocess.Popen(
             list(command(self.socket)),
             env={**os.environ, **environment(self.socket)},
@@ -108,11 +109,14 @@ class Server:
 
     def obituary(self) -> str:
         """How it ended."""
+        if self._why_stopped is not None:
+            return self._why_stopped
         status = self._process.returncode
         return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
-    def stop(self) -> None:
-        """End the whole group: children that outlive their parent too."""
+    def stop(self, why: str | None = None) -> None:
+        """End the whole group: children that outlive their parent too. `why` is what its obituary says then."""
+        self._why_stopped = self._why_stopped or why
         self._signal(signal.SIGTERM)
         if not self.wait(_STOP_SECONDS):
             self._signal(signal.SIGKILL)

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 
@@ -20,8 +22,9 @@ _CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
 _STEP_TOKENS = 16_384
 # Threads that make tensors of frames. With one, vLLM's default, an H100 waits for it most of the time.
 _RENDERERS = 8
-# The name of the Cosmos 3 reasoner in vLLM; before, a plugin of NVIDIA's had another one.
+# The reasoner of Cosmos 3 is vLLM's own since then; before, NVIDIA's `vllm-cosmos3` had it, by another name.
 _IN_TREE_SINCE = (0, 23)
+_OUR_PLUGIN, _THEIR_PLUGIN = "cosmos_batch", "register_cosmos3"  # entry points
 # Of transformers: its processor replaces a video's own token alone, and no more the markers around it.
 _LEFT_SINCE = (5, 10)
 _VIDEO = "<|video_pad|>"
@@ -79,7 +82,7 @@ def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str,
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
-        "VLLM_PLUGINS": "cosmos_batch",
+        "VLLM_PLUGINS": _OUR_PLUGIN if _knows_cosmos3() else f"{_OUR_PLUGIN},{_THEIR_PLUGIN}",
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
         # It takes no seeds, which every request of ours has, and compiling it takes longer than all else.
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
@@ -135,9 +138,17 @@ def _overrides(folder: Path) -> dict[str, object] | None:
     config = _config(folder)
     if config.get("model_type") != "cosmos3_omni":
         return None
-    release = tuple(int(part) for part in version("vllm").split("+")[0].split(".")[:2])
-    name = "Cosmos3ForConditionalGeneration" if release >= _IN_TREE_SINCE else "Cosmos3ReasonerForConditionalGeneration"
+    name = "Cosmos3ForConditionalGeneration" if _knows_cosmos3() else "Cosmos3ReasonerForConditionalGeneration"
     return {"architectures": [name]}
+
+
+def _knows_cosmos3() -> bool:
+    return _release("vllm") >= _IN_TREE_SINCE
+
+
+def _release(package: str) -> tuple[int, ...]:
+    """Major and minor, also of one under development."""
+    return Version(version(package)).release[:2]
 
 
 def _template(folder: Path) -> str | None:
@@ -146,7 +157,7 @@ def _template(folder: Path) -> str | None:
     Each pair of frames has markers of its own. Those around the whole were dropped by the processors that the models
     were trained with; newer ones leave them there, and vLLM does as they do.
     """
-    if tuple(int(part) for part in version("transformers").split(".")[:2]) < _LEFT_SINCE:
+    if _release("transformers") < _LEFT_SINCE:
         return None
     template = _written_template(folder)
     return template.replace(_AROUND_A_VIDEO, _VIDEO) if _AROUND_A_VIDEO in template else None

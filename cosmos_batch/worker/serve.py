@@ -59,7 +59,8 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
             await worker.unless_stopped(runner.model.backed_up())
     except Failure as failure:
         return await _give_up(worker, workers, environment, failure.error)
-    runner.model.engine.close()
+    finally:
+        runner.model.engine.close()  # and what it starts again in this moment, for which our end would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
 

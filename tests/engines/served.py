@@ -4,7 +4,9 @@
 
 With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory.
 A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
-`unwell` ends its health. `--child` starts a process that outlives a SIGTERM and writes its id.
+`unwell` ends its health. `freeze` stops its process; `hang` is never answered, and `long` when its counters were asked
+for as often as `LONG`, which count something each time. `--child` starts a process that outlives a SIGTERM and writes
+its id.
 """
 
 import argparse
@@ -14,20 +16,33 @@ import signal
 import socketserver
 import subprocess
 import sys
+import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+LONG = 20
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
 class Handler(BaseHTTPRequestHandler):
     health = 200
+    counted = 0
+    counts = threading.Event()
+    long_enough = threading.Event()
 
     def address_string(self) -> str:
         return "socket"
 
     def do_GET(self) -> None:
-        self._answer(Handler.health, {})
+        if self.path != "/metrics":
+            self._answer(Handler.health, {})
+            return
+        Handler.counted += Handler.counts.is_set()
+        if Handler.counted == LONG:
+            Handler.long_enough.set()
+        # Python's own counters go on whatever the engine does.
+        self._send(200, f"python_gc_objects_total {time.monotonic()}\nvllm:tokens_total {Handler.counted}\n".encode())
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -36,6 +51,13 @@ class Handler(BaseHTTPRequestHandler):
             print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", flush=True)
         if "die" in text or "oom" in text:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "freeze" in text:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if "hang" in text:
+            threading.Event().wait()
+        if "long" in text:
+            Handler.counts.set()
+            Handler.long_enough.wait()
         if "unwell" in text:
             Handler.health = 503
         if "fail" in text:
@@ -48,7 +70,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
 
     def _answer(self, status: int, body: dict[str, object]) -> None:
-        data = json.dumps(body).encode()
+        self._send(status, json.dumps(body).encode())
+
+    def _send(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

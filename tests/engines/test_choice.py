@@ -154,3 +154,27 @@ def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -
     assert vllm_command._template(tmp_path) is None
     (tmp_path / "chat_template.jinja").write_text("{{ '<|video_pad|>' }}")
     assert vllm_command._template(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "theirs"),
+    [
+        ("0.19.1", True),
+        ("0.21.0", True),
+        ("0.23.0", False),
+        ("0.23.1rc0.dev5+gabc", False),
+        ("0.32.0+cpu", False),
+        ("1.0", False),
+    ],
+)
+def test_cosmos_3_is_vllms_own_or_of_nvidias_plugin(
+    release: str, theirs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where vLLM is told which plugins to load, it loads no others."""
+    monkeypatch.setattr(vllm_command, "version", lambda _: release)
+    (tmp_path / "config.json").write_text('{"model_type": "cosmos3_omni"}')
+    told = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.Plan(1, 1, 1), tmp_path, tmp_path)))
+    architecture = "Cosmos3ReasonerForConditionalGeneration" if theirs else "Cosmos3ForConditionalGeneration"
+    assert json.loads(told["--hf-overrides"]) == {"architectures": [architecture]}
+    plugins = vllm_command.serve_environment(1, None, tmp_path)["VLLM_PLUGINS"].split(",")
+    assert plugins == ["cosmos_batch", *(["register_cosmos3"] if theirs else [])]

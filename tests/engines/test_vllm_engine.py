@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -13,7 +15,9 @@ import pytest
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.engines import hang
 from cosmos_batch.engines.question import prepare
+from cosmos_batch.engines.served_model import client as client_of
 from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import MODEL
@@ -84,6 +88,11 @@ def ask(gather: Callable[..., list[Answer | BaseException]]) -> Ask:
     return ask
 
 
+def connected(vllm: VllmEngine) -> httpx2.AsyncClient:
+    assert vllm._served._server is not None
+    return client_of(vllm._served._server)
+
+
 def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) -> None:
     for source in (clip, picture):
         answer = ask(source)
@@ -116,13 +125,15 @@ def test_it_sees_several_files_in_their_order(
     for path, source in zip(paths, (clip, picture, broken.video(tmp_path / "grey.mp4", frames=20)), strict=True):
         shutil.copy(source, path)
     job = make_job(paths[0].name, more=[path.name for path in paths[1:]], fps=2, maxTokens=8)
+    assert vllm._reader is not None
     question = prepare(vllm._reader, job, paths, lambda: None)
 
     async def read_back() -> str:
         body = {"model": MODEL, **question.body, "return_token_ids": True}
-        said = (await vllm._client.post("/v1/chat/completions", json=body)).json()
-        tokens = {"model": MODEL, "tokens": said["prompt_token_ids"]}
-        return str((await vllm._client.post("/detokenize", json=tokens)).json()["prompt"])
+        async with connected(vllm) as client:
+            said = (await client.post("/v1/chat/completions", json=body)).json()
+            tokens = {"model": MODEL, "tokens": said["prompt_token_ids"]}
+            return str((await client.post("/detokenize", json=tokens)).json()["prompt"])
 
     prompt = asyncio.run(read_back())
     assert media_in(prompt) == [*["video"] * 4, "image", *["video"] * 2]
@@ -237,13 +248,55 @@ def test_cancelling_aborts_the_request(vllm: VllmEngine, picture: Path, tmp_path
 
     async def scene() -> None:
         task = asyncio.create_task(vllm.run(job, tmp_path))
-        async with asyncio.timeout(60):
-            while await running(vllm._client) != 1:
+        async with asyncio.timeout(60), connected(vllm) as client:
+            while await running(client) != 1:
                 await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            while await running(vllm._client) != 0:
+            while await running(client) != 0:
                 await asyncio.sleep(0.05)
 
     asyncio.run(scene())
+
+
+def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
+    vllm: VllmEngine, picture: Path, tmp_path: Path
+) -> None:
+    """What the watch goes by, on the real one: it is stopped for a moment, and answers afterwards."""
+    server = vllm._served._server
+    assert server is not None
+    job = make_job(picture.name, maxTokens=8)
+    place(picture, job, tmp_path)
+
+    async def scene() -> None:
+        async with connected(vllm) as client:
+            (core,) = cores(server._process.pid)
+            os.kill(core, signal.SIGSTOP)
+            try:
+                task = asyncio.create_task(vllm.run(job, tmp_path))
+                with hang._client(server) as looking:
+                    before = hang._counters(looking)
+                    await asyncio.sleep(2)
+                    assert (await client.get("/health")).is_success and not task.done()
+                    assert before and before == hang._counters(looking)
+                    os.kill(core, signal.SIGCONT)
+                    assert (await task).text
+                    assert before != hang._counters(looking)
+            finally:
+                os.kill(core, signal.SIGCONT)
+
+    asyncio.run(scene())
+
+
+def cores(server: int) -> list[int]:
+    """The processes of a server that have a model."""
+    group = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and group_of(path) == server]
+    return [one for one in group if "EngineCore" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def group_of(process: Path) -> int | None:
+    try:
+        return os.getpgid(int(process.name))
+    except ProcessLookupError:
+        return None
