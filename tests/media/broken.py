@@ -30,6 +30,7 @@ def video(
     pts: Callable[[int], int] | None = None,
     options: dict[str, str] | None = None,
     codec: str | None = None,
+    codec_options: dict[str, str] | None = None,
     pixel_format: str = "yuv420p",
     colours: dict[str, int] | None = None,
 ) -> Path:
@@ -39,7 +40,7 @@ def video(
         return np.full((height, width, 3), grey_at(index, frames), np.uint8)
 
     with av.open(str(path), "w", options=options or {}) as container:
-        stream: Any = container.add_stream(codec or CODECS[path.suffix], rate=fps)
+        stream: Any = container.add_stream(codec or CODECS[path.suffix], rate=fps, options=codec_options)
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
         for name, value in (colours or {}).items():
             setattr(stream.codec_context, name, value)
