@@ -3,6 +3,7 @@
 import asyncio
 import email.utils
 import random
+import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -19,6 +20,7 @@ BUSY = (429, 502, 503, 504)
 TRIES = 8
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; doubled with each try
 _CONNECT_SECONDS = 10
+_KEY = re.compile(r"[!-~]+")
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
 _OTHER_PROTOCOL = "Check that endpoint.url is that of a server of OpenAI's protocol, its path /v1 included."
@@ -38,7 +40,7 @@ class RemoteServer:
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         self._endpoint = endpoint
         self._api_key = api_key
-        self._key = api_key()
+        self._key = _plain(api_key())
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
             limits=httpx2.Limits(max_connections=endpoint.concurrency),
@@ -97,7 +99,7 @@ class RemoteServer:
 
     async def _has_new_key(self) -> bool:
         """Whether the key was replaced meanwhile; then it is the new one from now on."""
-        found = await asyncio.to_thread(self._api_key)
+        found = _plain(await asyncio.to_thread(self._api_key))
         changed, self._key = found != self._key, found
         return changed
 
@@ -148,6 +150,17 @@ class RemoteServer:
             "Lower maxTokens or endpoint.concurrency, or raise endpoint.timeoutSeconds.",
             retryable=True,
         )
+
+
+def _plain(key: str | None) -> str | None:
+    """The key. Raises Failure where it is none: HTTP's library would quote in its error what no header can hold."""
+    if key is None or _KEY.fullmatch(key):
+        return key
+    raise Failure(
+        "ModelUnavailable",
+        "The endpoint's API key is no plain key: it holds a space, a line break, or a letter outside of ASCII.",
+        "Store the key alone: of a secret in Secrets Manager the plaintext, not key and value as JSON.",
+    )
 
 
 def waiting(attempt: int, response: httpx2.Response | None = None) -> float:

@@ -247,6 +247,25 @@ def test_a_key_that_was_replaced_meanwhile_is_read_anew(
     assert [headers["Authorization"] for headers in server.headers] == ["Bearer old"] * 2 + ["Bearer new"]
 
 
+@pytest.mark.parametrize("odd", [f'{{\n "apiKey": "{KEY}"\n}}', f"{KEY}\0", f"{KEY}é", ""])
+@pytest.mark.parametrize("replaced", [False, True], ids=["at the start", "replaced"])
+def test_what_is_no_key_is_not_quoted(
+    server: Server,
+    ask: Callable[..., Answer],
+    keys: list[str | None],
+    picture: Path,
+    caplog: pytest.LogCaptureFixture,
+    odd: str,
+    replaced: bool,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keys[:] = ["old", odd] if replaced else [odd]
+    server.answers = [error(401)] if replaced else []
+    failed = failure(ask, picture)
+    assert "is no plain key" in failed.error.message and "plaintext" in failed.error.remedy
+    assert KEY not in str(failed) + caplog.text
+
+
 def test_without_a_key_none_is_sent(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.answers = [error(403)]
     assert "wants an API key" in failure(ask, picture).error.message
