@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +19,13 @@ from cosmos_batch.engines.hang import watch
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.question import Question
 from cosmos_batch.engines.server import Server, ServerDied
-from cosmos_batch.engines.startup import Phases, phases, tells
+from cosmos_batch.engines.startup import Phases, has_weights, phases, tells
 from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment
 
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
 DEATHS_IN_A_ROW = 3  # without an answer in between
 STARTUP_LINES = 200
+_TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
 _DYING_SECONDS = 5  # from a connection that broke to the end of its process
 _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
 _OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
@@ -47,6 +47,7 @@ class ServedModel:
         self._name = name
         self._server: Server | None = None
         self._has_served = False
+        self._lessened = 0  # how often its plan was
         self._asked = 0
         self._deaths = 0
         self._buried: Server | None = None  # the last one whose end was counted
@@ -58,6 +59,7 @@ class ServedModel:
         """Start a server for a checkpoint and wait until it answers; blocks. Raises Failure where it does not."""
         self._folder = folder
         self._has_served = False
+        self._lessened = 0
         self._closed.clear()
         self._start()
 
@@ -87,8 +89,8 @@ class ServedModel:
             self._server = None
 
     def _start(self) -> None:
-        """A server that answers: with half as many requests at once where memory ran out, without what others compiled
-        where it cannot start with that."""
+        """A server that answers: with a smaller plan where memory ran out, without what others compiled where it cannot
+        start with that."""
         journal, began = Journal(), time.monotonic()
         with self._starting:
             while not self._closed.is_set():
@@ -99,7 +101,8 @@ class ServedModel:
                 try:
                     server.wait_until_ready(START_SECONDS)
                 except ServerDied as died:
-                    if self._closed.is_set() or self._ask_for_less(server) or (warm and self._forget_caches(server)):
+                    less = has_weights(server.last_lines) and self._ask_for_less(server)
+                    if less or self._closed.is_set() or (warm and self._forget_caches(server)):
                         continue
                     raise self._not_started(server, str(died)) from died
                 self._has_served = True
@@ -137,10 +140,11 @@ class ServedModel:
         return True
 
     def _ask_for_less(self, server: Server) -> bool:
-        """Halve the plan where the server's last words are of memory; whether there was a half left."""
-        if not ran_out_of_memory(server) or self.plan.sequences == 1:
+        """Lessen the plan where the server's last words are of memory; whether that was tried and may help."""
+        if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS:
             return False
-        self.plan = replace(self.plan, sequences=self.plan.sequences // 2)
+        self._lessened += 1
+        self.plan = self.plan.lessened()
         return True
 
     async def _alive(self) -> Server:
@@ -190,7 +194,7 @@ class ServedModel:
         said = " ".join(last_errors(server)[-3:]) or "It said nothing of it."
         if ran_out_of_memory(server):
             message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
-            return Failure("EngineFailed", message, _MORE_MEMORY, retryable=self._has_served)
+            return Failure("ModelUnavailable", message, _MORE_MEMORY, retryable=self._has_served)
         return Failure(
             "EngineFailed",
             f"vLLM, started for {self._folder.name}, {how}. {said}",

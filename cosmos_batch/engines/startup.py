@@ -25,6 +25,11 @@ def tells(line: str) -> bool:
     return any(pattern.search(line) for pattern in _TELLING)
 
 
+def has_weights(lines: Iterable[str]) -> bool:
+    """Whether a server that said so far has loaded its weights."""
+    return any(_WEIGHTS.search(line) for line in lines)
+
+
 def phases(lines: Iterable[str], total: float) -> Phases:
     """Seconds of each phase of a start that took `total`; together they are all of it.
 

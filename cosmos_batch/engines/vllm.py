@@ -25,6 +25,7 @@ from cosmos_batch.engines.startup import Phases
 from cosmos_batch.engines.vllm_command import Plan, memory_share, uneven, within
 
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
+_LEAST_MEMORY = 0.05  # of a GPU's, 4 GB of the largest: less than the smallest model's weights
 
 
 class VllmEngine:
@@ -61,7 +62,8 @@ class VllmEngine:
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and wait until it answers; blocks.
 
-        Raises Failure: ModelUnavailable where the checkpoint is broken, EngineFailed where the server does not start.
+        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
+        where the server does not start.
         """
         if not (model_dir / "config.json").is_file():
             raise Failure(
@@ -73,6 +75,13 @@ class VllmEngine:
         if (reason := uneven(model_dir, plan.gpus)) is not None:
             raise Failure("EngineFailed", reason, "Use 1, 2, 4 or 8 GPUs; CUDA_VISIBLE_DEVICES names them.")
         memory = memory_share(free_share() if plan.gpus else 1.0)
+        if memory < _LEAST_MEMORY:
+            raise Failure(
+                "EngineFailed",
+                "Other programs hold the GPU's memory: what is left is not enough for any model.",
+                "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
+                retryable=True,
+            )
         self._served.plan = replace(plan, context=within(model_dir, context), memory=memory)
         self._served.caches = self.caches
         self._reader = Reader.of_folder(model_dir, self._served.plan.context)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 MODEL = "cosmos"  # the name that requests ask for
 _MEMORY_SHARE = 0.92
 _CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
-# Tokens of one step, as vLLM takes by itself where it is no server. A server takes 2,048 on a GPU with less memory than
-# an H100's, which is a part of one clip.
-_STEP_TOKENS = 16_384
+# Tokens of one step, as vLLM takes by itself where it is no server. A server takes the least on a GPU with less memory
+# than an H100's, which is a part of one clip.
+_STEP_TOKENS, _LEAST_STEP_TOKENS = 16_384, 2_048
 # Threads that make tensors of frames. With one, vLLM's default, an H100 waits for it most of the time.
 _RENDERERS = 8
 # The reasoner of Cosmos 3 is vLLM's own since then; before, NVIDIA's `vllm-cosmos3` had it, by another name.
@@ -43,6 +43,8 @@ class Plan:
         Requests that it works on at once.
     gpus
         GPUs that share the weights; 0 for the CPU.
+    step_tokens
+        Tokens of all requests that it computes at once.
     memory
         Share of each GPU's memory that it takes.
     """
@@ -50,7 +52,13 @@ class Plan:
     context: int
     sequences: int
     gpus: int
+    step_tokens: int = _STEP_TOKENS
     memory: float = _MEMORY_SHARE
+
+    def lessened(self) -> "Plan":
+        """One whose work takes much less memory; the weights take what they take."""
+        step_tokens = max(_LEAST_STEP_TOKENS, self.step_tokens // 4)
+        return replace(self, sequences=max(1, self.sequences // 4), step_tokens=step_tokens)
 
 
 def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:
@@ -118,7 +126,7 @@ def memory_share(free: float) -> float:
 
 def _on_gpus(plan: Plan) -> list[str]:
     shared = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
-    steps = ["--max-num-batched-tokens", str(_STEP_TOKENS), "--renderer-num-workers", str(_RENDERERS)]
+    steps = ["--max-num-batched-tokens", str(plan.step_tokens), "--renderer-num-workers", str(_RENDERERS)]
     return [*shared, *steps, "--gpu-memory-utilization", str(plan.memory)]
 
 

@@ -1,12 +1,13 @@
 """A stand-in for `vllm serve` where a test needs a server that dies: it answers on a socket what it is told.
 
-    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--deaf]
+    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--starts FILE] [--deaf]
 
-With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory.
+With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory,
+and with `--most -1` before it has loaded its weights.
 A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
 `unwell` ends its health. `freeze` stops its process; `hang` is never answered, and `long` when its counters were asked
 for as often as `LONG`, which count something each time. `--child` starts a process that outlives a SIGTERM and writes
-its id.
+its id; `--starts` counts the starts.
 """
 
 import argparse
@@ -85,9 +86,12 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=1)
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--child", type=Path)
+    parser.add_argument("--starts", type=Path)
     parser.add_argument("--deaf", action="store_true")
     given = parser.parse_args()
     print("serving", given.sequences, flush=True)
+    if given.starts:
+        given.starts.open("a").write("x")
     if given.child:
         given.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
     if given.deaf:
@@ -95,6 +99,8 @@ def main() -> None:
     if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
         print("ImportError: broken.so: file too short", flush=True)
         sys.exit(1)
+    if given.most >= 0:
+        print("Loading weights took 0.10 seconds", flush=True)
     if given.sequences > given.most:
         print("ValueError: No available memory for the cache blocks.", flush=True)
         sys.exit(1)

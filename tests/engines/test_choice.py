@@ -156,6 +156,26 @@ def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -
     assert vllm_command._template(tmp_path) is None
 
 
+def test_a_plan_that_is_lessened_takes_less_of_all_that_work_takes(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = vllm_command.Plan(context=1, sequences=256, gpus=1)
+    told = []
+    for one in (plan, plan.lessened(), plan.lessened().lessened()):
+        command = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path / "socket")))
+        told.append((command["--max-num-seqs"], command["--max-num-batched-tokens"]))
+    assert told == [("256", "16384"), ("64", "4096"), ("16", "2048")]
+
+
+@needs_vllm
+def test_a_gpu_that_others_fill_is_not_asked_for_what_is_not_there(
+    driver: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.write_text("300, 24564\n")
+    monkeypatch.setattr("cosmos_batch.engines.vllm.gpus_here", lambda: 1)
+    with pytest.raises(Failure, match="Other programs hold the GPU's memory") as raised:
+        engines.create("vllm").load(checkpoint_dir)
+    assert "nvidia-smi" in raised.value.error.remedy
+
+
 @pytest.mark.parametrize(
     ("release", "theirs"),
     [

@@ -96,13 +96,13 @@ def test_an_answer_in_between_forgives(run_all: Run) -> None:
         run_all("fine")
 
 
-def test_out_of_memory_it_starts_again_with_half_as_many_at_once(run_all: Run, dying: VllmEngine) -> None:
+def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
     before = dying._served.plan.sequences
     (died,) = run_all("oom")
     assert isinstance(died, EngineDied)
     assert "ran out of GPU memory" in died.error.message and "instance type" in died.error.remedy
     run_all("fine")
-    assert dying._served.plan.sequences == before // 2
+    assert dying._served.plan.sequences == before // 4
 
 
 def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path) -> None:
@@ -113,12 +113,18 @@ def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path
     engine.close()
 
 
-def test_where_nothing_fits_it_says_what_would_help(told: Path, checkpoint_dir: Path) -> None:
-    told.write_text("--most 0")
+@pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
+def test_where_nothing_fits_it_says_what_would_help(
+    told: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
+) -> None:
+    """Soon: each try is a whole start. Weights that do not fit do so with no plan."""
+    told.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
     with pytest.raises(Failure) as raised:
         VllmEngine().load(checkpoint_dir)
     assert "does not fit into the GPU's memory" in raised.value.error.message
     assert "more GPU memory" in raised.value.error.remedy
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
+    assert len((tmp_path / "starts").read_text()) == starts
 
 
 @pytest.fixture
@@ -208,8 +214,8 @@ def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: 
         await dying._served._death(server, httpx2.ReadError("it is gone"))
 
     asyncio.run(both())
-    assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 2}"
-    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 2, 1)
+    assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
+    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 4, 1)
 
 
 @pytest.fixture
