@@ -66,10 +66,10 @@ class FrameworkEngine:
             )
         self._folder = model_dir
         self._reader = Reader.of_folder(model_dir, within(model_dir, context))
-        self._start()
         self._turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._closed.clear()
+        self._start()
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Cancelling abandons it; what the group generates, it generates to its end.
@@ -93,7 +93,7 @@ class FrameworkEngine:
             return await self._ask(question, {"sample": sample_of(question), "folder": str(workdir / "framework")})
 
     def close(self) -> None:
-        """End the group; `load` may be called again."""
+        """End the group, also one that is being started; `load` may be called again."""
         if self._server is not None:
             self._closed.set()
             self._server.stop()
@@ -104,6 +104,9 @@ class FrameworkEngine:
         journal = Journal()
         journal.note(f"starting {self.name} with {max(1, gpus_here())} processes")
         server = Server(partial(group_command, self._folder), group_environment, partial(_note_start, journal))
+        self._server = server
+        if self._closed.is_set():  # and `close` did not see this one
+            server.stop()
         try:
             server.wait_until_ready(START_SECONDS)
         except ServerDied as died:
@@ -116,7 +119,6 @@ class FrameworkEngine:
             ) from died
         transport = httpx2.AsyncHTTPTransport(uds=str(server.socket))
         self._client = httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
-        self._server = server
         self.startup_logs = [*journal.lines, f"{self.name} is ready"]
 
     async def _ask(self, question: Question, body: dict[str, Any]) -> Answer:

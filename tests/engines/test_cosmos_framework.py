@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from cosmos_batch.demo.checkpoint import build_random_cosmos3
 from cosmos_batch.engines import EngineDied, cosmos_framework, create
 from cosmos_batch.engines.cosmos_framework import REVISION, FrameworkEngine, sample_of
 from cosmos_batch.engines.question import Reader, prepare
+from cosmos_batch.engines.server import Server
+from tests.engines import served
 from tests.engines.conftest import make_job, place
 
 STANDIN = Path(__file__).parent / "framework_standin"
@@ -50,6 +53,7 @@ def framework(cosmos3: Path, patched: pytest.MonkeyPatch) -> Iterator[FrameworkE
 def ask(framework: FrameworkEngine, picture: Path, tmp_path: Path) -> Run:
     def ask(*prompts: str, source: Path = picture, **parameters: Any) -> list[Answer | BaseException]:
         async def all_of_them() -> list[Answer | BaseException]:
+            framework._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
             runs = []
             for number, prompt in enumerate(prompts):
                 job = make_job(source.name, prompt, **parameters)
@@ -97,6 +101,30 @@ def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
     [answer] = ask("fine", maxTokens=64)
     assert isinstance(answer, Answer) and "fine" in answer.text
     assert framework._server is not before
+
+
+def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(*more: str) -> Callable[[Path, Path], list[str]]:
+        return lambda _, socket: [sys.executable, served.__file__, str(socket), *more]
+
+    monkeypatch.setattr(cosmos_framework, "group_command", command())
+    engine = FrameworkEngine()
+    engine.load(cosmos3)
+    dead = engine._server
+    assert dead is not None
+    dead.stop()
+    monkeypatch.setattr(cosmos_framework, "group_command", command("--deaf"))
+
+    async def closed_meanwhile() -> Server:
+        asking = asyncio.ensure_future(engine._alive())
+        while (starting := engine._server) is dead or starting is None or not starting.last_lines:
+            await asyncio.sleep(0.05)
+        engine.close()
+        with pytest.raises(EngineDied):
+            await asking
+        return starting
+
+    assert not asyncio.run(closed_meanwhile()).is_running
 
 
 def test_what_is_not_one_image_is_refused_and_told_where_to_go(
