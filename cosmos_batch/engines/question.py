@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.prompt import too_long, without_markup
+from cosmos_batch.engines.prompt import cut_note, too_long, without_markup
 from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS, sampling_for
 from cosmos_batch.engines.seeing import Seen, Sight, notes_of, probe_all, see
 from cosmos_batch.media import clip_files
@@ -136,18 +136,18 @@ def prepare(
     media_tokens = sum(map(reader.sight.tokens, seen))
     if media_tokens >= room:
         raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
+    max_tokens = min(asked, room - media_tokens)
     body = {
         "messages": [
             {"role": "system", "content": system},
             {"role": "user", "content": [*media, {"type": "text", "text": question}]},
         ],
-        "max_tokens": min(asked, room - media_tokens),
+        "max_tokens": max_tokens,
         **asdict(sampling_for(job)),
         **_constraint(job),
     }
-    return Question(
-        body, journal, notes_of(job, seen), reader.context - room + media_tokens, {"decode": time.monotonic() - began}
-    )
+    notes = [*notes_of(job, seen), *cut_note(job, max_tokens)]
+    return Question(body, journal, notes, reader.context - room + media_tokens, {"decode": time.monotonic() - began})
 
 
 def _constraint(job: Job) -> dict[str, Any]:

@@ -135,6 +135,9 @@ def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
     told = dict(pairwise(command))
     assert told["--gpu-memory-utilization"] == "0.85"
     assert told["--tensor-parallel-size"] == "4" and told["--mm-encoder-tp-mode"] == "data"
+    assert "--async-scheduling" in command
+    variables = vllm_command.serve_environment(4, None, tmp_path / "socket")
+    assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
 
 
 @pytest.mark.parametrize("kept_in", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])
