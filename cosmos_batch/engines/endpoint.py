@@ -4,14 +4,11 @@ What the model is to see is decoded, cut, sampled and fitted here, as for every 
 foreign server reads none of our files. Images are PNG, clips MP4 with the frames that were sampled and no others.
 """
 
-import asyncio
 import base64
 import io
-import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.chat import answer_of, said_by
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.preparing import Preparing
 from cosmos_batch.engines.question import Question, Reader, prepare
 from cosmos_batch.engines.remote import RemoteServer
 from cosmos_batch.engines.seeing import Seen
@@ -64,7 +62,7 @@ class EndpointEngine:
         self._model = self._choose(list(models))
         own = models[self._model] if isinstance(models[self._model], int) else self._endpoint.context
         self._reader = Reader.without_folder(own if context is None else min(own, context))
-        self._preparing = ThreadPoolExecutor(os.cpu_count(), "prepare")
+        self._preparing = Preparing()
         self._closed.clear()
         self._server = server
         journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
@@ -83,9 +81,8 @@ class EndpointEngine:
                 raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
 
         try:
-            question: Question = await asyncio.get_running_loop().run_in_executor(
-                self._preparing, prepare, self._reader, job, input_paths(job, workdir), check, as_data
-            )
+            paths = input_paths(job, workdir)
+            question = await self._preparing.run(job, prepare, self._reader, job, paths, check, as_data)
         finally:
             abandoned.set()
         if job.parameters.start:
@@ -96,7 +93,7 @@ class EndpointEngine:
         """Let go of the server; `load` may be called again."""
         if self._server is not None:
             self._closed.set()
-            self._preparing.shutdown()
+            self._preparing.close()
             self._server = None
 
     async def _ask(self, server: RemoteServer, question: Question) -> Answer:

@@ -4,11 +4,9 @@ Files are decoded by us in a few threads, once, and handed over as they are; see
 belongs to no request, so a request's log has our own lines alone.
 """
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -18,7 +16,8 @@ from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
-from cosmos_batch.engines.question import Question, Reader, prepare
+from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.question import Reader, prepare
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.served_model import ServedModel
 from cosmos_batch.engines.startup import Phases
@@ -85,8 +84,7 @@ class VllmEngine:
         self._served.plan = replace(plan, context=within(model_dir, context), memory=memory)
         self._served.caches = self.caches
         self._reader = Reader.of_folder(model_dir, self._served.plan.context)
-        # The other half is the engine's: whatever waits for its core, waits for the GPU.
-        self._preparing = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "prepare")
+        self._preparing = Preparing()
         reading = read_ahead(model_dir)
         try:
             self._served.start(model_dir)
@@ -101,9 +99,8 @@ class VllmEngine:
         if self._reader is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         with self._check() as check:
-            question: Question = await asyncio.get_running_loop().run_in_executor(
-                self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
-            )
+            paths = input_paths(job, workdir)
+            question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
         return await self._served.ask(question)
 
     def close(self) -> None:
@@ -113,7 +110,7 @@ class VllmEngine:
         self._served.close()
         if self._reader is not None:
             self._reader = None
-            self._preparing.shutdown()
+            self._preparing.close()
 
     @contextmanager
     def _check(self) -> Iterator[Callable[[], None]]:
