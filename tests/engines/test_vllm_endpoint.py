@@ -5,7 +5,6 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ from cosmos_batch.engines.vllm_command import Plan, serve_command, serve_environ
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
 from tests.media import broken
+from tests.real_vllm import needs_vllm
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM's CPU build is not installed: make .venv/vllm says why"),
+    needs_vllm,
     pytest.mark.timeout(600),
 ]
 OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path", "--chat-template")
