@@ -5,28 +5,44 @@ Usage: `python -m benchmarks [--only NAME]`.
 
 import argparse
 import sys
+from importlib.util import find_spec
 
-from benchmarks import deployment, imports, latency, page, throughput
+from benchmarks import deployment, imports, latency, page, reasoner, reasoner_figures, throughput
 from benchmarks.results import measured
 
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
     "deployment": deployment.measure,
 }
+REASONER = "reasoner"
 
 
 def main() -> int:
     """Returns 1 where a limit is not met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write docs/benchmarks.md.")
-    parser.add_argument("--only", choices=MEASURES, action="append", help="Measure this, and keep the rest as it is")
-    results = {name: measured(MEASURES[name]) for name in parser.parse_args().only or MEASURES}
+    parser.add_argument(
+        "--only", choices=[*MEASURES, REASONER], action="append", help="Measure this, and keep the rest as it is"
+    )
+    chosen = parser.parse_args().only or [*MEASURES, REASONER]
+    results = {name: measured(MEASURES[name]) for name in chosen if name in MEASURES}
     for name, result in results.items():
         result.keep(name)
+    if REASONER in chosen:
+        _measure_reasoner()
     page.PAGE.write_text(page.text(), encoding="utf-8")
     rows = [row for result in results.values() for row in result.measured]
     for row in rows:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
     return 0 if all(row.met for row in rows) else 1
+
+
+def _measure_reasoner() -> None:
+    if find_spec("vllm") is None:
+        print("the reasoner is not measured: vLLM is not installed; `make .venv/vllm` says why")
+        return
+    reasoner.measure_tiny()
+    rates = reasoner_figures.rates(reasoner_figures.kept("tiny"))
+    print(f"ok  reasoner, tiny: (c) / (b) {rates.of_raw:.2f}, (c) / (a) {rates.of_processes:.0f}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""AWS that answers at once: botocore does all its work but the wire, so that what is left is the worker's own."""
+"""AWS without its wire: botocore does all its work, and the answer is there at once or after a given time."""
 
 import io
 import json
 import threading
+import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
@@ -23,14 +24,34 @@ class _Body(io.BytesIO):
 
 
 class InstantAws:
-    """Serves `jobs` once each; remembers which were deleted."""
+    """Serves `jobs` once each; remembers how many were deleted, and what was reported.
 
-    def __init__(self, jobs: list[Job], picture: bytes) -> None:
-        self._picture = picture
-        self._jobs = {job.job_id: job for job in jobs}
-        self._waiting = list(jobs)
-        self._lock = threading.Lock()
+    Parameters
+    ----------
+    jobs
+        What is in the queue.
+    files
+        The content of each input, by its key.
+    seconds_per_call
+        How long every call takes.
+    """
+
+    def __init__(self, jobs: list[Job], files: Mapping[str, bytes], seconds_per_call: float = 0.0) -> None:
+        self._files = files
+        self._seconds_per_call = seconds_per_call
+        self._jobs: dict[str, Job] = {}
+        self._waiting: list[Job] = []
+        self._lock = threading.Condition()
         self.deleted = 0
+        self.reported: list[dict[str, Any]] = []
+        self.send(jobs)
+
+    def send(self, jobs: list[Job]) -> None:
+        """Put jobs into the queue."""
+        with self._lock:
+            self._jobs |= {job.job_id: job for job in jobs}
+            self._waiting += jobs
+            self._lock.notify_all()
 
     def answer_for(self, clients: Clients) -> None:
         """Take the wire away from a worker's clients."""
@@ -38,28 +59,35 @@ class InstantAws:
             client.meta.events.register("before-send", self._answer)
 
     def _answer(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        if self._seconds_per_call:
+            time.sleep(self._seconds_per_call)
         operation = (request.headers.get("X-Amz-Target") or b"").decode().rpartition(".")[2]
         if operation:
             body = json.dumps(self._json_answer(operation, json.loads(request.body))).encode()
         else:
             body = self._s3_answer(request)
-        headers = {"content-type": "application/x-amz-json-1.0" if operation else "application/xml"}
+        headers = {"content-type": "application/x-amz-json-1.0" if operation else "application/xml", "etag": "e"}
         return AWSResponse(request.url, 200, headers, _Body(body))
 
     def _json_answer(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
         if operation == "ReceiveMessage":
-            return {"Messages": self._receive()}
+            return {"Messages": self._receive(asked.get("WaitTimeSeconds", 0))}
         if operation == "DeleteMessage":
             with self._lock:
                 self.deleted += 1
+        if operation == "ChangeMessageVisibility":
+            self.send([self._jobs[asked["ReceiptHandle"]]])
+        if operation == "SendTaskSuccess":
+            self.reported.append(json.loads(asked["output"]))
         if operation == "GetItem":
             return {"Item": self._row(asked["Key"]["pk"]["S"], {})}
         if operation == "UpdateItem":
             return {"Attributes": self._row(asked["Key"]["pk"]["S"], asked["ExpressionAttributeValues"])}
         return {}
 
-    def _receive(self) -> list[dict[str, str]]:
+    def _receive(self, wait_seconds: int) -> list[dict[str, str]]:
         with self._lock:
+            self._lock.wait_for(lambda: self._waiting, wait_seconds)
             taken, self._waiting = self._waiting[:RECEIVED_AT_ONCE], self._waiting[RECEIVED_AT_ONCE:]
         return [
             {
@@ -87,7 +115,11 @@ class InstantAws:
         return row
 
     def _s3_answer(self, request: AWSPreparedRequest) -> bytes:
+        if "list-type=2" in request.url:
+            return b"<ListBucketResult/>"
+        if request.method == "POST":  # of an upload in parts, its beginning or its end
+            return b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
         if request.method == "GET":
-            return self._picture
+            return self._files[request.url.partition("?")[0].rpartition("/")[2]]
         copied = "x-amz-copy-source" in {urllib.parse.unquote(name).lower() for name in request.headers}
         return b"<CopyObjectResult><ETag>e</ETag></CopyObjectResult>" if copied else b""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from benchmarks import reasoner_page
 from benchmarks.results import Results, kept
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -11,7 +12,7 @@ def text() -> str:
     """The page."""
     return f"""# Benchmarks
 
-Written by `make bench`, which measures all of this again; the raw numbers lie in
+Written by `make bench`, which measures again what needs no GPU; the raw numbers lie in
 [`benchmarks/results/`](../benchmarks/results).
 
 ## One job, one worker
@@ -29,7 +30,8 @@ interpreter for each import; boto3 is imported at a function's first call, which
 
 [`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, its image builds
 included; on AWS the stacks, the builds and EC2 take minutes, which none of this measures.
-"""
+
+{reasoner_page.text()}"""
 
 
 def _table(results: Results) -> str:

@@ -2,12 +2,12 @@
 
 import json
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from benchmarks.machine import machine
 from benchmarks.measurement import Measurement
 
 FOLDER = Path(__file__).parent / "results"
@@ -41,15 +41,3 @@ def kept(name: str) -> Results:
     return Results(
         raw["machine"], raw["load"], date.fromisoformat(raw["day"]), [Measurement(**row) for row in raw["measured"]]
     )
-
-
-def machine() -> str:
-    """This machine, in words."""
-    [model] = {
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    } or {platform.machine()}
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores ({model}), {memory:.0f} GiB, no GPU, Python {platform.python_version()}"

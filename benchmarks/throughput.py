@@ -5,24 +5,17 @@ document, commit, copy, callback, delete. What is not is the other end of the wi
 """
 
 import asyncio
-import os
-import socket
 import tempfile
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.instant_aws import InstantAws
 from benchmarks.measurement import Measurement
+from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job, Parameters
-from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import InputFile, OutputKey
-from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.demo.media import sample_image
-from cosmos_batch.worker.assembly import assemble
-from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.leases import LeaseHolder
 from tests.e2e.scripted_engine import ScriptedEngine
 
 ITEMS = 1000
@@ -33,7 +26,7 @@ def measure() -> Measurement:
     """One worker with 20 places drains `ITEMS` items."""
     with tempfile.TemporaryDirectory() as folder:
         picture = sample_image(Path(folder) / "picture.png").read_bytes()
-        aws = InstantAws([_job(number, len(picture)) for number in range(ITEMS)], picture)
+        aws = InstantAws([_job(number, len(picture)) for number in range(ITEMS)], {"p.png": picture})
         seconds = asyncio.run(_drain(aws, folder))
     return Measurement(
         name="one worker, engine and AWS answer at once",
@@ -45,39 +38,11 @@ def measure() -> Measurement:
 
 
 async def _drain(aws: InstantAws, folder: str) -> float:
-    environment = WorkerEnvironment(
-        aws_batch_job_id="bench",
-        pipeline="cosmos-reason2-2b",
-        model=folder,
-        engine="unused",
-        queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/bench",
-        state_table="bench",
-        state_bucket="state-bucket",
-        model_bucket="model-bucket",
-        model_store=folder,
-        worker=WorkerSettings(idle_seconds=600),
-    )
     (Path(folder) / "config.json").write_text("{}")
-    os.environ |= {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}
-    clients = Clients()
-    aws.answer_for(clients)
-    ours, theirs = socket.socketpair()
-    threading.Thread(target=_listen, args=(ours,), daemon=True).start()
-    worker = assemble(environment, clients, LeaseHolder(theirs), ScriptedEngine())
-    await worker.runner.model.load()
-    began = time.monotonic()
-    serving = asyncio.create_task(worker.serve())
-    while aws.deleted < ITEMS:
-        await asyncio.sleep(0.01)
-    seconds = time.monotonic() - began
-    worker.stop()
-    await serving
-    return seconds
-
-
-def _listen(channel: socket.socket) -> None:
-    while channel.recv(1 << 16):
-        pass
+    async with serving(ScriptedEngine(), Path(folder), aws):
+        began = time.monotonic()
+        await drained(aws, ITEMS)
+        return time.monotonic() - began
 
 
 def _job(number: int, size: int) -> Job:

@@ -1,4 +1,4 @@
-"""Write the tables of `docs/reasoner.md`: pipelines, parameters and tasks. `make docs` runs this."""
+"""Write the tables of `docs/reasoner.md`: pipelines, parameters, tasks and limits. `make docs` runs this."""
 
 import sys
 from dataclasses import asdict
@@ -7,10 +7,18 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, table
 
+from cosmos_batch.contract import catalogue
 from cosmos_batch.contract.catalogue import PIPELINES
-from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, SCHEMA_LIMIT
+from cosmos_batch.contract.parameters import FILES_LIMIT, FPS_LIMIT, Parameters
+from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.contract.tasks import TASKS, Task
+from cosmos_batch.engines.sampling import DEFAULT_MAX_TOKENS
+from cosmos_batch.engines.seeing import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES, TOKENS_PER_FRAME
+from cosmos_batch.media.fitting import ASPECT_RATIO_LIMIT, MEDIA_SHARE
+from cosmos_batch.media.time_limit import DECODE_SECONDS
+from cosmos_batch.media.timeline import DURATION_LIMIT, FRAME_LIMIT
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 
@@ -18,6 +26,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 def page(text: str) -> str:
     """The page with its tables as they are now."""
     tables = {"pipelines": _pipelines(), "parameters": _parameters(), "sampling": _sampling(), "tasks": _tasks()}
+    tables["limits"] = _limits()
     return filled(text, tables)
 
 
@@ -48,6 +57,33 @@ def _tasks() -> str:
         "| task | file | thinks first | without a prompt | an example of a prompt | `data` |",
         list(map(_task, TASKS.values())),
     )
+
+
+def _limits() -> str:
+    pixels, side, frame = catalogue.IMAGE_PIXEL_LIMIT, catalogue.IMAGE_SIDE_LIMIT, catalogue.VIDEO_PIXEL_LIMIT
+    [system] = [one.max_length for one in Request.model_fields["system_prompt"].metadata if hasattr(one, "max_length")]
+    limits = {
+        "prompt": f"{catalogue.PROMPT_LIMIT // 1024} KiB of UTF-8",
+        "system prompt": f"{system:,} characters",
+        "files": f"{FILES_LIMIT} of one request, {catalogue.INPUT_SIZE_LIMIT >> 30} GiB together; "
+        f"`{' '.join(catalogue.EXTENSIONS)}`",
+        "picture": f"{pixels / 1e6:g} million pixels, {side:,} a side",
+        "video": f"{frame / 1e6:.1f} million pixels a frame (7680 x 4320), {FRAME_LIMIT:,} frames, "
+        f"{DURATION_LIMIT // 3600} hours, {DECODE_SECONDS // 60} minutes of decoding",
+        "shape of either": f"one side at most {ASPECT_RATIO_LIMIT} times the other",
+        "frames that are seen": f"`fps` a second, {DEFAULT_FPS:g} by default and {FPS_LIMIT} at most, but no more than "
+        f"the video has; of a clip {MIN_FRAMES} at least, however small `fps` is, and {MAX_FRAMES} at most",
+        "a frame": f"{TOKENS_PER_FRAME} tokens of 32 x 32 pixels in each of two frames; larger ones are scaled down",
+        "prompt, media and answer together": "the model's context; a prompt that leaves no room is refused",
+        "media": f"what prompt and `maxTokens` leave of the context, {MEDIA_SHARE:.0%} of it for the pixels (NVIDIA's "
+        "rule): they are scaled down to fit",
+        "answer": f"`maxTokens`; without it `max_new_tokens` of the checkpoint's generation_config.json, or "
+        f"{DEFAULT_MAX_TOKENS:,}. It is cut to half of what the prompt leaves of the context, then to what the media "
+        "leave; where that is less than was asked for, the document's `notes` say so",
+        "`jsonSchema`": f"{SCHEMA_LIMIT // 1024} KiB with its references written out, {DEPTH_LIMIT} levels, "
+        f"{COUNT_LIMIT:,} for all counts in it together",
+    }
+    return table("| what | limit |", [f"| {what} | {limit} |" for what, limit in limits.items()])
 
 
 def _task(task: Task) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.files import chosen_pipeline
@@ -32,10 +33,10 @@ def checked_model(model: str) -> str:
     return model
 
 
-def with_model(pipeline: catalogue.Pipeline, model: str, home: Path) -> Path:
-    """Write a copy of config.json in which a pipeline has another model. Only its owner reads it: it has the token."""
+def with_entry(pipeline: catalogue.Pipeline, changes: dict[str, Any], home: Path) -> Path:
+    """Write a copy of config.json in which a pipeline is set otherwise. Only its owner reads it: it has the token."""
     parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
-    parsed["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"][pipeline.config_key]["model"] = model
+    parsed["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"][pipeline.config_key] |= changes
     text = json.dumps(parsed, indent=2)
     Config.parse(text)
     path = home / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

@@ -55,7 +55,7 @@ def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[Path]"]) -> P
         f"noise.\nThe real one: cosmos-batch run FILE --model {smallest.model}"
     )
     made.append(pool.apply_async(build_random_checkpoint, (folder,)))
-    return configuration.with_model(smallest.pipeline, str(folder / NAME), default_home())
+    return configuration.with_entry(smallest.pipeline, {"model": str(folder / NAME)}, default_home())
 
 
 def _is_here(pipeline: EnabledPipeline) -> bool:

@@ -71,6 +71,7 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("file", metavar="FILE")
     add_question(run)
     run.add_argument("--model", metavar="ID|FOLDER", help="Hugging Face id, or a checkpoint's folder")
+    run.add_argument("--endpoint", metavar="URL", help="ask this server of OpenAI's protocol, for --model if named")
     run.add_argument("--output", metavar="PATH", help="write the document there too")
     run.set_defaults(command="run:run")
 

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from cosmos_batch.cli import configuration, files, progress
 from cosmos_batch.cli.background import background
@@ -12,23 +13,34 @@ from cosmos_batch.cli.outcome import Outcome, outcome, read_document
 from cosmos_batch.cli.question import Question, read_question
 from cosmos_batch.cli.submit import upload, with_more_inputs
 from cosmos_batch.contract import Config
+from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.local.cloud import default_home
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer one file. A local cloud that runs already is used as it stands, unless a model is named."""
+    """Answer one file. A local cloud that runs already is used as it stands, unless a model or a server is named."""
     path, question = files.checked_input(arguments.file), read_question(arguments)
-    model = configuration.checked_model(arguments.model) if arguments.model else None
+    changes = _changes(arguments)
 
     def config_file() -> Path:
         pipeline = configuration.enabled_pipeline(Config.load(configuration.CONFIG), arguments.pipeline)
-        return configuration.with_model(pipeline.pipeline, model, default_home()) if model else configuration.CONFIG
+        if not changes:
+            return configuration.CONFIG
+        return configuration.with_entry(pipeline.pipeline, changes, default_home())
 
-    with background() as pool, local_deployment(pool, config_file, reuse=model is None) as deployment:
+    with background() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
         ended = ask(deployment, path, question, arguments.pipeline)
         if arguments.output and ended.document_uri:
             save(deployment, ended.document_uri, Path(arguments.output))
         return print_outcome(deployment, ended)
+
+
+def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of the pipeline. Raises CliError."""
+    if arguments.endpoint:
+        named = {"model": arguments.model} if arguments.model else {}
+        return {"engine": ENDPOINT, "endpoint": {"url": arguments.endpoint, **named}}
+    return {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
 
 
 def ask(deployment: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:

@@ -23,7 +23,7 @@ IMAGE_SIDE_LIMIT = 16_384
 VIDEO_PIXEL_LIMIT = 7680 * 4320
 
 # Bytes. A worker fetches a file whole, and the workers of a host share its 200 GiB disk with the image: eight such
-# files still fit. It is hours of video, of which a model sees a few hundred frames.
+# files still fit, and others wait. It is hours of video, of which a model sees a few hundred frames.
 INPUT_SIZE_LIMIT = 20 * 1024**3
 
 Surface = Literal["reasoner", "generator"]

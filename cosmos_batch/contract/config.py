@@ -8,11 +8,14 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_va
 
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.entries import (
+    FRAMEWORK,
     GeneratorEntry,
     ModelsOmni,
     ModelsReason,
     PipelineEntries,
+    ReasonerEntry,
     parse_extensions,
 )
 from cosmos_batch.contract.error import explain
@@ -150,6 +153,7 @@ class EnabledPipeline:
     priority: int = 0
     warm_instances: int = 0
     serving: Serving | None = None
+    endpoint: Endpoint | None = None
 
     @property
     def image(self) -> Image:
@@ -235,6 +239,7 @@ class Config(Model):
             priority=entry.priority,
             warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
             serving=serving,
+            endpoint=entry.endpoint if isinstance(entry, ReasonerEntry) else None,
         )
 
     @model_validator(mode="after")
@@ -250,12 +255,32 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
+    def _the_framework_knows_the_models(self) -> Self:
+        for enabled in self.enabled_pipelines():
+            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in COSMOS3_REASONERS:
+                raise ValueError(
+                    f"{enabled.pipeline.config_key}.engine: Cosmos Framework runs models of Cosmos 3 alone; "
+                    "take 'vllm' or 'transformers'"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _vllm_knows_the_models(self) -> Self:
         for enabled in self.enabled_pipelines() if self.own.images.cuda == "cu128" else []:
             if enabled.pipeline.id in COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
                 raise ValueError(
                     "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
                     f"set {enabled.pipeline.config_key}.engine to 'transformers'"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _an_endpoints_key_can_be_read(self) -> Self:
+        for enabled in self.enabled_pipelines() if not self.own.network.reaches_secrets else []:
+            if enabled.endpoint is not None and enabled.endpoint.api_key_secret_arn is not None:
+                raise ValueError(
+                    f"{enabled.pipeline.config_key}.endpoint.apiKeySecretArn: in network.mode 'vpcOnly' workers cannot "
+                    "reach Secrets Manager; use another mode, or a VPC of yours with an endpoint for it"
                 )
         return self
 

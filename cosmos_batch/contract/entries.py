@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import Objective, Workload, choose_plans, planned
@@ -36,6 +37,8 @@ def parse_extensions(text: str) -> list[str]:
 
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
+ENDPOINT = "endpoint"
+FRAMEWORK = "cosmos-framework-reasoner"
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
 
@@ -126,10 +129,20 @@ class ReasonerEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|vllm|transformers|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|vllm|transformers|{FRAMEWORK}|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
-        "'transformers', or 'package.module:Class' for an engine of your own",
+        "'transformers', 'cosmos-framework-reasoner' (Cosmos 3, images), 'endpoint' for a server of yours, or "
+        "'package.module:Class' for an engine of your own",
     )
+    endpoint: Endpoint | None = Field(
+        default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
+    )
+
+    @model_validator(mode="after")
+    def _an_endpoint_has_its_engine(self) -> Self:
+        if (self.engine == ENDPOINT) != (self.endpoint is not None):
+            raise ValueError("endpoint: belongs to the engine 'endpoint'; give both, or neither")
+        return self
 
 
 class GeneratorEntry(PipelineEntry):

@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
@@ -163,6 +164,7 @@ class WorkerEnvironment(Environment):
         default=None, pattern="^(cu130|cu128)$", description="Set by the image: what the host's driver must run"
     )
     mount_table: str = Field(default="/proc/self/mountinfo", description="Where the kernel says what is mounted")
+    endpoint: Endpoint | None = Field(default=None, description="Whose model answers, if it is somebody else's server")
     hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
     job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")
     worker: WorkerSettings

@@ -13,9 +13,11 @@ IMAGE_OF_ENGINE: dict[str, Image] = {
     "auto": "reasoner",
     "transformers": "reasoner",
     "vllm": "reasoner",
+    "endpoint": "reasoner",
     "diffusers": "diffusers",
     "vllm-omni": "omni",
     "cosmos-framework": "framework",
+    "cosmos-framework-reasoner": "framework",
     "phyai": "phyai",
 }
 # Of an engine that is named by its class.

@@ -9,12 +9,26 @@ from typing import Any
 
 SCHEMA_LIMIT = 16 * 1024  # bytes of JSON, references written out
 DEPTH_LIMIT = 64  # levels; what writes JSON gives up at 255, Python's recursion at about 1,000
+# Items, letters and properties that a schema may name, all together. vLLM's grammar takes memory for each: a billion
+# items, in one line, were the end of a server.
+COUNT_LIMIT = 10_000
+NUMBER_LIMIT = 10**15
 
-_SCHEMAS_BY_NAME = ("properties", "dependentSchemas")
-_VALUES = ("const", "enum", "default", "examples", "required", "dependentRequired")
-# A regular expression can be made to take for ever, and holds up all answers of a worker while it does.
-_REFUSED = ("pattern", "patternProperties", "$dynamicRef", "$recursiveRef")
-_DEFINITIONS = ("$defs", "definitions")
+_BY_NAME = "properties"
+_VALUES = ("const", "enum", "default", "examples", "required")
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+REFUSED = (
+    # A regular expression can be made to take for ever, and holds up all answers of a worker while it does.
+    *("pattern", "patternProperties"),
+    # So can these, in what checks an answer: their time doubles with each level, or is that of all pairs.
+    *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
+    # What no grammar is made of, by llguidance 1.7.
+    *("not", "if", "then", "else", "contains", "minContains", "maxContains", "propertyNames"),
+    *("dependentRequired", "dependentSchemas", "dependencies", "additionalItems", "$dynamicRef", "$recursiveRef"),
+)
+# Said of a schema, and not of an answer; and `format`, which nobody checks.
+_LEFT_OUT = ("$defs", "definitions", "$id", "$anchor", "$schema", "$comment", "format", "discriminator")
 
 Schema = dict[str, Any]
 
@@ -80,6 +94,7 @@ class _Writer:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._left = SCHEMA_LIMIT  # of parts: each is a byte at least
+        self._counts_left = COUNT_LIMIT
 
     def write(self, part: Any, within: tuple[str, ...]) -> Any:
         """A part of the schema; `within` are the references that led to it."""
@@ -90,19 +105,33 @@ class _Writer:
             return [self.write(one, within) for one in part]
         if not isinstance(part, dict):
             return part
-        for keyword in _REFUSED:
+        for keyword in REFUSED:
             if keyword in part:
                 raise ValueError(f"uses {keyword!r}, which is not supported; leave it out")
         if "$ref" in part:
             return self._referred(part, within)
-        return {name: self._keyword(name, value, within) for name, value in part.items() if name not in _DEFINITIONS}
+        return {name: self._keyword(name, value, within) for name, value in part.items() if name not in _LEFT_OUT}
 
     def _keyword(self, name: str, value: Any, within: tuple[str, ...]) -> Any:
         if name in _VALUES:
             return value
-        if name in _SCHEMAS_BY_NAME and isinstance(value, dict):
+        if name in _COUNTS or name in _NUMBERS:
+            self._count(name, value)
+            return value
+        if name == _BY_NAME and isinstance(value, dict):
             return {key: self.write(one, within) for key, one in value.items()}
         return self.write(value, within)
+
+    def _count(self, name: str, value: Any) -> None:
+        """Raises ValueError where a number is one that no answer needs."""
+        if not isinstance(value, int | float):
+            return  # no schema, which `_refuse_no_schema` says better
+        if not abs(value) <= NUMBER_LIMIT:
+            raise ValueError(f"has a {name!r} beyond {NUMBER_LIMIT:,}; leave it out")
+        if name in _COUNTS:
+            self._counts_left -= int(value)
+        if self._counts_left < 0:
+            raise ValueError(f"has {', '.join(_COUNTS)} of more than {COUNT_LIMIT:,} together; lower {name!r}")
 
     def _referred(self, part: Schema, within: tuple[str, ...]) -> Any:
         reference = part["$ref"]

@@ -49,14 +49,14 @@ class Engine(Protocol):
 class Compiling(Protocol):
     """What an engine has beside that, if it compiles code as it loads, and can go on from what another compiled."""
 
-    made_for: Mapping[str, str]
-    """What compiled code depends on beside the model: libraries, GPU, driver."""
-
     caches: Path | None
     """Folder for compiled code, which may hold some already; set before `load`. None leaves it to the libraries."""
 
     startup_seconds: Mapping[str, float]
     """How long each phase of the load took."""
+
+    def made_for(self) -> Mapping[str, str]:
+        """What compiled code depends on beside the model: libraries, GPU, driver; may ask the driver."""
 
 
 class EngineDied(Exception):  # noqa: N818 - it says what happened
@@ -72,6 +72,7 @@ AUTO = "auto"
 ENGINES = {
     "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
+    "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }
 
 

@@ -9,6 +9,8 @@ from cosmos_batch.contract import Answer, Failure, Usage
 from cosmos_batch.engines.question import Question
 from cosmos_batch.engines.reasoning import split_reasoning
 
+_CONSTRAINT = "response_format"
+_NO_GRAMMAR, _NO_ANSWER = "Grammar error", "Unsatisfiable schema"
 _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum")
 _SAID_LIMIT = 600  # characters of a server's message
 
@@ -20,15 +22,24 @@ class ServerFault(Failure):
 async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:
     """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
 
+    Where the server cannot hold an answer to the caller's schema, the answer is left free: it is checked anyway.
+
     Raises Failure where the server refuses it, ServerFault where it failed at it, and httpx2.TransportError where there
     is no server any more.
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
-    seconds = time.monotonic() - began
+    if response.status_code == 400 and _NO_GRAMMAR in (said := said_by(response)) and _NO_ANSWER not in said:
+        question.journal.note(f"the answer is not held to the schema while it is written: {said}")
+        question.body.pop(_CONSTRAINT)
+        response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
     if not response.is_success:
-        raise _refused(response)
-    said = response.json()
+        raise refused(response.status_code, said_by(response))
+    return answer_of(question, response.json(), time.monotonic() - began)
+
+
+def answer_of(question: Question, said: dict[str, Any], seconds: float) -> Answer:
+    """The answer in a server's response, which came after so many seconds."""
     question.timings["generate"] = seconds
     usage = Usage(prompt_tokens=said["usage"]["prompt_tokens"], completion_tokens=said["usage"]["completion_tokens"])
     choice = said["choices"][0]
@@ -50,25 +61,30 @@ async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Ans
 def _parted(message: dict[str, Any]) -> tuple[str, str | None]:
     """Answer and reasoning; a server with a parser of its own has parted them already."""
     text, reasoning = split_reasoning(message.get("content") or "")
-    return text, reasoning or message.get("reasoning")
+    return text, reasoning or message.get("reasoning") or message.get("reasoning_content")
 
 
-def _refused(response: httpx2.Response) -> Failure:
-    said = _message(response)[:_SAID_LIMIT]
-    if response.status_code < 500 and any(pattern in said for pattern in _TOO_LONG):
+def refused(status: int, said: str) -> Failure:
+    """What a status that is no success means, with what the server said."""
+    if status < 500 and any(pattern in said for pattern in _TOO_LONG):
         return Failure("InvalidInput", f"Prompt and media do not fit: {said}", "Shorten the prompt, or lower fps.")
-    kind = ServerFault if response.status_code >= 500 else Failure
+    if status < 500 and _NO_ANSWER in said:
+        return Failure(
+            "InvalidInput", f"No answer can fit jsonSchema: {said}", "Mend the schema: it contradicts itself."
+        )
+    kind = ServerFault if status >= 500 else Failure
     return kind(
         "EngineFailed",
-        f"The engine refused the request (HTTP {response.status_code}): {said}",
+        f"The engine refused the request (HTTP {status}): {said}",
         "Try it again; if it fails again, report it with the worker's log.",
-        retryable=response.status_code >= 500,
+        retryable=status >= 500,
     )
 
 
-def _message(response: httpx2.Response) -> str:
+def said_by(response: httpx2.Response) -> str:
+    """The message of an error, or the beginning of whatever was answered."""
     try:
         error = response.json()["error"]
-        return str(error["message"])
+        return str(error["message"])[:_SAID_LIMIT]
     except (ValueError, KeyError, TypeError):
-        return response.text
+        return response.text[:_SAID_LIMIT]

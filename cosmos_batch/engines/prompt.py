@@ -60,12 +60,13 @@ def prepare(checkpoint: Checkpoint, job: Job, paths: list[Path], check: Callable
         inputs = checkpoint.processor(text=[text], return_tensors="pt", **_as_processor_takes_it(seen))
     prompt_tokens = inputs["input_ids"].shape[1]
     journal.note(f"prompt: {prompt_tokens:,} tokens, the media among them")
+    max_tokens = _room_for_answer(checkpoint, prompt_tokens, max_tokens)
     return PreparedJob(
         inputs=inputs,
         prompt_tokens=prompt_tokens,
-        max_tokens=_room_for_answer(checkpoint, prompt_tokens, max_tokens),
+        max_tokens=max_tokens,
         sampling=sampling_for(job),
-        notes=notes_of(job, seen),
+        notes=notes_of(job, seen) + cut_note(job, max_tokens),
         journal=journal,
         timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
     )
@@ -81,8 +82,7 @@ def _render(processor: Any, job: Job, media: list[str]) -> str:
     ]
     text = str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     # The processor gives each pair of frames its own markers. Those that the template puts around the whole would stay
-    # (transformers since 5.12), though the model was trained without them. vLLM 0.32 leaves them there: its prompt of a
-    # video is these two tokens longer.
+    # (transformers since 5.12), though the model was trained without them. vLLM is given a template without them.
     return text.replace(
         processor.vision_start_token + processor.video_token + processor.vision_end_token, processor.video_token
     )
@@ -114,6 +114,12 @@ def _room_for_answer(checkpoint: Checkpoint, prompt_tokens: int, max_tokens: int
     if room < 1:
         raise too_long(f"Prompt and media need {prompt_tokens:,} tokens; the context has {checkpoint.context:,}.")
     return min(max_tokens, room)
+
+
+def cut_note(job: Job, max_tokens: int) -> list[str]:
+    """The note of an answer that may not be as long as its caller wished."""
+    wished = job.parameters.max_tokens or 0
+    return [f"maxTokens: {max_tokens:,} of {wished:,} fit beside prompt and media."] if wished > max_tokens else []
 
 
 def too_long(message: str) -> Failure:

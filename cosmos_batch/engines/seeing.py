@@ -16,11 +16,11 @@ from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, labelled
 # the processor's own default, 2, is Qwen's.
 DEFAULT_FPS = 4.0
 # Of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
-_TOKENS_PER_FRAME = 768
+TOKENS_PER_FRAME = 768
 # Tokens beside its pixels that a pair of frames costs: `<12.3 seconds>` and two markers, rounded up.
 _TOKENS_PER_TIMESTAMP = 16
 # Of Qwen3-VL's video processor, where a checkpoint's own settings do not say: transformers' class has them.
-_MIN_FRAMES, _MAX_FRAMES = 4, 768
+MIN_FRAMES, MAX_FRAMES = 4, 768
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Sight:
     image_pixels: int
     video_pixels: int
     frames_per_token: int = 2
-    min_frames: int = _MIN_FRAMES
-    max_frames: int = _MAX_FRAMES
+    min_frames: int = MIN_FRAMES
+    max_frames: int = MAX_FRAMES
 
     @classmethod
     def of_folder(cls, folder: Path) -> Self:
@@ -56,8 +56,8 @@ class Sight:
             image_pixels=image["size"]["longest_edge"],
             video_pixels=video["size"]["longest_edge"],
             frames_per_token=video["temporal_patch_size"],
-            min_frames=video.get("min_frames", _MIN_FRAMES),
-            max_frames=video.get("max_frames", _MAX_FRAMES),
+            min_frames=video.get("min_frames", MIN_FRAMES),
+            max_frames=video.get("max_frames", MAX_FRAMES),
         )
 
     @classmethod
@@ -79,7 +79,7 @@ class Sight:
 
     def video_budget(self, tokens: int) -> PixelBudget:
         """What a clip may have, its timestamps apart."""
-        budget = PixelBudget(self.video_pixels, _TOKENS_PER_FRAME * self.multiple**2, self.multiple)
+        budget = PixelBudget(self.video_pixels, TOKENS_PER_FRAME * self.multiple**2, self.multiple)
         return budget.within(tokens, self.multiple**2 * self.frames_per_token)
 
     def pixels(self, job: Job, found: ImageInfo | VideoInfo) -> int:

@@ -22,8 +22,13 @@ import httpx2
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
-# Ends the group when our end of the pipe closes, which it does however we end.
-_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(int(sys.argv[1]), signal.SIGKILL)"
+# Ends the group when our end of the pipe closes, which it does however we end; the folder goes with it.
+_GUARD = """
+import os, shutil, signal, sys
+sys.stdin.read()
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+os.killpg(int(sys.argv[1]), signal.SIGKILL)
+"""
 
 
 class ServerDied(Exception):  # noqa: N818 - it says what happened
@@ -52,6 +57,7 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
         self.socket = self._folder / "socket"
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._why_stopped: str | None = None
         self._process = subprocess.Popen(
             list(command(self.socket)),
             env={**os.environ, **environment(self.socket)},
@@ -63,7 +69,7 @@ class Server:
             start_new_session=True,
         )
         self._guard = subprocess.Popen(
-            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid)],
+            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid), str(self._folder)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # where the group is gone, there is nothing to say
             start_new_session=True,
@@ -103,11 +109,14 @@ class Server:
 
     def obituary(self) -> str:
         """How it ended."""
+        if self._why_stopped is not None:
+            return self._why_stopped
         status = self._process.returncode
         return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
-    def stop(self) -> None:
-        """End the whole group: children that outlive their parent too."""
+    def stop(self, why: str | None = None) -> None:
+        """End the whole group: children that outlive their parent too. `why` is what its obituary says then."""
+        self._why_stopped = self._why_stopped or why
         self._signal(signal.SIGTERM)
         if not self.wait(_STOP_SECONDS):
             self._signal(signal.SIGKILL)

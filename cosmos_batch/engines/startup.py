@@ -15,7 +15,19 @@ _INIT = re.compile(rf"init engine \(.*?\) took {_NUMBER} s(?:econds)?\b(?: \(com
 _COMPILED = re.compile(rf"torch\.compile (?:takes|.*?took) {_NUMBER} s in total")
 _GRAPHS = re.compile(rf"Graph capturing finished in {_NUMBER} secs")
 
+_TELLING = (_IMPORTED, _WEIGHTS, _INIT, _COMPILED, _GRAPHS)
+
 Phases = dict[str, float]
+
+
+def tells(line: str) -> bool:
+    """Whether a line is one of those that `phases` looks for."""
+    return any(pattern.search(line) for pattern in _TELLING)
+
+
+def has_weights(lines: Iterable[str]) -> bool:
+    """Whether a server that said so far has loaded its weights."""
+    return any(_WEIGHTS.search(line) for line in lines)
 
 
 def phases(lines: Iterable[str], total: float) -> Phases:

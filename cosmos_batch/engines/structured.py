@@ -18,7 +18,6 @@ from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines import Engine, input_paths
 from cosmos_batch.engines.units import has_places, with_units
-from cosmos_batch.media import upright_size
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
@@ -26,6 +25,8 @@ _TRIES = 100  # brackets in prose that are no JSON
 _ERRORS = 100  # of one value, among which the one to tell is sought
 _REASON_LIMIT = 500  # characters
 _QUOTE_LIMIT = 4000  # characters of the first answer, told to the model with what is wrong in it
+# Bytes of a schema times those of an answer, which bounds the time of checking: 128 MiB took 8 s at the worst.
+_CHECK_LIMIT = 128 << 20
 
 
 async def ask(engine: Engine, job: Job, workdir: Path) -> Answer:
@@ -78,6 +79,9 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
 
 def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:
     """Of the picture that places are in; None where there are several of different sizes, for nobody says in which."""
+    # Imported here: no worker needs the libraries of media before its engine has started.
+    from cosmos_batch.media import upright_size
+
     sizes = {upright_size(path) for path in input_paths(job, workdir)}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -101,10 +105,15 @@ def why_not(value: Any, schema: Schema) -> str | None:
     if too_deep(value):
         return f"its JSON is nested more than {DEPTH_LIMIT} levels deep"
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        size = len(json.dumps(value, ensure_ascii=False).encode())
     except UnicodeEncodeError:
         return "its JSON holds half of a surrogate pair, which is no character"
-    error = best_match(islice(Draft202012Validator(schema).iter_errors(value), _ERRORS))
+    if size * len(json.dumps(schema)) > _CHECK_LIMIT:
+        return f"its JSON of {size:,} bytes is too long to be checked against so long a schema"
+    try:
+        error = best_match(islice(Draft202012Validator(schema).iter_errors(value), _ERRORS))
+    except (ArithmeticError, ValueError) as impossible:  # numbers that no processor divides
+        return f"its JSON cannot be checked against the schema: {impossible}"
     return None if error is None else f"its JSON does not fit the schema at {error.json_path}: {error.message}"
 
 

@@ -8,6 +8,8 @@ from cosmos_batch.contract.tasks import AXIS
 _TIME = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-5]?[0-9](?:\.[0-9]{1,6})?)")
 _BOX, _POINT, _TIMES = ("bbox_2d", "box_2d"), ("point_2d",), ("start", "end")
 
+_LONGEST = 10**7  # seconds; what is said beyond is no time of a video
+
 Size = tuple[int, int]
 
 
@@ -60,7 +62,7 @@ def with_units(data: Any, size: Size | None) -> Any:
 
 def _add_time(event: dict[str, Any], name: str) -> None:
     value = event.get(name)
-    if _is_number(value) and value >= 0:
+    if _is_number(value) and 0 <= value <= _LONGEST:
         event.setdefault(f"{name}_time", time_of(value))
     elif isinstance(value, str) and (seconds := seconds_of(value)) is not None:
         event.setdefault(f"{name}_seconds", seconds)

@@ -34,10 +34,12 @@ def marked(name: str, value_prefix: str) -> list[int]:
 def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]:
     """Send SIGKILL to every marked process until none is left; return those that survived ``timeout`` seconds.
 
-    More than one pass is needed: a process may fork between the listing and the signal.
+    With them go the sessions that they lead: a process that gives itself another title may write over its environment,
+    as vLLM's do. More than one pass is needed: a process may fork between the listing and the signal.
     """
     deadline = time.monotonic() + timeout
-    while (left := marked(name, value_prefix)) and time.monotonic() < deadline:
+    sessions: set[int] = set()
+    while (left := _ours(marked(name, value_prefix), sessions)) and time.monotonic() < deadline:
         for process_id in left:
             try:
                 os.kill(process_id, signal.SIGKILL)
@@ -45,6 +47,21 @@ def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]
                 continue
         time.sleep(0.02)
     return left
+
+
+def _ours(found: list[int], sessions: set[int]) -> list[int]:
+    """Add the living processes of the sessions that those found lead, or led when they were found before."""
+    sessions |= {process_id for process_id in found if _session(process_id) == process_id}
+    every = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    taken = {*found, os.getpid()}
+    return found + [one for one in every if one not in taken and _session(one) in sessions and alive(one)]
+
+
+def _session(process_id: int) -> int | None:
+    try:
+        return os.getsid(process_id)
+    except OSError:
+        return None
 
 
 def alive(process_id: int) -> bool:

@@ -1,6 +1,6 @@
 """Opening video containers: one demuxer, one stream, bounded decoding."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from cosmos_batch.contract import catalogue
 from cosmos_batch.media.refusal import refuse
 from cosmos_batch.media.signatures import identify_file
 
+DECODER_THREADS = 4  # of one video; many are decoded at once
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
@@ -52,4 +53,18 @@ def _decodable(stream: VideoStream) -> VideoStream:
         raise refuse(
             "The video is in a codec that cannot be decoded here.", "Convert it to H.264 in an MP4 and upload that."
         )
+    stream.thread_type, stream.codec_context.thread_count = "AUTO", DECODER_THREADS
     return stream
+
+
+def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
+    """All frames from where the container is, in the order they are shown; `check` is called after each packet.
+
+    A packet that cannot be decoded is passed over.
+    """
+    for packet in container.demux(stream):
+        check()
+        try:
+            yield from packet.decode()
+        except av.FFmpegError:
+            continue

@@ -16,7 +16,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image, ImageOps
 
 from cosmos_batch.media.containers import open_video
-from cosmos_batch.media.frames import decode, pick, seek
+from cosmos_batch.media.frames import pick
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.refusal import refuse
 from cosmos_batch.media.timeline import Timeline
@@ -64,8 +64,7 @@ def cover_video(
     """
     often = Counter(times)
     with open_video(path) as (container, stream):
-        seek(container, stream, timeline.start + times[0])
-        frames = pick(decode(container, stream, check), timeline, list(often))
+        frames = pick(container, stream, timeline, list(often), check, leaping=False)
         for pixels, count in zip(_cover(frames, size), often.values(), strict=True):
             for _ in range(count):
                 yield pixels

@@ -11,8 +11,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from cosmos_batch.media.containers import open_video
-from cosmos_batch.media.frames import decode
+from cosmos_batch.media.containers import decode, open_video
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.nonsense import made_by_engine, nonsense
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe

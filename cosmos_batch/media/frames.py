@@ -1,6 +1,7 @@
 """Frames of a video as a model sees them: sampled in time, scaled while they are decoded, never all in memory."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +11,17 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.containers import open_video
+from cosmos_batch.media.containers import decode, open_video
 from cosmos_batch.media.fitting import PixelBudget, fit
 from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.time_limit import in_time
 from cosmos_batch.media.timeline import Cut, Timeline
 
 # A frame that comes this much later than the one that was wanted stands for a hole in the file.
 _HOLE_SECONDS = 1.0
 _CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
-_NEAR_SECONDS = 10.0  # what begins earlier is decoded from the start: no index is trusted for so little
+_NEAR_SECONDS = 2.0  # so much is decoded though nobody looks at it, for a leap would cost more
 
 
 @dataclass(frozen=True)
@@ -95,22 +97,24 @@ def sample_frames(
     may_thin
         Whether a video too long for `max_frames` may be sampled more sparsely, with a note; otherwise it is refused.
     check
-        Called after each decoded frame. What it raises ends the decoding.
+        Called after each packet. What it raises ends the decoding.
 
     Raises
     ------
     Failure
-        InvalidInput where the video cannot be decoded to its end, begins after `start`, or may not be thinned.
+        InvalidInput where the video cannot be decoded to its end or in time, begins after `start`, or may not be
+        thinned.
     """
     cut = timeline.cut(start, end)
     note = _thinned(cut, fps, max_frames)
     if note and not may_thin:
         raise refuse(note, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
     wanted = sample_times(cut, fps, min_frames, max_frames)
-    with open_video(path) as (container, stream):
-        seek(container, stream, timeline.start + wanted[0])
-        frames = pick(decode(container, stream, check), timeline, wanted)
-        pixels = np.stack(list(_scale(frames, len(wanted), budget)))
+    check = in_time(check)
+    try:
+        pixels = _see(path, timeline, wanted, budget, check, leaping=True)
+    except _Missed:
+        pixels = _see(path, timeline, wanted, budget, check, leaping=False)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), note)
 
@@ -138,38 +142,52 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
     )
 
 
-def seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
-    """Go to the last key frame before a time, in seconds of the container's clock; the beginning is where we are.
+class _Missed(Exception):  # noqa: N818 - no fault of the file's
+    """After a leap the frame that was wanted did not come."""
 
-    Raises Failure (InvalidInput) where the file's index leads nowhere.
+
+def _see(
+    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], leaping: bool
+) -> np.ndarray:
+    with open_video(path) as (container, stream):
+        frames = pick(container, stream, timeline, wanted, check, leaping)
+        return np.stack(list(_scale(frames, len(wanted), budget)))
+
+
+def pick(
+    container: InputContainer,
+    stream: VideoStream,
+    timeline: Timeline,
+    wanted: list[float],
+    check: Callable[[], None],
+    leaping: bool,
+) -> Iterator[av.VideoFrame]:
+    """For each wanted time the first frame shown then or later.
+
+    To the first one it leaps by the container's index; to the others, if `leaping`, where key frames lie between. It
+    raises _Missed where that leads anywhere but to the very frame: not every index and key frame is what it says.
     """
-    if seconds > _NEAR_SECONDS and stream.time_base is not None:
-        try:
-            container.seek(int(seconds / stream.time_base), stream=stream)
-        except av.FFmpegError as error:
-            raise refuse(f"The video is damaged: its index does not lead to {seconds:.1f} s.") from error
-
-
-def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
-    """All frames in the order they are shown. A packet that cannot be decoded is passed over."""
-    stream.thread_type = "AUTO"
-    for packet in container.demux(stream):
-        try:
-            frames = packet.decode()
-        except av.FFmpegError:
-            continue
-        for frame in frames:
-            check()
-            yield frame
-
-
-def pick(decoded: Iterator[av.VideoFrame], timeline: Timeline, wanted: list[float]) -> Iterator[av.VideoFrame]:
-    """For each wanted time the first frame shown then or later."""
+    decoded, at = decode(container, stream, check), 0.0
     for seconds in wanted:
+        key = timeline.key_before(seconds)
+        leaps = key > at + _NEAR_SECONDS and (leaping or seconds == wanted[0])
+        if leaps:
+            _leap(container, stream, timeline.start + key)
+            decoded = decode(container, stream, check)
         frame = next((one for one in decoded if _time(one, timeline) >= seconds - _CLOCK_ROUNDING), None)
+        if leaps and leaping and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
+            raise _Missed
         if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
             raise refuse(f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s.")
+        at = _time(frame, timeline)
         yield frame
+
+
+def _leap(container: InputContainer, stream: VideoStream, seconds: float) -> None:
+    """Go to the key frame at a time, in seconds of the container's clock; it stays where it is if that cannot be."""
+    if stream.time_base is not None:
+        with suppress(av.FFmpegError):
+            container.seek(round(seconds / stream.time_base), stream=stream)
 
 
 def _time(frame: av.VideoFrame, timeline: Timeline) -> float:
@@ -186,5 +204,5 @@ def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> 
     for frame in frames:
         shape = shape or (*fit(frame.width, frame.height, count, budget), frame.rotation // _QUARTER_TURN)
         width, height, turns = shape
-        scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC)
+        scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
         yield np.rot90(scaled.to_ndarray(), turns)

@@ -9,11 +9,11 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.time_limit import in_time
 
 # Nine hours at 60 frames a second. It bounds the memory of a timeline and the work on a file made to waste it.
 FRAME_LIMIT = 2_000_000
-# 4K at 60 frames a second for two hours, in pixels to decode: more than an attempt has time for.
-DECODE_LIMIT = 3840 * 2160 * 60 * 7200
+DURATION_LIMIT = 24 * 3600  # seconds: a camera's day
 # Containers round their duration, and a few lost frames at the end leave the rest useful.
 _TOLERATED_SECONDS = 0.5
 _TOLERATED_SHARE = 0.05
@@ -35,6 +35,8 @@ class Timeline:
     ----------
     times
         Seconds from the first frame to each, ascending. Shape [frames].
+    keys
+        Those of them at which decoding may begin.
     start
         Presentation time of the first frame in the container's clock, in seconds.
     duration
@@ -42,6 +44,7 @@ class Timeline:
     """
 
     times: np.ndarray
+    keys: np.ndarray
     start: float
     duration: float
 
@@ -49,6 +52,11 @@ class Timeline:
     def fps(self) -> float:
         """Frames per second on average."""
         return len(self.times) / self.duration
+
+    def key_before(self, seconds: float) -> float:
+        """The last time, at `seconds` or earlier, at which decoding may begin."""
+        found = int(np.searchsorted(self.keys, seconds, "right"))
+        return float(self.keys[found - 1]) if found else 0.0
 
     def cut(self, start: float | None, end: float | None) -> "Cut":
         """The part from `start` to `end`, in seconds; what is None or beyond the video's end is its end.
@@ -74,21 +82,25 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
     Failure
         InvalidInput for a video without frames, one that ends before its header says, and one too long to decode.
     """
-    times, end = _packet_times(container, stream)
+    times, keys, end = _packet_times(container, stream)
     _check_complete(container, stream, len(times), end)
     if not times:
         raise refuse("The video holds no frames.")
-    _check_work(len(times), stream)
     shown = np.sort(np.array(times))
-    return Timeline(shown - shown[0], float(shown[0]), float(shown[-1] - shown[0]) + _frame_seconds(stream, shown))
+    start, duration = float(shown[0]), float(shown[-1] - shown[0]) + _frame_seconds(stream, shown)
+    _check_duration(duration)
+    return Timeline(shown - start, np.sort(np.array(keys)) - start, start, duration)
 
 
-def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[float], float]:
-    """Presentation time of each frame, and the end of the last packet of any stream; in seconds."""
+def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[float], list[float], float]:
+    """Presentation time of each frame, of each key frame, and the end of the last packet of any stream; in seconds."""
     times: list[float] = []
+    keys: list[float] = []
     end = 0.0
+    check = in_time()
     try:
         for packet in container.demux():
+            check()
             clock = packet.pts if packet.pts is not None else packet.dts
             if clock is None or packet.time_base is None:
                 continue
@@ -97,9 +109,11 @@ def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[
             if packet.stream.index == stream.index and not packet.is_discard:
                 _check_packet(len(times), whole=not packet.is_corrupt)
                 times.append(seconds)
+                if packet.is_keyframe:
+                    keys.append(seconds)
     except av.FFmpegError as error:
         raise refuse(f"The video is truncated or damaged at {end:.1f} s: {error.strerror}.") from error
-    return times, end
+    return times, keys, end
 
 
 def _check_packet(frames: int, *, whole: bool) -> None:
@@ -109,12 +123,11 @@ def _check_packet(frames: int, *, whole: bool) -> None:
         raise refuse(f"The video has more than {FRAME_LIMIT:,} frames.", "Cut it into shorter clips.")
 
 
-def _check_work(frames: int, stream: VideoStream) -> None:
-    if frames * stream.codec_context.width * stream.codec_context.height > DECODE_LIMIT:
+def _check_duration(seconds: float) -> None:
+    if seconds > DURATION_LIMIT:
         raise refuse(
-            f"The video has {frames:,} frames of {stream.codec_context.width} x {stream.codec_context.height} pixels, "
-            "which is more than two hours of 4K.",
-            "Cut it into shorter clips, or scale it down.",
+            f"The video is {seconds / 3600:,.1f} hours long; allowed are {DURATION_LIMIT // 3600}.",
+            "Cut it into shorter clips.",
         )
 
 

@@ -4,7 +4,8 @@ Importing this package is cheap: `huggingface_hub` is loaded when a download sta
 """
 
 from cosmos_batch.store.copies import StoredModel
+from cosmos_batch.store.elsewhere import Elsewhere
 from cosmos_batch.store.kept_caches import KeptCaches
 from cosmos_batch.store.model_store import ModelStore
 
-__all__ = ["KeptCaches", "ModelStore", "StoredModel"]
+__all__ = ["Elsewhere", "KeptCaches", "ModelStore", "StoredModel"]

@@ -11,6 +11,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,7 @@ class KeptCaches:
         self._prefix = f"caches/{pipeline}/"
         self._bucket = bucket
         self._s3 = s3
-        self._made_for: dict[str, str] = {}
-        self._folder: Path | None = None
-        self._kept: Contents = {}
+        self._use: _Use | None = None
 
     def restore(self, made_for: Mapping[str, str]) -> Path | None:
         """The folder to compile into, with what another worker compiled where that was kept; None if there can be none.
@@ -52,66 +51,78 @@ class KeptCaches:
         Args:
             made_for: What the compiled code depends on: what differs in any of it is not used.
         """
-        self._made_for, self._folder = dict(made_for), None
-        folder = self._root / _digest(made_for)
+        self._use = None
+        digest = hashlib.sha256(json.dumps(dict(made_for), sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]
+        use = _Use(self._root / digest, f"{self._prefix}{digest}.tar", dict(made_for))
         try:
             _own(self._root)
-            if not folder.exists():
-                self._fetch(folder)
-                folder.mkdir(exist_ok=True)
-            self._kept = contents(folder)
+            if not use.folder.exists():
+                self._fetch(use)
+                use.folder.mkdir(exist_ok=True)
+            use.kept = contents(use.folder)
         except OSError as error:
             logger.warning("nothing compiled is kept: %s", error)
             return None
-        self._folder = folder
-        return folder
+        self._use = use
+        return use.folder
 
     def keep(self) -> bool:
         """Put what was compiled since `restore` where the next worker finds it. True if there was something new."""
-        if self._folder is None:
+        use = self._use
+        if use is None:
             return False
         try:
-            now = contents(self._folder)
-            if now == self._kept:
+            if contents(use.folder) == use.kept:
                 return False
             with tempfile.NamedTemporaryFile(prefix="caches-") as file:
-                self._kept = pack(self._folder, self._made_for, Path(file.name))
-                self._s3.upload_file(file.name, self._bucket, self._key)
+                packed = pack(use.folder, use.made_for, Path(file.name))
+                self._s3.upload_file(file.name, self._bucket, use.key)
         except UnusableError as error:
             logger.info("what was compiled is not kept yet: %s", error)
             return False
         except Exception:
             logger.warning("what was compiled could not be kept; the next worker compiles it again", exc_info=True)
             return False
-        logger.info("kept what was compiled: %d files, %d bytes", len(self._kept), sum(self._kept.values()))
+        use.kept = packed
+        logger.info("kept what was compiled: %d files, %d bytes", len(packed), sum(packed.values()))
         return True
 
-    @property
-    def _key(self) -> str:
-        return f"{self._prefix}{_digest(self._made_for)}.tar"
-
-    def _fetch(self, folder: Path) -> None:
+    def _fetch(self, use: "_Use") -> None:
         """Fill the folder in one step, or leave it away."""
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=self._root) as partial:
             try:
                 files = Path(partial) / "files"
-                self._download(Path(partial) / "pack")
-                unpack(Path(partial) / "pack", self._made_for, files)
-                files.rename(folder)
-                logger.info("start with what %s holds", self._key)
+                self._download(use.key, Path(partial) / "pack")
+                unpack(Path(partial) / "pack", use.made_for, files)
+                files.rename(use.folder)
+                logger.info("the engine starts with what %s holds", use.key)
             except FileNotFoundError:
                 logger.info("nothing compiled is kept for this model, GPU, driver and software yet")
             except Exception as error:
-                logger.warning("what %s holds is not used: %s", self._key, error)
+                logger.warning("what %s holds is not used: %s", use.key, error)
 
-    def _download(self, target: Path) -> None:
+    def _download(self, key: str, target: Path) -> None:
         # Listed and not asked for: without the right to list all of the bucket, S3 calls what is missing forbidden.
-        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=self._key, MaxKeys=1).get("Contents")
+        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("Contents")
         if not listed:
-            raise FileNotFoundError(self._key)
+            raise FileNotFoundError(key)
         if listed[0]["Size"] > SIZE_LIMIT:
             raise UnusableError(f"it has {listed[0]['Size']:,} bytes")
-        self._s3.download_file(self._bucket, self._key, str(target))
+        self._s3.download_file(self._bucket, key, str(target))
+
+
+@dataclass
+class _Use:
+    """One combination of model, GPU and software.
+
+    Attributes:
+        kept: What S3 holds of it.
+    """
+
+    folder: Path
+    key: str
+    made_for: dict[str, str]
+    kept: Contents = field(default_factory=dict)
 
 
 def _own(root: Path) -> None:
@@ -120,7 +131,3 @@ def _own(root: Path) -> None:
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(f"{root} is not ours alone")
-
-
-def _digest(made_for: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(made_for, sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]

@@ -5,7 +5,7 @@ from pathlib import Path
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines import Engine
 from cosmos_batch.state import Jobs, Table, Workers
-from cosmos_batch.store import KeptCaches, ModelStore
+from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.hub_token import HubToken
@@ -44,7 +44,9 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
     return Worker(runner)
 
 
-def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore:
+def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore | Elsewhere:
+    if environment.endpoint is not None:
+        return Elsewhere()
     token = HubToken(environment.hf_token_secret, clients)
     return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)
 

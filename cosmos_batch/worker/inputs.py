@@ -1,6 +1,9 @@
 """What a job needs on the local disk: its files, its prompt."""
 
+import asyncio
 import errno
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +13,65 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.engines import input_paths
-from cosmos_batch.media import labelled, probe
 
 CHUNK = 1 << 20  # bytes
+# How often, and how many times, a job asks for its part of a disk that others fill.
+DISK_SECONDS, DISK_TRIES = 5.0, 360
 _FORBIDDEN = ("AccessDenied", "403")
 _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
 
 
+async def wait_for_disk(job: Job, workdir: Path) -> None:
+    """Take the space for a job's files, when jobs of this worker or of its neighbours on the host have left enough.
+
+    The disk itself keeps the account, for it is all workers' own. Raises Failure (InvalidInput) where the files are
+    larger than the whole disk, and an OSError that `is_full_disk` knows where it stays full.
+    """
+    for left in reversed(range(DISK_TRIES)):
+        try:
+            await asyncio.to_thread(_reserve, job, workdir)
+            return
+        except OSError as error:
+            if not is_full_disk(error) or not left:
+                raise
+        await asyncio.sleep(DISK_SECONDS)
+
+
+def is_full_disk(error: Exception) -> bool:
+    """That is no job's fault: it is tried again later."""
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC
+
+
+def _reserve(job: Job, workdir: Path) -> None:
+    disk, size = shutil.disk_usage(workdir), sum(source.size for source in job.inputs)
+    if size > disk.total:
+        raise Failure(
+            "InvalidInput",
+            f"{job.subject}: {size / 1e9:.1f} GB do not fit on a worker's disk, which has {disk.total / 1e9:.1f} GB.",
+            "Cut them into shorter files.",
+        )
+    if size > disk.free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workdir))
+    paths = input_paths(job, workdir)
+    try:
+        for source, path in zip(job.inputs, paths, strict=True):
+            with path.open("wb") as file:
+                if source.size:
+                    os.posix_fallocate(file.fileno(), 0, source.size)
+    except OSError:
+        for path in paths:
+            path.unlink(missing_ok=True)
+        raise
+
+
 def prepare(s3: Any, job: Job, workdir: Path) -> Job:
-    """Fetch the files, refuse what is no media, and return the job with its prompt in it; blocks.
+    """Fetch the files into their space, refuse what is no media, and return the job with its prompt; blocks.
 
     Raises Failure (InvalidInput) where a file is gone, was changed since it was planned, or is broken.
     """
+    # Imported here: no worker needs the libraries of media before its engine has started.
+    from cosmos_batch.media import labelled, probe
+
     for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
         _fetch(s3, source, path)
         with labelled(job.label(source)):
@@ -33,19 +83,12 @@ def _fetch(s3: Any, source: InputFile, path: Path) -> None:
     exactly = {"VersionId": source.version_id} if source.version_id else {"IfMatch": source.etag}
     try:
         body = s3.get_object(Bucket=source.bucket, Key=source.key, **exactly)["Body"]
-        with path.open("wb") as file:
+        with path.open("r+b") as file:
             for chunk in body.iter_chunks(CHUNK):
                 file.write(chunk)
+            file.truncate()
     except ClientError as error:
         raise _refused(f"s3://{source.bucket}/{source.key}", error, error.response["Error"]["Code"]) from error
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise Failure(
-            "InvalidInput",
-            f"s3://{source.bucket}/{source.key} ({source.size / 1e9:.1f} GB) does not fit on the worker's disk.",
-            "Cut it into shorter files.",
-        ) from error
 
 
 def _refused(uri: str, error: Exception, code: str) -> Exception:

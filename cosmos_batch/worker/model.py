@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines import Compiling, Engine
-from cosmos_batch.store import KeptCaches, ModelStore, StoredModel
+from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore, StoredModel
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 class ResidentModel:
     """One model in one engine."""
 
-    def __init__(self, engine: Engine, store: ModelStore, caches: KeptCaches, model: str, context: int | None) -> None:
+    def __init__(
+        self, engine: Engine, store: ModelStore | Elsewhere, caches: KeptCaches, model: str, context: int | None
+    ) -> None:
         self.engine = engine
         self.load_seconds: dict[str, float] = {}
         self._store = store
@@ -93,7 +95,7 @@ class ResidentModel:
         self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _restore_caches(self, engine: Compiling, stored: StoredModel) -> None:
-        engine.caches = self._caches.restore({**engine.made_for, "model": stored.model, "revision": stored.commit})
+        engine.caches = self._caches.restore({**engine.made_for(), "model": stored.model, "revision": stored.commit})
 
     def _back_up(self, stored: StoredModel) -> None:
         """A failure is logged: the model serves anyway."""

@@ -21,7 +21,7 @@ from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Wo
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.documents import compose
-from cosmos_batch.worker.inputs import prepare
+from cosmos_batch.worker.inputs import is_full_disk, prepare, wait_for_disk
 from cosmos_batch.worker.model import ResidentModel
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.slots import Slots
@@ -100,7 +100,7 @@ class Runner:
             await self._give_back(run)
             raise
         except Exception:
-            # AWS failed us, not the job: its lease lapses, and it is tried again when that may have passed.
+            # AWS or the disk failed us, not the job: its lease lapses, and it is tried again when that may have passed.
             log.exception("left for another try", extra={"jobId": run.job.job_id})
             self.queue.abandon(run.delivery.receipt_handle)
             await self._undo(run)
@@ -165,6 +165,7 @@ class Runner:
     async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
         began = time.monotonic()
         try:
+            await wait_for_disk(run.job, workdir)
             await self._open(run, alone)
             job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
             prepared = time.monotonic() - began
@@ -217,6 +218,8 @@ class Runner:
         except (Failure, EngineDied):
             raise
         except Exception as error:
+            if is_full_disk(error):  # it writes down what it decoded
+                raise
             log.exception("the engine failed", extra={"jobId": job.job_id})
             raise Failure(
                 "EngineFailed",

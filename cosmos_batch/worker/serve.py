@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.engines import create
 from cosmos_batch.state import Workers
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.driver import check_driver
+from cosmos_batch.worker.endpoint import engine_of
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
@@ -32,18 +32,19 @@ def main() -> int:
     """Returns 0 when there was no more work, 1 when the worker could not serve."""
     start_logging()
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
-        return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel)))
+        return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel), float(os.environ[BEGAN])))
 
 
-async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
+async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: float) -> int:
     # Every job in hand may have a call under way, besides the long poll and the upload of a backup.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
-    worker = assemble(environment, Clients(), leases, create(environment.engine))
+    clients = Clients()
+    worker = assemble(environment, clients, leases, engine_of(environment, clients))
     runner, workers = worker.runner, worker.runner.workers
     # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
     # counts as one that cannot load.
     await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
-    worker.boot_seconds = time.time() - float(os.environ[BEGAN])
+    worker.boot_seconds = time.time() - began
     await asyncio.to_thread(runner.queue.try_out)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
@@ -58,7 +59,8 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder) -> int:
             await worker.unless_stopped(runner.model.backed_up())
     except Failure as failure:
         return await _give_up(worker, workers, environment, failure.error)
-    runner.model.engine.close()
+    finally:
+        runner.model.engine.close()  # and what it starts again in this moment, for which our end would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
 

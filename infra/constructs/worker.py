@@ -10,9 +10,10 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
-from infra.constructs.permissions import allow, allow_list, allow_objects
+from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
 from infra.stacks.storage import CACHES, StorageStack
 
 MODEL_STORE = "/mnt/models"
@@ -50,6 +51,8 @@ class Worker(Construct):
         _allow_queue(self.role, queue)
         if storage.token is not None:
             storage.token.allow(self.role)
+        if pipeline.endpoint is not None:
+            _allow_key(self.role, pipeline.endpoint)
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -116,11 +119,20 @@ def _environment(
         model_store=MODEL_STORE,
         model_store_on="efs" if storage.cache is not None else "nvme",
         scratch=SCRATCH,
+        endpoint=pipeline.endpoint,
         hf_token_secret=storage.token.arn if storage.token is not None else None,
         worker=settings,
     ).variables()
     del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # the host's own
     return {**variables, "AWS_DEFAULT_REGION": Aws.REGION}  # ECS names none to a container on EC2
+
+
+def _allow_key(role: iam.Role, endpoint: Endpoint) -> None:
+    """Of a server that the worker asks."""
+    if endpoint.api_key_secret_arn is not None:
+        allow(role, ["secretsmanager:GetSecretValue"], [endpoint.api_key_secret_arn])
+    if endpoint.api_key_secret_key_arn is not None:
+        allow_key(role, endpoint.api_key_secret_key_arn, "secretsmanager")
 
 
 def _model_store(storage: StorageStack) -> batch.EcsVolume:

@@ -12,13 +12,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def install() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("install", ROOT / "scripts" / "install.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def install() -> ModuleType:
+    return script("install")
+
+
+@pytest.fixture
+def install_vllm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return script("install_vllm")
 
 
 def set_up(tmp_path: Path, **pythons: str) -> subprocess.CompletedProcess[str]:
@@ -104,3 +114,23 @@ def test_pyproject_and_constraints_agree(install: ModuleType) -> None:
     for requirement in [*project["dependencies"], *extras]:
         name, _, version = requirement.partition("==")
         assert f"{name.split('[')[0]}=={version}".lower().replace("_", "-") in pins
+
+
+def test_vllm_for_a_gpu_is_that_of_the_image_beside_all_that_is_there(
+    install_vllm: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(install_vllm, "has_nvidia_gpu", lambda: True)
+    monkeypatch.setattr(install_vllm, "uv", lambda *arguments: calls.append(arguments) or True)
+    install_vllm.main(["gpu"])
+    lock = (ROOT / "containers" / "reasoner" / "requirements.cu130.in").read_text().splitlines()
+    [(_, project, vllm)] = calls
+    assert vllm in lock and project == f"{ROOT}[{install_vllm.EXTRAS}]"
+    install_vllm.main([])
+    assert len(calls) == 1, "the tests' CPU build would take its place"
+
+
+def test_without_a_gpu_there_is_no_vllm_for_one(install_vllm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install_vllm, "has_nvidia_gpu", lambda: False)
+    with pytest.raises(SystemExit, match="no NVIDIA GPU"):
+        install_vllm.main(["gpu"])

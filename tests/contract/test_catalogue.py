@@ -11,7 +11,7 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
 GIB = 1024**3
 # Of a GPU's memory: what vLLM takes, less what it holds while it computes (activations, CUDA graphs, the context).
-TAKEN, WORKING = 0.9, 2.5 * GIB
+TAKEN, WORKING = 0.92, 2.5 * GIB
 
 
 @dataclass(frozen=True)

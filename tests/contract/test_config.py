@@ -193,6 +193,17 @@ def test_the_image_for_cuda_12_serves_what_its_vllm_knows() -> None:
         assert len(Config.parse(text).enabled_pipelines()) == 1
 
 
+def with_key() -> str:
+    arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:nim-AbCdEf"
+    return with_2b(enabled=True, engine="endpoint", endpoint={"url": "https://a/v1", "apiKeySecretArn": arn})
+
+
+def test_an_endpoint_is_its_pipelines_alone() -> None:
+    [enabled] = Config.parse(with_key()).enabled_pipelines()
+    assert enabled.endpoint is not None and enabled.endpoint.url == "https://a/v1"
+    assert enabled.image == "reasoner"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -206,6 +217,14 @@ def test_the_image_for_cuda_12_serves_what_its_vllm_knows() -> None:
         (with_2b(model="../../etc/passwd"), ["reason2B.model", "../../etc/passwd"]),
         (with_2b(engine="vlm"), ["reason2B.engine", "vlm", "transformers"]),
         (with_2b(colour="red"), ["reason2B.colour", "unknown field"]),
+        (with_2b(engine="cosmos-framework-reasoner"), ["reason2B.engine", "Cosmos 3", "vllm"]),
+        (with_2b(engine="endpoint"), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
+        (with_2b(endpoint={"url": "https://a/v1"}), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
+        (with_2b(engine="endpoint", endpoint={"url": "a/v1"}), ["reason2B.endpoint.url", "a/v1", "http"]),
+        (
+            json.dumps({"app": {**json.loads(with_key())["app"], "cosmosBatch": {"network": {"mode": "vpcOnly"}}}}),
+            ["reason2B.endpoint.apiKeySecretArn", "vpcOnly", "Secrets Manager"],
+        ),
         (with_cosmos(modelsPredict={"a": {"enabled": True}}), ["modelsPredict", "a is not served"]),
         (with_cosmos(modelsReason={"reason8B": {"instanceTypes": ["g5.12xlarge"]}}), ["reason8B", "24 GB", "32"]),
         (with_cosmos(warmInstanceCount=0), ["warmInstanceCount", "0", "greater than or equal to 1"]),

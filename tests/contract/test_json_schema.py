@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from cosmos_batch.contract import Parameters
-from cosmos_batch.contract.json_schema import DEPTH_LIMIT, SCHEMA_LIMIT, checked_schema, too_deep
+from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, REFUSED, SCHEMA_LIMIT, checked_schema, too_deep
 from cosmos_batch.contract.parameters import read_parameters
 
 
@@ -31,7 +31,7 @@ class Scene(BaseModel):
 def nested(levels: int) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     for _ in range(levels):
-        schema = {"not": schema}
+        schema = {"items": schema}
     return schema
 
 
@@ -64,7 +64,12 @@ def test_properties_may_have_the_names_of_keywords() -> None:
         ({"$ref": "http://169.254.169.254/latest"}, "is none to a part of the schema"),
         ({"$ref": "#/$defs/no"}, "leads nowhere"),
         ({"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}, "refers to itself"),
-        ({"$dynamicRef": "#x"}, "uses '$dynamicRef'"),
+        *(({"properties": {"a": {keyword: {}}}}, f"uses {keyword!r}, which is not") for keyword in REFUSED),
+        ({"maxItems": 10**9}, "of more than 10,000 together; lower 'maxItems'"),
+        ({"anyOf": [{"minLength": 5_000}, {"items": {"minProperties": 5_001}}]}, "lower 'minProperties'"),
+        ({"minimum": -(10**16)}, "has a 'minimum' beyond 1,000,000,000,000,000"),
+        ({"maxItems": float("nan")}, "is not JSON"),
+        ({"maxItems": "many"}, "is no JSON schema"),
         (nested(DEPTH_LIMIT), "nested more than 64 levels deep"),
         (nested(100_000), "nested more than 64 levels deep"),
         ({"title": "x" * SCHEMA_LIMIT}, "allowed are 16,384"),
@@ -76,6 +81,17 @@ def test_what_is_refused(schema: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
         checked_schema(schema)
     assert "\n" not in str(raised.value)
+
+
+def test_what_is_said_of_a_schema_and_not_of_an_answer_is_left_out() -> None:
+    said = {"$schema": "x", "$id": "http://[::", "$comment": "c", "format": "date", "discriminator": {}}
+    assert checked_schema({"type": "string", **said}) == {"type": "string"}
+    assert checked_schema({"properties": {name: {} for name in said}}) == {"properties": {name: {} for name in said}}
+
+
+def test_as_many_items_as_are_allowed() -> None:
+    schema = {"type": "array", "minItems": 1, "maxItems": COUNT_LIMIT - 1}
+    assert checked_schema(schema) == schema
 
 
 def test_a_schema_that_grows_with_its_references_is_refused_before_it_has_grown() -> None:
@@ -90,7 +106,7 @@ def test_a_schema_that_grows_with_its_references_is_refused_before_it_has_grown(
     )
 )
 def test_any_object_is_a_schema_or_refused_in_one_line(value: Any) -> None:
-    schema = {"allOf": value, "properties": {"a": value}, "$defs": value, "not": {"$ref": "#/$defs/a"}}
+    schema = {"allOf": value, "properties": {"a": value}, "$defs": value, "items": {"$ref": "#/$defs/a"}}
     try:
         assert checked_schema(checked_schema(schema)) == checked_schema(schema)
     except ValueError as error:

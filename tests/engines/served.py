@@ -1,10 +1,13 @@
 """A stand-in for `vllm serve` where a test needs a server that dies: it answers on a socket what it is told.
 
-    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--deaf]
+    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--starts FILE] [--deaf]
 
-With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory.
+With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory,
+and with `--most -1` before it has loaded its weights.
 A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
-`unwell` ends its health. `--child` starts a process that outlives a SIGTERM and writes its id.
+`unwell` ends its health. `freeze` stops its process; `hang` is never answered, and `long` when its counters were asked
+for as often as `LONG`, which count something each time. `--child` starts a process that outlives a SIGTERM and writes
+its id; `--starts` counts the starts.
 """
 
 import argparse
@@ -14,20 +17,33 @@ import signal
 import socketserver
 import subprocess
 import sys
+import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+LONG = 20
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
 class Handler(BaseHTTPRequestHandler):
     health = 200
+    counted = 0
+    counts = threading.Event()
+    long_enough = threading.Event()
 
     def address_string(self) -> str:
         return "socket"
 
     def do_GET(self) -> None:
-        self._answer(Handler.health, {})
+        if self.path != "/metrics":
+            self._answer(Handler.health, {})
+            return
+        Handler.counted += Handler.counts.is_set()
+        if Handler.counted == LONG:
+            Handler.long_enough.set()
+        # Python's own counters go on whatever the engine does.
+        self._send(200, f"python_gc_objects_total {time.monotonic()}\nvllm:tokens_total {Handler.counted}\n".encode())
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -36,6 +52,13 @@ class Handler(BaseHTTPRequestHandler):
             print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", flush=True)
         if "die" in text or "oom" in text:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "freeze" in text:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if "hang" in text:
+            threading.Event().wait()
+        if "long" in text:
+            Handler.counts.set()
+            Handler.long_enough.wait()
         if "unwell" in text:
             Handler.health = 503
         if "fail" in text:
@@ -48,7 +71,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
 
     def _answer(self, status: int, body: dict[str, object]) -> None:
-        data = json.dumps(body).encode()
+        self._send(status, json.dumps(body).encode())
+
+    def _send(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -61,9 +86,12 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=1)
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--child", type=Path)
+    parser.add_argument("--starts", type=Path)
     parser.add_argument("--deaf", action="store_true")
     given = parser.parse_args()
     print("serving", given.sequences, flush=True)
+    if given.starts:
+        given.starts.open("a").write("x")
     if given.child:
         given.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
     if given.deaf:
@@ -71,6 +99,8 @@ def main() -> None:
     if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
         print("ImportError: broken.so: file too short", flush=True)
         sys.exit(1)
+    if given.most >= 0:
+        print("Loading weights took 0.10 seconds", flush=True)
     if given.sequences > given.most:
         print("ValueError: No available memory for the cache blocks.", flush=True)
         sys.exit(1)

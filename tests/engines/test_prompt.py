@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure, Job
+from cosmos_batch.engines import question
 from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.prompt import PreparedJob, prepare
+from cosmos_batch.engines.question import Reader
 from cosmos_batch.engines.seeing import Sight
 from cosmos_batch.engines.transformers import TransformersEngine
 from tests.engines.conftest import make_job
@@ -84,6 +86,18 @@ def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
     assert Sight.of_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
+def test_an_answer_that_may_not_be_as_long_as_asked_has_a_note(
+    checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path
+) -> None:
+    """Of the Transformers engine, and of those that send a request. Nobody asked for the default."""
+    reader = Reader.of_folder(checkpoint_dir, checkpoint.context)
+    for tokens, cut in ((32_768, True), (100, False), (None, False)):
+        job = prepared(checkpoint, clip, maxTokens=tokens)
+        sent = question.prepare(reader, make_job(clip.name, maxTokens=tokens), [clip], lambda: None)
+        assert job.notes == [f"maxTokens: {job.max_tokens:,} of 32,768 fit beside prompt and media."] * cut
+        assert sent.notes == [f"maxTokens: {sent.body['max_tokens']:,} of 32,768 fit beside prompt and media."] * cut
+
+
 @pytest.mark.parametrize(("seed", "expected"), [(None, 3407), (0, 0), (7, 7)])
 def test_the_seed_is_the_callers_or_nvidias(
     checkpoint: Checkpoint, picture: Path, seed: int | None, expected: int
@@ -111,7 +125,7 @@ def test_times_that_the_model_reads_are_those_of_the_file(checkpoint: Checkpoint
 def test_a_long_video_is_sampled_down_with_a_note_or_refused(checkpoint: Checkpoint, minute: Path) -> None:
     crowded = {"prompt": "robot " * 3900, "maxTokens": 100}
     job = prepare(checkpoint, make_job("minute.mp4", fps=10, **crowded), [minute], lambda: None)
-    [note] = job.notes
+    note, _ = job.notes
     assert note.startswith("60.0 s of video at 10 frames a second are more than the ")
     assert note in "\n".join(job.journal.lines)
     with pytest.raises(Failure, match="60.0 s of video") as refused:  # noqa: RUF043 - a sentence

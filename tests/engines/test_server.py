@@ -94,6 +94,7 @@ def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
         f"serve = lambda socket: command(socket, '--child', {str(tmp_path / 'child')!r})\n"
         "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"
         f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
+        f"Path({str(tmp_path / 'folder')!r}).write_text(str(server.socket.parent))\n"
         "server.wait_until_ready(20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True)
@@ -103,3 +104,4 @@ def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     until(lambda: not any(map(lives, members)))
+    assert not Path((tmp_path / "folder").read_text()).exists()

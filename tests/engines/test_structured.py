@@ -213,3 +213,15 @@ def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
     assert found.data == [
         {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
     ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "reason"),
+    [
+        ({"multipleOf": 0.1}, "1" + "0" * 400, "cannot be checked"),
+        ({"items": {"enum": ["x" * 16_000]}}, json.dumps(["y" * 10_000]), "too long to be checked"),
+    ],
+)
+def test_what_nobody_can_check_is_reported(schema: dict[str, Any], text: str, reason: str) -> None:
+    data, error = read_data(text, schema)
+    assert data is None and error is not None and reason in error

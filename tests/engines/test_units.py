@@ -85,3 +85,8 @@ def test_what_is_no_box_is_left_alone(odd: Any) -> None:
     assert with_units({"bbox_2d": odd, "start": True, "end": "later"}, (10, 10)) == {
         "bbox_2d": odd, "start": True, "end": "later",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("beyond", [1e308, 10**400, -1])
+def test_what_is_no_time_of_a_video_is_left_alone(beyond: float) -> None:
+    assert with_units({"start": beyond}, None) == {"start": beyond}

@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.engines import hang
 from cosmos_batch.engines.question import prepare
+from cosmos_batch.engines.served_model import client as client_of
 from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import MODEL
@@ -37,13 +42,20 @@ SCHEMA = {
 
 
 @pytest.fixture(scope="module", params=[build_random_checkpoint, build_random_cosmos3], ids=["reason2", "cosmos3"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of each architecture."""
+    made: Path = request.param(tmp_path_factory.mktemp("models"))
+    return made
+
+
+@pytest.fixture(scope="module")
 def vllm(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, module_patch: pytest.MonkeyPatch
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, module_patch: pytest.MonkeyPatch
 ) -> Iterator[VllmEngine]:
     # As a worker does: jobs' folders, and nothing else, lie below this one.
     module_patch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
     engine = VllmEngine()
-    engine.load(request.param(tmp_path_factory.mktemp("models")))
+    engine.load(folder)
     yield engine
     engine.close()
 
@@ -83,6 +95,11 @@ def ask(gather: Callable[..., list[Answer | BaseException]]) -> Ask:
     return ask
 
 
+def connected(vllm: VllmEngine) -> httpx2.AsyncClient:
+    assert vllm._served._server is not None
+    return client_of(vllm._served._server)
+
+
 def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) -> None:
     for source in (clip, picture):
         answer = ask(source)
@@ -90,22 +107,52 @@ def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) ->
         assert {"decode", "generate"} <= answer.timings.keys()
 
 
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[TransformersEngine]:
+    """The other engine, with the same checkpoint; `run` takes it."""
+    engine = TransformersEngine()
+    engine.load(folder)
+    yield engine
+    engine.close()
+
+
 @pytest.mark.parametrize("fps", [0.5, 1, 2, 3.5, 4])
 def test_it_sees_what_transformers_sees(ask: Ask, run: Callable[..., Answer], clip: Path, fps: float) -> None:
-    """The same frames of the same size, with the same times: the trap of vLLM's own fps does not exist."""
-    seen = [next(line for line in one.logs if "seen:" in line)[11:] for one in (ask(clip, fps=fps), run(clip, fps=fps))]
-    assert seen[0] == seen[1]
-    assert f"seen: {max(4, int(4 * fps))} frames" in seen[0]
+    """By the tokens of the prompts, each counted by its engine: the trap of vLLM's own fps does not exist."""
+    assert ask(clip, fps=fps).usage.prompt_tokens == run(clip, fps=fps).usage.prompt_tokens
 
 
-def test_their_prompts_are_of_one_length(
-    vllm: VllmEngine, ask: Ask, run: Callable[..., Answer], clip: Path, picture: Path, engine: TransformersEngine
-) -> None:
-    if vllm._folder.name != build_random_checkpoint.__globals__["NAME"]:
-        pytest.skip("the other engine has the other checkpoint loaded")
+def test_their_pictures_are_of_one_size(ask: Ask, run: Callable[..., Answer], picture: Path) -> None:
     assert ask(picture).usage.prompt_tokens == run(picture).usage.prompt_tokens
-    # vLLM keeps the markers that the chat template puts around a whole video, and we do not.
-    assert ask(clip).usage.prompt_tokens == run(clip).usage.prompt_tokens + len(("<|vision_start|>", "<|vision_end|>"))
+
+
+@pytest.mark.parametrize(("fps", "frames"), [(0.5, 4), (1, 4), (2, 8), (3.5, 14), (4, 16), (12, 16)])
+def test_as_many_frames_reach_the_model_as_fps_says(
+    vllm: VllmEngine, ask: Ask, clip: Path, tmp_path: Path, fps: float, frames: int
+) -> None:
+    """Counted in the prompt as the server itself reads it back: a mark with its time for each pair of frames."""
+    path = shutil.copy(clip, tmp_path)
+    prompt, tokens = read_back(vllm, make_job(clip.name, fps=fps, maxTokens=8), [Path(path)])
+    times = [float(time) for time in re.findall(r"<(\d+\.\d) seconds>", prompt)]
+    assert media_in(prompt) == ["video"] * len(times) == ["video"] * (frames // 2)
+    between = (4 - 1 / 12) / (frames - 1)  # of 48 frames in 4 s the first and the last are seen
+    assert times == pytest.approx([(2 * pair + 0.5) * between for pair in range(frames // 2)], abs=0.15)
+    assert ask(clip, fps=fps).usage.prompt_tokens == tokens
+
+
+def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
+    """The prompt of a request, as the server itself has it, and how many tokens it has."""
+    assert vllm._reader is not None
+    question = prepare(vllm._reader, job, paths, lambda: None)
+
+    async def read() -> tuple[str, int]:
+        body = {"model": MODEL, **question.body, "return_token_ids": True}
+        async with connected(vllm) as client:
+            tokens = (await client.post("/v1/chat/completions", json=body)).json()["prompt_token_ids"]
+            said = await client.post("/detokenize", json={"model": MODEL, "tokens": tokens})
+            return str(said.json()["prompt"]), len(tokens)
+
+    return asyncio.run(read())
 
 
 def test_it_sees_several_files_in_their_order(
@@ -116,15 +163,9 @@ def test_it_sees_several_files_in_their_order(
     for path, source in zip(paths, (clip, picture, broken.video(tmp_path / "grey.mp4", frames=20)), strict=True):
         shutil.copy(source, path)
     job = make_job(paths[0].name, more=[path.name for path in paths[1:]], fps=2, maxTokens=8)
-    question = prepare(vllm._reader, job, paths, lambda: None)
-
-    async def read_back() -> str:
-        body = {"model": MODEL, **question.body, "return_token_ids": True}
-        said = (await vllm._client.post("/v1/chat/completions", json=body)).json()
-        tokens = {"model": MODEL, "tokens": said["prompt_token_ids"]}
-        return str((await vllm._client.post("/detokenize", json=tokens)).json()["prompt"])
-
-    assert media_in(asyncio.run(read_back())) == [*["video"] * 4, "image", *["video"] * 2]
+    prompt, _ = read_back(vllm, job, paths)
+    assert media_in(prompt) == [*["video"] * 4, "image", *["video"] * 2]
+    assert "<|vision_start|><0." not in prompt and "<|vision_end|><|vision_end|>" not in prompt
     place(clip, job, tmp_path / "job", *paths[1:])
     answer = asyncio.run(vllm.run(job, tmp_path / "job"))
     assert answer.text and [line for line in answer.logs if "b.png: image:" in line]
@@ -145,6 +186,19 @@ def test_a_schema_is_obeyed(ask: Ask, clip: Path) -> None:
     assert isinstance(answer["ok"], bool) and answer["count"] in (1, 2, 3)
 
 
+def test_what_no_grammar_can_say_is_left_to_the_check(ask: Ask, picture: Path) -> None:
+    either = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]
+    answer = ask(picture, jsonSchema={"oneOf": either})
+    assert any("not held to the schema" in line and "oneOf" in line for line in answer.logs)
+    assert ask(picture, jsonSchema={"type": "array", "maxItems": COUNT_LIMIT}).finish_reason
+
+
+def test_a_schema_that_contradicts_itself_is_the_callers_fault(ask: Ask, picture: Path) -> None:
+    with pytest.raises(Failure, match="No answer can fit jsonSchema") as refused:
+        ask(picture, jsonSchema={"allOf": [{"type": "string"}, {"type": "integer"}]})
+    assert refused.value.error.code == "InvalidInput"
+
+
 def test_bad_files_in_a_full_batch_fail_alone(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
@@ -161,6 +215,32 @@ def test_bad_files_in_a_full_batch_fail_alone(
     assert [one.usage for one in alone] == [one.usage for one in together[:3:2]]
 
 
+def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
+    gather: Callable[..., list[Answer | BaseException]], clip: Path, tmp_path: Path
+) -> None:
+    """Every kind of file that is refused and every odd one that is not, and what does not fit, in one full batch."""
+
+    def made(kinds: Iterable[Callable[[Path], Path]], name: str) -> list[tuple[Path, str, dict[str, object]]]:
+        folders = [tmp_path / f"{name}-{number}" for number, _ in enumerate(kinds)]
+        for folder in folders:
+            folder.mkdir()
+        return [(make(folder), "What is it?", {}) for make, folder in zip(kinds, folders, strict=True)]
+
+    bad = [*made([make for make, _ in broken.REFUSED.values()], "bad"), (clip, "word " * 5000, {})]
+    bad.append((broken.ten_hours(tmp_path), "?", {"longVideo": "refuse"}))
+    odd = [*made([*broken.ODD.values(), broken.ten_hours], "odd"), (clip, "Talk.", {"maxTokens": 32_768, "fps": 60})]
+    good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 16}) for number in range(6)]
+    alone = [gather(one)[0] for one in good]
+    together = gather(*good[:3], *bad, *odd, *good[3:])
+    for answer in together[3 : 3 + len(bad)]:
+        assert isinstance(answer, Failure) and answer.error.code == "InvalidInput"
+    for answer in together[3 + len(bad) : -3]:
+        assert isinstance(answer, Answer) and answer.text
+    for answer, before in zip([*together[:3], *together[-3:]], alone, strict=True):
+        assert isinstance(answer, Answer) and isinstance(before, Answer)
+        assert (answer.text, answer.usage) == (before.text, before.usage)
+
+
 def test_64_at_once_each_have_a_log_of_their_own(
     gather: Callable[..., list[Answer | BaseException]], vllm: VllmEngine, picture: Path
 ) -> None:
@@ -175,11 +255,11 @@ def test_64_at_once_each_have_a_log_of_their_own(
     assert "prompt-number" not in "\n".join(vllm.startup_logs)
 
 
-def test_its_start_is_told(vllm: VllmEngine) -> None:
+def test_its_start_is_told(vllm: VllmEngine, folder: Path) -> None:
     told = "\n".join(vllm.startup_logs)
     assert re.search(r"Loading weights took .* seconds", told)
-    assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in vllm._folder.name else "Cosmos3") in told
-    assert vllm.startup_logs[-1].endswith(" is ready")
+    assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in told
+    assert " is ready: imports " in vllm.startup_logs[-1]
 
 
 def test_markup_in_a_prompt_is_no_second_video(ask: Ask, clip: Path) -> None:
@@ -196,13 +276,55 @@ def test_cancelling_aborts_the_request(vllm: VllmEngine, picture: Path, tmp_path
 
     async def scene() -> None:
         task = asyncio.create_task(vllm.run(job, tmp_path))
-        async with asyncio.timeout(60):
-            while await running(vllm._client) != 1:
+        async with asyncio.timeout(60), connected(vllm) as client:
+            while await running(client) != 1:
                 await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            while await running(vllm._client) != 0:
+            while await running(client) != 0:
                 await asyncio.sleep(0.05)
 
     asyncio.run(scene())
+
+
+def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
+    vllm: VllmEngine, picture: Path, tmp_path: Path
+) -> None:
+    """What the watch goes by, on the real one: it is stopped for a moment, and answers afterwards."""
+    server = vllm._served._server
+    assert server is not None
+    job = make_job(picture.name, maxTokens=8)
+    place(picture, job, tmp_path)
+
+    async def scene() -> None:
+        async with connected(vllm) as client:
+            (core,) = cores(server._process.pid)
+            os.kill(core, signal.SIGSTOP)
+            try:
+                task = asyncio.create_task(vllm.run(job, tmp_path))
+                with hang._client(server) as looking:
+                    before = hang._counters(looking)
+                    await asyncio.sleep(2)
+                    assert (await client.get("/health")).is_success and not task.done()
+                    assert before and before == hang._counters(looking)
+                    os.kill(core, signal.SIGCONT)
+                    assert (await task).text
+                    assert before != hang._counters(looking)
+            finally:
+                os.kill(core, signal.SIGCONT)
+
+    asyncio.run(scene())
+
+
+def cores(server: int) -> list[int]:
+    """The processes of a server that have a model."""
+    group = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and group_of(path) == server]
+    return [one for one in group if "EngineCore" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def group_of(process: Path) -> int | None:
+    try:
+        return os.getpgid(int(process.name))
+    except ProcessLookupError:
+        return None

@@ -3,42 +3,48 @@
 import asyncio
 import json
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import Compiling, EngineDied, compiled
-from cosmos_batch.engines import vllm as module
+from cosmos_batch.engines import Compiling, EngineDied, compiled, hang, served_model
+from cosmos_batch.engines import server as server_module
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW, ServedModel
+from cosmos_batch.engines.server import Server
 from cosmos_batch.engines.transformers import TransformersEngine
-from cosmos_batch.engines.vllm import DEATHS_IN_A_ROW, VllmEngine
+from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import Plan, serve_environment
+from tests.engines import served
 from tests.engines.conftest import make_job, place
 
 Run = Callable[..., list[Answer | BaseException]]
 
 
 @pytest.fixture
-def most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with the number of requests at once that fit into memory."""
-    file = tmp_path / "most"
-    file.write_text("1000")
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with what the stand-in is told when it starts."""
+    file = tmp_path / "told"
+    file.touch()
     script = str(Path(__file__).with_name("served.py"))
 
     def command(_folder: Path, plan: Plan, _media: Path, socket: Path) -> list[str]:
-        sequences, fit = str(plan.sequences), file.read_text()
-        return [sys.executable, script, str(socket), "--sequences", sequences, "--most", fit]
+        return [sys.executable, script, str(socket), "--sequences", str(plan.sequences), *file.read_text().split()]
 
-    monkeypatch.setattr(module, "serve_command", command)
+    monkeypatch.setattr(served_model, "serve_command", command)
     return file
 
 
 @pytest.fixture
-def dying(most: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
+def dying(told: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
     engine = VllmEngine()
     engine.load(checkpoint_dir)
     yield engine
@@ -70,6 +76,14 @@ def test_a_death_is_everybodys_and_the_next_is_answered(run_all: Run) -> None:
     assert [answer.text for answer in run_all("one", "two") if isinstance(answer, Answer)] == ["one", "two"]
 
 
+def test_a_dead_one_leaves_nothing_behind(run_all: Run, dying: VllmEngine) -> None:
+    dead = dying._served._server
+    run_all("die")
+    run_all("fine")
+    assert dead is not None and dead is not dying._served._server
+    assert not dead.socket.parent.exists() and dead._guard.poll() is not None
+
+
 def test_one_that_dies_again_and_again_is_given_up(run_all: Run) -> None:
     deaths = [run_all("die")[0] for _ in range(DEATHS_IN_A_ROW)]
     assert [isinstance(one, EngineDied) and one.for_good for one in deaths] == [False, False, True]
@@ -82,29 +96,35 @@ def test_an_answer_in_between_forgives(run_all: Run) -> None:
         run_all("fine")
 
 
-def test_out_of_memory_it_starts_again_with_half_as_many_at_once(run_all: Run, dying: VllmEngine) -> None:
-    before = dying._plan.sequences
+def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
+    before = dying._served.plan.sequences
     (died,) = run_all("oom")
     assert isinstance(died, EngineDied)
     assert "ran out of GPU memory" in died.error.message and "instance type" in died.error.remedy
     run_all("fine")
-    assert dying._plan.sequences == before // 2
+    assert dying._served.plan.sequences == before // 4
 
 
-def test_where_it_does_not_fit_it_asks_for_less(most: Path, checkpoint_dir: Path) -> None:
-    most.write_text("3")
+def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path) -> None:
+    told.write_text("--most 3")
     engine = VllmEngine()
     engine.load(checkpoint_dir)
-    assert engine._plan.sequences == 2
+    assert engine._served.plan.sequences == 2
     engine.close()
 
 
-def test_where_nothing_fits_it_says_what_would_help(most: Path, checkpoint_dir: Path) -> None:
-    most.write_text("0")
+@pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
+def test_where_nothing_fits_it_says_what_would_help(
+    told: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
+) -> None:
+    """Soon: each try is a whole start. Weights that do not fit do so with no plan."""
+    told.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
     with pytest.raises(Failure) as raised:
         VllmEngine().load(checkpoint_dir)
     assert "does not fit into the GPU's memory" in raised.value.error.message
     assert "more GPU memory" in raised.value.error.remedy
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
+    assert len((tmp_path / "starts").read_text()) == starts
 
 
 @pytest.fixture
@@ -124,7 +144,7 @@ def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
     return engine
 
 
-def test_what_another_compiled_stays(most: Path, checkpoint_dir: Path, caches: Path) -> None:
+def test_what_another_compiled_stays(told: Path, checkpoint_dir: Path, caches: Path) -> None:
     engine = load(checkpoint_dir, caches)
     assert (caches / "vllm" / "graph.py").exists()
     assert "is ready: imports" in engine.startup_logs[-1]
@@ -132,7 +152,7 @@ def test_what_another_compiled_stays(most: Path, checkpoint_dir: Path, caches: P
 
 
 def test_where_it_cannot_start_with_it_it_starts_without(
-    most: Path, checkpoint_dir: Path, caches: Path, caplog: pytest.LogCaptureFixture
+    told: Path, checkpoint_dir: Path, caches: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (caches / "vllm" / "broken.so").touch()
     load(checkpoint_dir, caches)
@@ -141,8 +161,8 @@ def test_where_it_cannot_start_with_it_it_starts_without(
     assert vars(record)["said"] == ["ImportError: broken.so: file too short"]
 
 
-def test_a_model_that_does_not_fit_is_not_the_caches_fault(most: Path, checkpoint_dir: Path, caches: Path) -> None:
-    most.write_text("0")
+def test_a_model_that_does_not_fit_is_not_the_caches_fault(told: Path, checkpoint_dir: Path, caches: Path) -> None:
+    told.write_text("--most 0")
     with pytest.raises(Failure, match="does not fit"):
         load(checkpoint_dir, caches)
     assert (caches / "vllm" / "graph.py").exists()
@@ -168,16 +188,100 @@ def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, m
     assert compiled.made_for(0)["gpus"] == "none"
 
 
-def test_the_engine_is_one_that_compiles(most: Path) -> None:
+def test_the_engine_is_one_that_compiles(told: Path) -> None:
     assert isinstance(VllmEngine(), Compiling)
     assert not isinstance(TransformersEngine(), Compiling)
 
 
-def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, most: Path) -> None:
+def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Path) -> None:
     run_all("die")
-    most.write_text("0")
+    told.write_text("--most 0")
     (died,) = run_all("anything")
     assert isinstance(died, EngineDied) and died.for_good
+    assert "does not fit" in died.error.message and died.error.retryable, "it did before: others' jobs are not lost"
+
+
+def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: VllmEngine) -> None:
+    """Another job may find the server dead before those that were in it have said so."""
+    before, server = dying._served.plan.sequences, dying._served._server
+    assert server is not None
+    server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
+    os.kill(server._process.pid, signal.SIGKILL)
+    server.wait(20)
+
+    async def both() -> None:
+        await dying._served._alive()
+        await dying._served._death(server, httpx2.ReadError("it is gone"))
+
+    asyncio.run(both())
+    assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
+    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 4, 1)
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes minutes takes moments."""
+    monkeypatch.setattr(hang, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(hang, "LOOKS", 15)
+    monkeypatch.setattr(server_module, "_STOP_SECONDS", 0.5)
+    monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
+
+
+@pytest.mark.parametrize("how", ["freeze", "hang"])
+@pytest.mark.usefixtures("quickly")
+def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str) -> None:
+    """Its process, or its core alone: then its health is good."""
+    ends = run_all(how, how)
+    assert all(isinstance(end, EngineDied) and not end.for_good for end in ends)
+    assert {str(end) for end in ends} == {"The engine hung for 3 s and was stopped while it worked."}
+    assert [answer.text for answer in run_all("fine") if isinstance(answer, Answer)] == ["fine"]
+
+
+@pytest.mark.usefixtures("quickly")
+def test_one_that_goes_on_is_left_to_it_however_long_it_takes(run_all: Run) -> None:
+    assert served.LONG > hang.LOOKS
+    assert [str(getattr(answer, "text", answer)) for answer in run_all("long")] == ["long"]
+
+
+@pytest.mark.usefixtures("quickly")
+def test_one_that_is_asked_nothing_does_nothing(run_all: Run, dying: VllmEngine) -> None:
+    before = dying._served._server
+    time.sleep(1.5 * hang.LOOKS * hang.LOOK_SECONDS)
+    run_all("fine")
+    assert dying._served._server is before
+
+
+def test_what_is_started_again_is_stopped_with_the_engine(run_all: Run, dying: VllmEngine, told: Path) -> None:
+    run_all("die")
+    told.write_text("--deaf")
+    dead = dying._served._server
+
+    async def closed_meanwhile() -> Server:
+        asking = asyncio.ensure_future(dying._served._alive())
+        while (starting := dying._served._server) is dead or starting is None or not starting.last_lines:
+            await asyncio.sleep(0.05)
+        await asyncio.to_thread(dying.close)
+        with pytest.raises(EngineDied, match="closed while it started"):
+            await asking
+        return starting
+
+    assert not asyncio.run(closed_meanwhile()).is_running
+    assert dying._served._server is None
+
+
+def test_a_start_that_a_close_did_not_see_ends_itself(dying: VllmEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is closed in the moment between a process's birth and the note of it."""
+    born = []
+
+    def launch(journal: Journal) -> Server:
+        dying._served._closed.set()
+        born.append(ServedModel._launch(dying._served, journal))
+        return born[-1]
+
+    monkeypatch.setattr(dying._served, "_launch", launch)
+    with pytest.raises(Failure, match="closed while it started"):
+        dying._served._start()
+    assert [one.is_running for one in born] == [False]
 
 
 def test_a_refusal_is_one_requests_alone(run_all: Run) -> None:
@@ -194,7 +298,7 @@ def test_a_servers_own_fault_is_one_requests_alone_while_the_server_is_well(run_
 
 def test_a_server_whose_core_died_is_a_dead_one(run_all: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers what was in the core with an error, and its health is gone, before it ends itself."""
-    monkeypatch.setattr(module, "_DYING_SECONDS", 0.2)
+    monkeypatch.setattr(served_model, "_DYING_SECONDS", 0.2)
     (died,) = run_all("fail and be unwell")
     assert isinstance(died, EngineDied) and not died.for_good
     assert [answer.text for answer in run_all("one", "two") if isinstance(answer, Answer)] == ["one", "two"]
@@ -216,11 +320,11 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
         VllmEngine().load(tmp_path)
 
 
-def test_the_context_is_the_smaller_of_the_two(most: Path, checkpoint_dir: Path) -> None:
+def test_the_context_is_the_smaller_of_the_two(told: Path, checkpoint_dir: Path) -> None:
     config = json.loads((checkpoint_dir / "config.json").read_text())
     own = config["text_config"]["max_position_embeddings"]
     for asked, got in ((None, own), (1024, 1024), (10**6, own)):
         engine = VllmEngine()
         engine.load(checkpoint_dir, asked)
-        assert engine._plan.context == got
+        assert engine._served.plan.context == got
         engine.close()

@@ -175,7 +175,7 @@ def asked(pipeline: str) -> dict[str, str]:
 class TestReasoners:
     """`examples/everything.json`"""
 
-    @pytest.mark.parametrize(("pipeline", "gpus"), zip(REASONERS, "1114", strict=True))
+    @pytest.mark.parametrize(("pipeline", "gpus"), list(zip(REASONERS, "1114", strict=True)))
     def test_one_gpu_is_one_replica_and_more_share_the_weights(self, pipeline: str, gpus: str) -> None:
         assert asked(pipeline.replace("-", ""))["GPU"] == gpus
 

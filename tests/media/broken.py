@@ -29,6 +29,10 @@ def video(
     paint: Callable[[int], np.ndarray] | None = None,
     pts: Callable[[int], int] | None = None,
     options: dict[str, str] | None = None,
+    codec: str | None = None,
+    codec_options: dict[str, str] | None = None,
+    pixel_format: str = "yuv420p",
+    colours: dict[str, int] | None = None,
 ) -> Path:
     """A clip in the codec that its extension usually has; each frame is `grey_at`, or what `paint` makes of it."""
 
@@ -36,8 +40,10 @@ def video(
         return np.full((height, width, 3), grey_at(index, frames), np.uint8)
 
     with av.open(str(path), "w", options=options or {}) as container:
-        stream: Any = container.add_stream(CODECS[path.suffix], rate=fps)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream: Any = container.add_stream(codec or CODECS[path.suffix], rate=fps, options=codec_options)
+        stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
+        for name, value in (colours or {}).items():
+            setattr(stream.codec_context, name, value)
         if rotation is not None:
             stream.set_display_rotation(rotation)
         container.start_encoding()
@@ -149,6 +155,61 @@ def animated_webp(folder: Path) -> Path:
     return folder / "moving.webp"
 
 
+def gif_named_mp4(folder: Path) -> Path:
+    """A GIF that moves, under the name of a video."""
+    frames = [Image.new("P", (32, 32), colour) for colour in range(3)]
+    frames[0].save(folder / "moving.gif", save_all=True, append_images=frames[1:], duration=100)
+    return (folder / "moving.gif").rename(folder / "moving.mp4")
+
+
+def hdr_mp4(folder: Path) -> Path:
+    """Ten bits a colour, BT.2020 and the perceptual quantizer, as phones and cameras record it."""
+    colours = {"color_primaries": 9, "color_trc": 16, "colorspace": 9}
+    return video(folder / "hdr.mp4", codec="libx265", pixel_format="yuv420p10le", colours=colours)
+
+
+def variable_mp4(folder: Path) -> Path:
+    """Twenty frames in two seconds, and twenty in the next ten."""
+    return video(folder / "variable.mp4", pts=lambda index: index if index < 20 else 20 + (index - 20) * 5)
+
+
+def sounding_mp4(folder: Path) -> Path:
+    """With a track of sound, which comes first."""
+    path = folder / "sounding.mp4"
+    with av.open(str(path), "w") as container:
+        sound: Any = container.add_stream("aac", rate=48000)
+        stream: Any = container.add_stream("libx264", rate=FPS)
+        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 48000 * 4), np.float32), format="fltp", layout="mono")
+        samples.sample_rate = 48000
+        container.mux(sound.encode(samples))
+        for index in range(40):
+            frame = av.VideoFrame.from_ndarray(np.full((128, 160, 3), grey_at(index, 40), np.uint8), format="rgb24")
+            frame.pts, frame.time_base = index, Fraction(1, FPS)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+        container.mux(sound.encode())
+    return path
+
+
+def ten_hours(folder: Path) -> Path:
+    """3,600 small frames, one every ten seconds."""
+    return video(folder / "long.mp4", frames=3600, fps=1, width=32, height=32, pts=lambda index: 10 * index)
+
+
+# What is out of the ordinary, and fine; each begins at `grey_at(0)` and ends at the last.
+ODD: dict[str, Callable[[Path], Path]] = {
+    "rotated": lambda folder: video(folder / "phone.mp4", rotation=90),
+    "variable rate": variable_mp4,
+    "alpha": lambda folder: video(folder / "alpha.mov", codec="png", pixel_format="rgba"),
+    "VP9 with alpha": lambda folder: video(folder / "alpha.webm", pixel_format="yuva420p"),
+    "10-bit HDR": hdr_mp4,
+    "with sound": sounding_mp4,
+    "odd sides": lambda folder: video(folder / "odd.webm", width=161, height=127),
+    "4:4:4 of odd sides": lambda folder: video(folder / "odd.mp4", width=161, height=127, pixel_format="yuv444p"),
+    "two pixels": lambda folder: video(folder / "tiny.mp4", width=2, height=2),
+}
+
 # What must be refused with InvalidInput, and a word that its message must have.
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty file": (empty, "empty"),
@@ -162,4 +223,5 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "mp4 without picture": (mp4_without_picture, "no video stream"),
     "20,000 px wide PNG": (wide_png, "20,000"),
     "animated WebP": (animated_webp, "animation"),
+    "GIF named .mp4": (gif_named_mp4, "GIF"),
 }

@@ -235,7 +235,7 @@ def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
 )
 def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep: Any, share: float) -> None:
     times = np.concatenate([[0.0], np.cumsum(gaps)])
-    timeline = Timeline(times, 0.0, float(times[-1]) + 0.04)
+    timeline = Timeline(times, times[:1], 0.0, float(times[-1]) + 0.04)
     frames = max(1, round(share * count_at(timeline, fps)))
     chosen = times_at(timeline, fps, frames, keep)
     assert len(chosen) == frames

@@ -1,5 +1,7 @@
 """Which frames are kept, at which size, and when."""
 
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,17 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media import Clip, PixelBudget, VideoInfo, probe, sample_frames
+from cosmos_batch.media import (
+    Clip,
+    PixelBudget,
+    VideoInfo,
+    containers,
+    frames,
+    probe,
+    sample_frames,
+    time_limit,
+    upright_size,
+)
 from tests.media import broken
 
 LARGE = PixelBudget(16_000_000, 1_000_000, 32)
@@ -41,8 +53,7 @@ def test_the_first_and_last_frame_are_seen_by_sparse_sampling(tmp_path: Path) ->
 
 def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
     """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
-    path = broken.video(tmp_path / "clip.mp4", pts=lambda index: index if index < 20 else 20 + (index - 20) * 5)
-    clip = sample(path, 1)
+    clip = sample(broken.variable_mp4(tmp_path), 1)
     times = np.array(clip.indices) / clip.fps
     assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
 
@@ -82,6 +93,71 @@ def test_a_part_far_into_a_video_is_sought(tmp_path: Path, extension: str) -> No
     for frame, index in zip(clip.frames, clip.indices, strict=True):
         assert frame.mean() == pytest.approx(broken.grey_at(index, 600), abs=4)
     assert len(calls) < 500, "what lies before was not decoded"
+
+
+GROUPS = {
+    "closed.mp4": {},
+    "open.mp4": {"x264-params": "open-gop=1:bframes=3"},
+    "open.mkv": {"x264-params": "open-gop=1:bframes=3"},
+    "closed.webm": {"deadline": "realtime", "cpu-used": "8"},
+    "closed.avi": {},
+}
+# Decoding must begin earlier than they say: the key frames of the first are none, the others' times are of decoding.
+WRONG_GROUPS = {"refreshed.mp4": {"x264-params": "intra-refresh=1"}, "both-ways.avi": {"bf": "2"}, "h264.avi": {}}
+
+
+def moving(index: int) -> np.ndarray:
+    """Noise that wanders."""
+    noise = np.random.default_rng(0).integers(0, 255, (32, 200, 3), np.uint8)
+    return np.roll(noise, index, axis=1)[:, :64].copy()
+
+
+@pytest.mark.parametrize(("name", "options"), (GROUPS | WRONG_GROUPS).items(), ids=GROUPS | WRONG_GROUPS)
+def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str]
+) -> None:
+    path = broken.video(
+        tmp_path / name, frames=600, width=64, height=32, paint=moving, codec_options={"g": "30", **options},
+        codec="libx264" if name == "h264.avi" else None,
+    )  # fmt: skip
+    packets: list[int] = []
+    leapt = sample(path, 0.1, check=lambda: packets.append(1))
+    monkeypatch.setattr(frames, "_NEAR_SECONDS", float("inf"))
+    whole = sample(path, 0.1)
+    assert leapt.indices == whole.indices and len(leapt.indices) == 6
+    assert np.array_equal(leapt.frames, whole.frames)
+    assert len(packets) < 250 or name in WRONG_GROUPS
+
+
+def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = broken.video(tmp_path / "slow.mp4")
+    found = probe(path)
+    assert isinstance(found, VideoInfo)
+    monkeypatch.setattr(time_limit, "DECODE_SECONDS", -1)
+    with pytest.raises(Failure, match="minutes to decode") as refused:
+        sample_frames(path, found.timeline, 4, LARGE, max_frames=16)
+    assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
+
+
+def test_no_more_threads_decode_and_scale_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kernel's count, not by what FFmpeg was told."""
+    path, threads = broken.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
+    for more in (0, 3):
+        monkeypatch.setattr(containers, "DECODER_THREADS", more or 1)
+        before, most = len(list(threads.iterdir())), [0]
+        sample(path, 4, check=lambda most=most: most.append(len(list(threads.iterdir()))))
+        assert max(most) == before + more
+
+
+def test_the_size_is_known_of_a_video_that_can_be_sampled(tmp_path: Path) -> None:
+    """Its first packet is damaged: that is passed over by both."""
+    path = broken.video(tmp_path / "scratched.mp4", rotation=90, options={"movflags": "faststart"})
+    data = bytearray(path.read_bytes())
+    at = data.index(b"mdat") + 4 + 760
+    data[at : at + 60] = bytes(60)
+    path.write_bytes(data)
+    assert sample(path, 4).frames.shape[1:3] == (160, 128)
+    assert upright_size(path) == (128, 160)
 
 
 def test_a_part_after_the_end_is_refused_by_its_field(tmp_path: Path) -> None:
@@ -157,3 +233,37 @@ def test_decoding_ends_when_asked(tmp_path: Path) -> None:
     with pytest.raises(InterruptedError):
         sample_frames(path, found.timeline, 4, LARGE, max_frames=16, check=check)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("make", broken.ODD.values(), ids=broken.ODD)
+def test_what_is_out_of_the_ordinary_is_seen_as_it_is(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    clip = sample(make(tmp_path), 4)
+    assert clip.frames.dtype == np.uint8 and clip.frames.shape[3] == 3
+    assert clip.frames.shape[1] % 32 == clip.frames.shape[2] % 32 == 0
+    for place, index in ((0, 0), (-1, 39)):
+        assert clip.frames[place].mean() == pytest.approx(broken.grey_at(index, 40), abs=6)
+
+
+def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
+    path = broken.ten_hours(tmp_path)
+    clip = sample(path, 4)
+    assert len(clip.frames) == 768 and clip.duration == 36_000
+    assert (clip.note or "").startswith("36000.0 s of video at 4 frames a second are more than the 768 frames")
+    with pytest.raises(Failure, match=r"0\.0213 a second fit"):
+        sample(path, 4, may_thin=False)
+    part = sample(path, 1, start=35_900, may_thin=False)
+    assert part.note is None and [round(index / clip.fps) for index in part.indices] == list(range(35_900, 36_000, 10))
+
+
+def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None:
+    """The movie's and the track's: what counts is the packets that are there."""
+    path = broken.video(tmp_path / "liar.mp4")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"mvhd") + 4
+    scale, _ = struct.unpack_from(">II", data, at + 12)
+    struct.pack_into(">I", data, at + 16, scale * 36_000)
+    at = data.index(b"tkhd") + 4
+    struct.pack_into(">I", data, at + 20, scale * 36_000)
+    path.write_bytes(data)
+    clip = sample(path, 4)
+    assert len(clip.frames) == 16 and clip.duration == pytest.approx(4)

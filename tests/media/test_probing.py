@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosmos_batch.contract import Failure, catalogue
-from cosmos_batch.media import ImageInfo, PixelBudget, VideoInfo, probe, read_image, sample_frames
+from cosmos_batch.media import (
+    ImageInfo,
+    PixelBudget,
+    VideoInfo,
+    probe,
+    read_image,
+    sample_frames,
+    time_limit,
+    timeline,
+)
 from cosmos_batch.media.signatures import UNKNOWN, identify
 from tests.media import broken
 
@@ -109,12 +118,21 @@ def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         probe(path)
 
 
-def test_video_with_more_work_than_an_attempt_has_time_for_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = broken.video(tmp_path / "long.mp4")
-    monkeypatch.setattr("cosmos_batch.media.timeline.DECODE_LIMIT", 40 * 160 * 128 - 1)
-    with pytest.raises(Failure, match="40 frames"):
+def test_video_of_more_than_a_day_is_refused(tmp_path: Path) -> None:
+    day = timeline.DURATION_LIMIT // 2  # two frames last that long
+    for seconds in (day, day + 3600):
+        path = broken.video(tmp_path / f"{seconds}.mp4", frames=2, fps=1, pts=lambda index, step=seconds: index * step)
+        if seconds == day:
+            assert isinstance(probe(path), VideoInfo)
+        else:
+            with pytest.raises(Failure, match=r"26\.0 hours long; allowed are 24"):
+                probe(path)
+
+
+def test_a_file_that_takes_too_long_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = broken.video(tmp_path / "slow.mp4")
+    monkeypatch.setattr(time_limit, "DECODE_SECONDS", -1)
+    with pytest.raises(Failure, match="minutes to decode"):
         probe(path)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch import media
 from cosmos_batch.contract import Answer, Error, Failure, Job
 from cosmos_batch.engines import EngineDied
 from cosmos_batch.state import Attempt
-from cosmos_batch.worker import inputs
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until
@@ -37,7 +37,7 @@ def test_media_that_kills_while_it_is_looked_at_has_an_attempt_open(
         seen.append(bench.jobs.get("one"))
         raise Failure("InvalidInput", "broken", "mend it")
 
-    monkeypatch.setattr(inputs, "probe", look)
+    monkeypatch.setattr(media, "probe", look)
     bench.worker().run()
     assert seen[0].open_attempt is not None
 

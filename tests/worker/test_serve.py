@@ -2,6 +2,9 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -10,20 +13,47 @@ import pytest
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.leases import LeaseHolder
+from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 
 
-def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_do(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gave_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A worker was there, on a host without a driver."""
     monkeypatch.setattr(serve, "check_driver", partial(check_driver, version_file=tmp_path / "no-driver"))
     bench.workers.submitted("worker-1", "definition:1")
-    environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine", image_cuda="cu130")
+    environment = bench.environment("worker-1", engine="tests.worker.test_serve:Closing", image_cuda="cu130")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs))) == serve.FAILED
-    row = bench.workers.get("worker-1")
+        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED
+    return bench
+
+
+class Closing(ScriptedEngine):
+    """One that tells that it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        Closing.closed += 1
+
+
+def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_do(gave_up: Bench) -> None:
+    row = gave_up.workers.get("worker-1")
     assert row is not None and row.error is not None
     assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
     assert "no NVIDIA driver" in row.error.message and "app.cosmosBatch.images.cuda" in row.error.remedy
     assert "modelLoaded" not in row.stages
+
+
+@pytest.mark.usefixtures("gave_up")
+def test_who_gives_up_closes_the_engine_too() -> None:
+    """A server that is being started again would keep the process waiting, and live on."""
+    assert Closing.closed
+
+
+def test_nothing_heavy_is_imported_before_the_engine_is() -> None:
+    code = "import sys, cosmos_batch.worker.serve; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    heavy = {"torch", "transformers", "vllm", "av", "PIL", "numpy", "tokenizers", "huggingface_hub", "jsonschema"}
+    assert not heavy & set(loaded)

@@ -18,13 +18,14 @@ from tests.worker.conftest import Bench
 class Compiler(ScriptedEngine):
     """Compiles for a GPU as it loads, and for a question as it answers, unless it is there."""
 
-    made_for = {"gpus": "NVIDIA L40S, 580.95"}  # noqa: RUF012
-
     def __init__(self) -> None:
         super().__init__()
         self.caches: Path | None = None
         self.startup_seconds = dict.fromkeys(ENGINE_START_PHASES, 1.5)
         self.compiled: list[str] = []
+
+    def made_for(self) -> dict[str, str]:
+        return {"gpus": "NVIDIA L40S, 580.95"}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         super().load(model_dir, context)

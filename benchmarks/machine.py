@@ -1,0 +1,28 @@
+"""The machine of a measurement, in words."""
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def machine() -> str:
+    """Cores, memory, GPU, Python."""
+    [model] = {
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    } or {platform.machine()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores ({model}), {memory:.0f} GiB, {_gpu()}, Python {platform.python_version()}"
+
+
+def _gpu() -> str:
+    if shutil.which("nvidia-smi") is None:
+        return "no GPU"
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    said = subprocess.run(query, check=True, capture_output=True, text=True).stdout.splitlines()
+    name, driver = said[0].split(", ")
+    return f"{len(said)} {name} (driver {driver})"

@@ -1,0 +1,160 @@
+"""The reasoner measured: a process per clip, raw vLLM, our worker; the same clips, frames, sampling and answer lengths.
+
+    python -m benchmarks.reasoner [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
+
+With a GPU and the shape of a real model, or on the CPU with the tiny one. What a step finds is written at once.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks import reasoner_start, reasoner_worker, true_shapes
+from benchmarks.machine import machine
+from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.results import FOLDER
+from benchmarks.said import said_last
+from cosmos_batch.contract.catalogue import REASONER_CONTEXT
+from cosmos_batch.contract.sampling import ANSWERING
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.question import Reader
+from cosmos_batch.engines.vllm_command import serve_environment, within
+
+TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
+LEVELS = (1, 64, 128, 256)
+STEPS = ("start", "raw", "process", "worker")
+PROCESSES = 3
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="tiny")
+    parser.add_argument("--steps", help=f"some of {','.join(STEPS)}; others stay as they were found before")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/reasoner-SHAPE.json by default")
+    parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
+    parser.add_argument("--passes", type=int)
+    parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
+    given = parser.parse_args()
+    workload = TINY if given.shape == "tiny" else Workload(given.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    if given.passes is not None:
+        workload = replace(workload, passes=given.passes)
+    if given.levels is not None:
+        workload = replace(workload, levels=tuple(int(level) for level in given.levels.split(",") if level))
+    into = given.into or FOLDER / f"reasoner-{given.shape}.json"
+    found = json.loads(into.read_text(encoding="utf-8")) if given.steps and into.exists() else {}
+    with tempfile.TemporaryDirectory() as temporary:
+        steps = given.steps.split(",") if given.steps else STEPS
+        measure(workload, steps, given.work or Path(temporary), into, found)
+
+
+def measure_tiny() -> None:
+    """On any machine: a few clips, and no start, for which the page cache of all would be emptied."""
+    with tempfile.TemporaryDirectory() as work:
+        measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
+
+
+def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, found: dict[str, Any]) -> None:
+    """Take the steps in their order, adding to `found`."""
+    build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
+    model = build(work / "models")
+    clips = make_clips(work / f"clips-{workload.scale}", workload.clips, workload.scale)
+    # The server may read below the folder for temporary files only; see `VllmEngine`.
+    scratch = work / "scratch"
+    scratch.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    found |= {
+        "machine": machine(),
+        "vllm": version("vllm"),
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+        "workload": asdict(workload),
+    }
+    for step in STEPS:
+        if step not in steps:
+            continue
+        began = time.monotonic()
+        if step == "start":
+            found[step] = reasoner_start.measure(model, scratch)
+        elif step == "worker":
+            found[step] = reasoner_worker.measure(model, clips, workload)
+        else:
+            found[step] = _raw(step, model, clips, workload, scratch)
+        print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    tempfile.tempdir = None
+
+
+def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch: Path) -> Any:
+    """(b): all clips at once in one process, thrice, the first to warm up; (a): one clip in each of some processes."""
+    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
+        folder = Path(temporary)
+        if step == "raw":
+            passes = [f"Pass {number}. " for number in range(workload.passes)]
+            warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
+            raw = _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
+            warmed, *counted = raw["passes"]
+            return {**raw, "warmUp": warmed, "passes": counted}
+        alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
+        return [_ask_raw(model, one, workload, folder) for one in alone]
+
+
+def _questions(
+    model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
+) -> list[list[dict[str, str]]]:
+    """For each pass what is asked of each clip: system prompt, prompt, and where the frames lie."""
+    reader = Reader.of_folder(model, within(model, REASONER_CONTEXT))
+    jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
+    frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
+    return [
+        [
+            {"system": f"{words}{job.system_prompt}", "prompt": str(job.prompt), "frames": path}
+            for job, path in zip(jobs, frames, strict=True)
+        ]
+        for words in said
+    ]
+
+
+def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload, folder: Path) -> dict[str, Any]:
+    asked = {
+        "model": str(model),
+        "engine": _engine(model),
+        "sampling": {**asdict(ANSWERING), "max_tokens": workload.tokens},
+        "passes": passes,
+    }
+    path = folder / "asked.json"
+    path.write_text(json.dumps(asked), encoding="utf-8")
+    began = time.monotonic()
+    command = [sys.executable, "-m", "benchmarks.reasoner_raw", str(path)]
+    environment = {
+        **os.environ,
+        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder / "socket"),
+    }
+    said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {"process": time.monotonic() - began, **said_last(said)}
+
+
+def _engine(model: Path) -> dict[str, Any]:
+    """As the worker's server is set up, in vLLM's own words; the batch of tokens is vLLM's choice for a script."""
+    engine: dict[str, Any] = {
+        "max_model_len": within(model, REASONER_CONTEXT),
+        "generation_config": "vllm",
+        "mm_processor_cache_gb": 0,
+    }
+    if gpus_here():
+        return {**engine, "max_num_seqs": 256}
+    return {**engine, "max_num_seqs": 8, "enforce_eager": True, "kv_cache_memory_bytes": 64 << 20, "dtype": "float32"}
+
+
+if __name__ == "__main__":
+    main()

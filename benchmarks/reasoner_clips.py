@@ -1,0 +1,114 @@
+"""What the reasoner is asked in a benchmark: different clips, one question, a fixed number of answer tokens."""
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import av
+import numpy as np
+
+from cosmos_batch.contract import Job, Parameters
+from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.sampling import with_sampling
+from cosmos_batch.demo.media import FPS, SECONDS, draw_scene
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.question import Question, Reader, prepare
+
+PIPELINE = "cosmos-reason2-2b"
+PROMPT = "Describe what happens in the video, step by step, and say whether the motion is physically plausible."
+_STAMP = 16  # pixels, of a square that no two clips have alike
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked of one model.
+
+    Attributes
+    ----------
+    shape
+        `tiny`, `2b` or `8b`.
+    clips
+        How many are asked at once.
+    tokens
+        Of each answer, forced.
+    levels
+        How many are in flight where that is varied.
+    scale
+        Of the clips, which are 320 x 240 otherwise.
+    warm_up
+        How many are asked before, uncounted.
+    passes
+        How often all of them are asked.
+    """
+
+    shape: str
+    clips: int
+    tokens: int
+    levels: tuple[int, ...]
+    scale: int
+    warm_up: int
+    passes: int = 2
+
+
+def make_clips(folder: Path, count: int, scale: int) -> list[Path]:
+    """Four seconds of MP4 each; all different, so that no cache of an engine's answers for the work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scenes = [draw_scene(index / (FPS * SECONDS - 1)) for index in range(FPS * SECONDS)]
+    frames = [np.asarray(scene.resize((scene.width * scale, scene.height * scale))) for scene in scenes]
+    paths = [folder / f"{number:04}.mp4" for number in range(count)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda path: _encode(path, frames, int(path.stem)), paths))
+    return paths
+
+
+def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
+    stamp = np.random.default_rng(number).integers(0, 256, 3, np.uint8)
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"crf": "20", "threads": "1"})
+        stream.height, stream.width, stream.pix_fmt = *frames[0].shape[:2], "yuv420p"
+        for frame in frames:
+            stamped = frame.copy()
+            stamped[:_STAMP, :_STAMP] = stamp
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(stamped, format="rgb24")))
+        container.mux(stream.encode())
+
+
+def make_job(number: int, clip: Path, workload: Workload, said: str = "") -> Job:
+    """A job as `plan` makes it. `said` begins its prompt: nothing of it stands in a prefix cache, however often."""
+    now = datetime.now(UTC)
+    return Job(
+        job_id=f"item-{said}{number}",
+        execution_arn=f"item-{said}{number}",
+        pipeline=PIPELINE,
+        input=InputFile(bucket="assets", key=clip.name, version_id="v", etag='""', size=clip.stat().st_size),
+        prompt=PROMPT,
+        prompt_uri=None,
+        system_prompt=f"{said}You are a helpful assistant.",
+        parameters=with_sampling(Parameters(max_tokens=workload.tokens)),
+        document=OutputKey(bucket="assets", key=f"answers/{number}.json"),
+        timestamp=now.strftime("%Y%m%d-%H%M%S"),
+        created_at=now,
+        deadline=now + timedelta(hours=1),
+        invalidate_model=False,
+    )
+
+
+def prepare_all(reader: Reader, jobs: list[Job], clips: list[Path], folder: Path) -> list[Question]:
+    """The worker's own requests, the frames that it sees beside them."""
+
+    def one(job: Job, clip: Path) -> Question:
+        own = folder / job.job_id
+        own.mkdir(parents=True, exist_ok=True)
+        return prepare(reader, job, [Path(shutil.copy(clip, path)) for path in input_paths(job, own)], lambda: None)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(one, jobs, clips))
+
+
+def frames_of(question: Question) -> str:
+    """Where the frames of a request lie."""
+    url: str = question.body["messages"][1]["content"][0]["video_url"]["url"]
+    return url.removeprefix("file://")

@@ -1,0 +1,120 @@
+"""The start of a worker's engine on a new machine, phase by phase, without and with what another worker compiled.
+
+    python -m benchmarks.reasoner_start MODEL BUCKET
+
+Each start is a process of its own, from its first line to the first answer. Nothing of the model or of vLLM is in the
+page cache, where that may be emptied. What is compiled is kept as a worker keeps it, with a folder in S3's place.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.said import said_last
+
+BEGAN = time.time()
+PIPELINE = "cosmos-reason2-2b"
+
+
+class FolderAsBucket:
+    """The calls of S3 that `KeptCaches` makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def list_objects_v2(self, *, Prefix: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - names of S3's
+        """At most one object."""
+        path = self._folder / Prefix.replace("/", "_")
+        return {"Contents": [{"Size": path.stat().st_size}]} if path.exists() else {}
+
+    def download_file(self, _bucket: str, key: str, target: str) -> None:
+        """Copy it out."""
+        shutil.copy(self._folder / key.replace("/", "_"), target)
+
+    def upload_file(self, source: str, _bucket: str, key: str) -> None:
+        """Copy it in."""
+        shutil.copy(source, self._folder / key.replace("/", "_"))
+
+
+def measure(model: Path, scratch: Path) -> dict[str, Any]:
+    """Without anything compiled, then with what that start left."""
+    with tempfile.TemporaryDirectory(dir=scratch) as bucket:
+        return {name: _start(model, Path(bucket)) for name in ("without", "with")}
+
+
+def _start(model: Path, bucket: Path) -> dict[str, Any]:
+    shutil.rmtree(_compiled(), ignore_errors=True)
+    forgotten = _forget_files()
+    began = time.time()
+    command = [sys.executable, "-m", "benchmarks.reasoner_start", str(model), str(bucket)]
+    said = said_last(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    kept = sum(path.stat().st_size for path in bucket.iterdir())
+    return {"seconds": said.pop("answered") - began, "filesForgotten": forgotten, "keptBytes": kept, **said}
+
+
+def _compiled() -> Path:
+    """Of this benchmark alone; as a worker's, one path for all."""
+    return Path.home() / ".cache" / "cosmos-batch-benchmark"
+
+
+def _forget_files() -> bool:
+    """Empty the page cache; False where that is not allowed."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3", encoding="utf-8")
+    except OSError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Restore, load, answer one question, keep what was compiled; say how long each took."""
+    from cosmos_batch.contract.catalogue import REASONER_CONTEXT
+    from cosmos_batch.engines.vllm import VllmEngine
+    from cosmos_batch.store import KeptCaches
+
+    model, seconds = Path(sys.argv[1]), {"boot": time.time() - BEGAN}
+    engine: Any = VllmEngine()
+    s3: Any = FolderAsBucket(Path(sys.argv[2]))
+    caches = KeptCaches(_compiled(), PIPELINE, "bucket", s3)
+    with _timed(seconds, "caches"):
+        engine.caches = caches.restore({**engine.made_for(), "model": model.name})
+    with _timed(seconds, "engine"):
+        engine.load(model, REASONER_CONTEXT)
+    with _timed(seconds, "answer"):
+        asyncio.run(_ask(engine))
+    answered = time.time()
+    caches.keep()
+    engine.close()
+    phases = {**seconds, **{f"engine: {name}": value for name, value in engine.startup_seconds.items()}}
+    print(json.dumps({"answered": answered, "phases": phases}), flush=True)
+    print(*engine.startup_logs, sep="\n", file=sys.stderr)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.time()
+    yield
+    seconds[phase] = time.time() - began
+
+
+async def _ask(engine: Any) -> None:
+    from cosmos_batch.engines.served_model import client
+
+    body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
+    async with client(engine._served._server) as connection:
+        response = await connection.post("/v1/chat/completions", json=body)
+    response.raise_for_status()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Our worker with its model resident: clips from the queue to the callback, and its server with so many in flight.
+
+All of the worker is real, and so is vLLM. AWS is `InstantAws`, whose every call takes as long as one in a Region does.
+"""
+
+import asyncio
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks.instant_aws import InstantAws
+from benchmarks.reasoner_clips import Workload, make_job
+from benchmarks.resident import drained, serving
+from cosmos_batch.contract import Job
+from cosmos_batch.engines import input_paths, question
+from cosmos_batch.engines.served_model import client
+from cosmos_batch.engines.vllm import VllmEngine
+from cosmos_batch.engines.vllm_command import MODEL
+
+SECONDS_PER_CALL = 0.02
+_ROUNDS = 2  # of requests for each place in flight
+_STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
+
+
+def measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
+    """Load time and lines, clips per second of each pass, and what is seen of the server at each level."""
+    with _forced_length():
+        return asyncio.run(_measure(model, clips, workload))
+
+
+async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
+    aws = InstantAws([], {clip.name: clip.read_bytes() for clip in clips}, SECONDS_PER_CALL)
+    engine: Any = VllmEngine()
+    began = time.monotonic()
+    async with serving(engine, model, aws):
+        print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
+        found: dict[str, Any] = {"load": time.monotonic() - began, "phases": engine.startup_seconds}
+        found["warmUp"] = await _pass(aws, clips[: workload.warm_up], workload, "Warm-up. ")
+        passes = [f"Pass {number}. " for number in range(workload.passes)]
+        found["passes"] = [await _pass(aws, clips, workload, said) for said in passes]
+        found["inFlight"] = [await _level(engine, clips, workload, level) for level in workload.levels]
+    return found
+
+
+async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, said: str) -> dict[str, Any]:
+    """All clips at once."""
+    print(f"worker: {said}", file=sys.stderr, flush=True)
+    done, told = aws.deleted, len(aws.reported)
+    jobs = [make_job(number, clip, workload, said) for number, clip in enumerate(clips)]
+    began = time.monotonic()
+    aws.send(jobs)
+    await drained(aws, done + len(jobs))
+    seconds = time.monotonic() - began
+    results = aws.reported[told:]
+    return {
+        "seconds": seconds,
+        "tokens": sum(one["usage"]["completionTokens"] for one in results),
+        "promptTokens": sum(one["usage"]["promptTokens"] for one in results),
+        "phases": _medians([one["timings"] for one in results]),
+    }
+
+
+def _medians(timings: list[dict[str, float]]) -> dict[str, float]:
+    return {phase: statistics.median(one[phase] for one in timings) for phase in timings[0]}
+
+
+@dataclass
+class _Seen:
+    """Of one request, in seconds from when its file was at hand."""
+
+    first_token: float
+    last_token: float
+    tokens: int
+
+
+async def _level(engine: Any, clips: list[Path], workload: Workload, level: int) -> dict[str, float]:
+    """So many requests in flight all the time: each is decoded, asked, and followed by the next."""
+    count = max(_ROUNDS * level, 4)
+    numbers = iter(range(count))
+    seen: list[_Seen] = []
+
+    async def one_after_the_other() -> None:
+        for number in numbers:
+            job = make_job(number, clips[number % len(clips)], workload, f"Level {level}, {number}. ")
+            seen.append(await _streamed(engine, job, clips[number % len(clips)]))
+
+    began = time.monotonic()
+    await asyncio.gather(*(one_after_the_other() for _ in range(level)))
+    seconds = time.monotonic() - began
+    return {
+        "level": level,
+        "requests": count,
+        "seconds": seconds,
+        "perSecond": count / seconds,
+        "tokens": sum(one.tokens for one in seen),
+        "firstToken": statistics.fmean(one.first_token for one in seen),
+        "latency": statistics.fmean(one.last_token for one in seen),
+    }
+
+
+async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
+    """What `VllmEngine.run` does, with the answer streamed."""
+    began, first, tokens = time.monotonic(), 0.0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
+        asked = await asyncio.get_running_loop().run_in_executor(
+            engine._preparing, question.prepare, engine._reader, job, paths, lambda: None
+        )
+        body = {"model": MODEL, **asked.body, **_STREAMED}
+        connection = client(engine._served._server)
+        async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
+            async for line in response.aiter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix("data: "))
+                tokens = (chunk.get("usage") or {}).get("completion_tokens", tokens)
+                if not first and any(choice["delta"].get("content") for choice in chunk["choices"]):
+                    first = time.monotonic() - began
+    return _Seen(first, time.monotonic() - began, tokens)
+
+
+def _forced_length() -> AbstractContextManager[Any]:
+    """Answers that go on to their limit: the worker has no such option, so its requests are given it on their way."""
+    real: Callable[..., question.Question] = question.prepare
+
+    def prepare(*arguments: Any) -> question.Question:
+        asked = real(*arguments)
+        asked.body["ignore_eos"] = True
+        return asked
+
+    return mock.patch("cosmos_batch.engines.vllm.prepare", prepare)

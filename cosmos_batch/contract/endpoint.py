@@ -1,0 +1,56 @@
+"""Somebody else's server: where it is, which of its models answers, and what may be asked of it."""
+
+from typing import Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.storage import KMS_KEY_ARN
+
+WHOLE_ARN = r"^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$"
+_OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+class Endpoint(Model):
+    """A server that speaks OpenAI chat completions: a NIM container, vLLM, a service."""
+
+    url: str = Field(
+        max_length=1024,
+        description="Where its API begins, such as http://10.0.1.7:8000/v1; workers must be let in there",
+    )
+    model: str | None = Field(
+        default=None, min_length=1, max_length=256, description="As it calls the model; may be absent where it has one"
+    )
+    api_key_secret_arn: str | None = Field(
+        default=None,
+        pattern=WHOLE_ARN,
+        description="A secret whose value is the API key; its whole ARN. Workers alone read it",
+    )
+    api_key_secret_key_arn: str | None = Field(
+        default=None, pattern=KMS_KEY_ARN, description="The customer key that encrypts that secret, if one does"
+    )
+    context: int = Field(
+        default=16_384, ge=1024, le=1_048_576, description="Tokens of its context, where `/v1/models` does not say"
+    )
+    concurrency: int = Field(default=32, ge=1, le=1024, description="Requests of one worker at once")
+    timeout_seconds: int = Field(default=900, ge=1, le=36_000, description="It must answer a request within so long")
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must begin with http:// or https:// and name a host")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("must not hold a user, a password, a query or a fragment; a key belongs into a secret")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _a_key_is_not_sent_in_the_clear(self) -> Self:
+        parts = urlsplit(self.url)
+        if self.api_key_secret_arn and parts.scheme == "http" and parts.hostname not in _OWN_MACHINE:
+            raise ValueError("url: is http, by which an API key would be readable on its way; use https")
+        if self.api_key_secret_key_arn and not self.api_key_secret_arn:
+            raise ValueError("apiKeySecretKeyArn: there is no secret; give apiKeySecretArn too")
+        return self

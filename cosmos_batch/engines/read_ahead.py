@@ -1,0 +1,55 @@
+"""Weights, read into the page cache while the engine's process still imports.
+
+vLLM maps them and reads what it touches, one page fault after the other; where it reads ahead itself, it does so in one
+stream for each file, and most checkpoints of ours are one file. A network file system is fast in many streams only, and
+so is an NVMe disk.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+STREAMS = 16
+RANGE, BLOCK = 64 << 20, 4 << 20
+_MEMORY = Path("/proc/meminfo")
+_MEMORY_SHARE = 0.8  # of what is available; more would push out what was read first
+
+
+def read_ahead(folder: Path) -> ThreadPoolExecutor:
+    """Begin to read the weights of a checkpoint; where they would not stay in memory, there is nothing to do.
+
+    Shutting down what is returned ends it.
+    """
+    readers = ThreadPoolExecutor(STREAMS, "read-ahead")
+    files = sorted(folder.rglob("*.safetensors"))
+    if sum(path.stat().st_size for path in files) <= _MEMORY_SHARE * _available_memory():
+        for path, begin, end in _ranges(files):
+            readers.submit(_read, path, begin, end)
+    return readers
+
+
+def _ranges(files: list[Path]) -> Iterator[tuple[Path, int, int]]:
+    for path in files:
+        size = path.stat().st_size
+        for begin in range(0, size, RANGE):
+            yield path, begin, min(begin + RANGE, size)
+
+
+def _read(path: Path, begin: int, end: int) -> None:
+    """Read a part and forget it: the kernel does not. An error is left to the engine, which will meet it too."""
+    block = bytearray(BLOCK)
+    file = os.open(path, os.O_RDONLY)
+    try:
+        while begin < end and (read := os.preadv(file, [block], begin)):
+            begin += read
+    finally:
+        os.close(file)
+
+
+def _available_memory() -> int:
+    """Bytes; 0 where the kernel does not say."""
+    if not _MEMORY.exists():
+        return 0
+    lines = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) << 10

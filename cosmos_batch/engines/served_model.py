@@ -1,0 +1,248 @@
+"""A checkpoint that vLLM serves: its server is started, watched, started again where it ended, and stopped."""
+
+import asyncio
+import logging
+import re
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import httpx2
+
+from cosmos_batch.contract import Answer, Error, Failure
+from cosmos_batch.engines import EngineDied, chat
+from cosmos_batch.engines.hang import watch
+from cosmos_batch.engines.journal import Journal, plain_lines
+from cosmos_batch.engines.question import Question
+from cosmos_batch.engines.server import Server, ServerDied
+from cosmos_batch.engines.startup import Phases, has_weights, phases, tells
+from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment
+
+START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
+DEATHS_IN_A_ROW = 3  # without an answer in between
+STARTUP_LINES = 200
+_TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
+_DYING_SECONDS = 5  # from a connection that broke to the end of its process
+_HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
+_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
+_FATAL_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
+_LINE_LIMIT, _KEPT_ERRORS = 300, 10
+_MORE_MEMORY = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
+
+log = logging.getLogger(__name__)
+
+
+class ServedModel:
+    """One checkpoint and the server that answers for it. What is asked of it is asked in one event loop."""
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self.plan = plan
+        self.caches: Path | None = None
+        self.startup_logs: list[str] = []
+        self.startup_seconds: Phases = {}
+        self._name = name
+        self._server: Server | None = None
+        self._has_served = False
+        self._lessened = 0  # how often its plan was
+        self._asked = 0
+        self._deaths = 0
+        self._buried: Server | None = None  # the last one whose end was counted
+        self._restarting: asyncio.Future[None] | None = None
+        self._starting = threading.Lock()
+        self._closed = threading.Event()
+
+    def start(self, folder: Path) -> None:
+        """Start a server for a checkpoint and wait until it answers; blocks. Raises Failure where it does not."""
+        self._folder = folder
+        self._has_served = False
+        self._lessened = 0
+        self._closed.clear()
+        self._start()
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer to one question. Cancelling aborts it.
+
+        Raises Failure, and EngineDied where the server ended meanwhile: nobody knows which of the requests did it.
+        """
+        server = await self._alive()
+        self._asked += 1
+        try:
+            async with client(server) as connection:
+                answer = await chat.ask(connection, MODEL, question)
+        except (chat.ServerFault, httpx2.TransportError) as error:
+            raise await self._death(server, error) from error
+        finally:
+            self._asked -= 1
+        self._deaths = 0
+        return answer
+
+    def close(self) -> None:
+        """Stop the server, also one that is being started."""
+        self._closed.set()
+        if self._server is not None:
+            self._server.stop()
+        with self._starting:
+            self._server = None
+
+    def _start(self) -> None:
+        """A server that answers: with a smaller plan where memory ran out, without what others compiled where it cannot
+        start with that."""
+        journal, began = Journal(), time.monotonic()
+        with self._starting:
+            while not self._closed.is_set():
+                warm = self._is_warm
+                server = self._server = self._launch(journal)
+                if self._closed.is_set():  # and `close` did not see this one
+                    server.stop()
+                try:
+                    server.wait_until_ready(START_SECONDS)
+                except ServerDied as died:
+                    less = has_weights(server.last_lines) and self._ask_for_less(server)
+                    if less or self._closed.is_set() or (warm and self._forget_caches(server)):
+                        continue
+                    raise self._not_started(server, str(died)) from died
+                self._has_served = True
+                threading.Thread(target=watch, args=(server, self._is_asked), name="watch", daemon=True).start()
+                self.startup_seconds = phases(journal.lines, time.monotonic() - began)
+                took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.startup_seconds.items())
+                self.startup_logs = [*journal.lines, f"{self._name} is ready: {took}"]
+                return
+        raise Failure("Cancelled", "The engine was closed while it started.", "Ask again.", retryable=True)
+
+    def _launch(self, journal: Journal) -> Server:
+        plan = self.plan
+        journal.note(f"starting {self._name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")
+        return Server(
+            partial(serve_command, self._folder, plan, Path(tempfile.gettempdir())),
+            partial(serve_environment, plan.gpus, self.caches),
+            on_line=partial(_note_start, journal),
+        )
+
+    def _is_asked(self) -> bool:
+        return self._asked > 0
+
+    @property
+    def _is_warm(self) -> bool:
+        """Whether something compiled is there before the server starts."""
+        return self.caches is not None and any(path.is_file() for path in self.caches.rglob("*"))
+
+    def _forget_caches(self, server: Server) -> bool:
+        """Empty the folder that a server did not start with; False where it is not to blame."""
+        if self.caches is None or ran_out_of_memory(server):
+            return False
+        log.warning("the engine did not start; now without kept caches", extra={"said": last_errors(server)})
+        shutil.rmtree(self.caches)
+        self.caches.mkdir()
+        return True
+
+    def _ask_for_less(self, server: Server) -> bool:
+        """Lessen the plan where the server's last words are of memory; whether that was tried and may help."""
+        if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS:
+            return False
+        self._lessened += 1
+        self.plan = self.plan.lessened()
+        return True
+
+    async def _alive(self) -> Server:
+        """The server; one that ended is started again, once for all who wait."""
+        if self._server is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        if self._restarting is None or self._restarting.done():
+            if self._server.is_running:
+                return self._server
+            self._restarting = asyncio.ensure_future(self._restart(self._server))
+        try:
+            await asyncio.shield(self._restarting)
+        except Failure as failure:
+            raise EngineDied(failure.error, for_good=True) from failure
+        return self._server
+
+    async def _restart(self, dead: Server) -> None:
+        """Its end is counted first, whoever noticed it: the next one is started by what it died of."""
+        await asyncio.to_thread(dead.stop)  # what it left behind
+        self._bury(dead)
+        await asyncio.to_thread(self._start)
+
+    async def _death(self, server: Server, error: Exception) -> Exception:
+        """What an error means: the server's end, which is everybody's, or a fault of this request alone."""
+        if await _is_well(server):
+            log.error("the engine failed at a request", extra={"said": last_errors(server)})
+            if isinstance(error, Failure):
+                return error
+            return Failure("EngineFailed", f"The engine dropped the request: {error}", "Try it again.", retryable=True)
+        # Its core dies first, and the requests in it with an error; the server follows in seconds.
+        if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
+            await asyncio.to_thread(server.stop)
+        self._bury(server)
+        return EngineDied(_error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
+
+    def _bury(self, server: Server) -> None:
+        """Count the end of a server, once, and plan the next by it."""
+        if self._buried is server:
+            return
+        self._buried = server
+        self._deaths += 1
+        self._ask_for_less(server)
+        log.error("the engine %s; it starts again", server.obituary(), extra={"said": last_errors(server)})
+
+    def _not_started(self, server: Server, how: str) -> Failure:
+        """Where it has served before, another worker may do better: a GPU's memory is held by the dead for a while."""
+        said = " ".join(last_errors(server)[-3:]) or "It said nothing of it."
+        if ran_out_of_memory(server):
+            message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
+            return Failure("ModelUnavailable", message, _MORE_MEMORY, retryable=self._has_served)
+        return Failure(
+            "EngineFailed",
+            f"vLLM, started for {self._folder.name}, {how}. {said}",
+            "See the worker's log. If files of the model are broken, run once with INVALIDATE_COSMOS_MODELS.",
+            retryable=True,
+        )
+
+
+def client(server: Server) -> httpx2.AsyncClient:
+    """A connection for one request: what closes it aborts that, and no server ends one that lay idle. It has no time
+    limit: the worker has its own for an attempt, and `watch` looks whether the server goes on."""
+    transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), verify=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
+
+
+def ran_out_of_memory(server: Server) -> bool:
+    """By its last words."""
+    return any(_OUT_OF_MEMORY.search(line) for line in server.last_lines)
+
+
+def last_errors(server: Server) -> list[str]:
+    """Its last words that are errors, short: what a dying server dumps besides may hold prompts."""
+    return [line[:_LINE_LIMIT] for text in server.last_lines for line in plain_lines(text) if _FATAL_LINE.search(line)][
+        -_KEPT_ERRORS:
+    ]
+
+
+async def _is_well(server: Server) -> bool:
+    with suppress(httpx2.TransportError):
+        async with client(server) as connection:
+            return (await connection.get("/health", timeout=_HEALTH_SECONDS)).is_success
+    return False
+
+
+def _note_start(journal: Journal, line: str) -> None:
+    """What it says while it starts, and for a while after; `_start` takes what there is when it is ready."""
+    if len(journal.lines) < STARTUP_LINES or tells(line):
+        journal.note(line)
+
+
+def _error_of(server: Server) -> Error:
+    if ran_out_of_memory(server):
+        return Error(
+            code="EngineFailed", message="The engine ran out of GPU memory.", remedy=_MORE_MEMORY, retryable=True
+        )
+    return Error(
+        code="EngineFailed",
+        message=f"The engine {server.obituary()} while it worked.",
+        remedy="The job is tried again, alone. See the worker's log.",
+        retryable=True,
+    )

@@ -1,0 +1,43 @@
+"""What a worker needs for a model on somebody else's server: the engine that asks it, and the key."""
+
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines import Engine, create
+from cosmos_batch.worker.clients import Clients
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """In Secrets Manager, where there is one. `secret` is its ARN."""
+
+    secret: str | None
+    clients: Clients
+
+    def read(self) -> str | None:
+        """The key, or None. Raises Failure (ModelUnavailable) where AWS does not give it."""
+        if self.secret is None:
+            return None
+        try:
+            value: str = self.clients.secretsmanager.get_secret_value(SecretId=self.secret)["SecretString"]
+        except (ClientError, BotoCoreError, KeyError) as error:
+            raise Failure(
+                "ModelUnavailable",
+                f"The secret of the endpoint's API key cannot be read: {error}",
+                "Check that it exists and has a text for a value, and that the worker's role may read it and decrypt "
+                "with its key (endpoint.apiKeySecretKeyArn).",
+                retryable=True,
+            ) from error
+        return value.strip() or None
+
+
+def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
+    """The engine of a worker, not loaded yet."""
+    if environment.endpoint is None:
+        return create(environment.engine)
+    from cosmos_batch.engines.endpoint import EndpointEngine
+
+    return EndpointEngine(environment.endpoint, ApiKey(environment.endpoint.api_key_secret_arn, clients).read)

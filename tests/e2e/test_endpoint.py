@@ -1,0 +1,61 @@
+"""A pipeline whose model is on somebody else's server, through the deployed app: address and key from config.json."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.deploy import deploy
+from infra.synth import synthesize
+from tests.e2e.harness import QUICK, App
+from tests.engines.test_endpoint import KEY, MODEL, Server, completion
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Server]:
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def app(served: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    folder = tmp_path_factory.mktemp("endpoint")
+    with LocalCloud.start(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+        arn = cloud.client("secretsmanager").create_secret(Name="nim", SecretString=KEY)["ARN"]
+        endpoint = {"url": served.url, "model": MODEL, "apiKeySecretArn": arn}
+        models = {"reason2B": {"enabled": True, "engine": "endpoint", "endpoint": endpoint}}
+        block = {"enabled": True, "modelsReason": models}
+        config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
+        stacks = deploy(synthesize(config, folder / "cdk.out"), cloud)
+        yield App(cloud, folder, {name: value for stack in stacks.values() for name, value in stack.items()})
+
+
+def test_a_clip_is_answered_by_the_server_and_its_key_stays_a_secret(app: App, served: Server, clip: Path) -> None:
+    served.answers = [completion("The arm carries a cube.")]
+    app.upload("endpoint/clip.mp4", clip, prompt="What does the arm do?")
+    ended = app.execution_of("endpoint/clip.mp4", 120)
+    assert ended["status"] == "SUCCEEDED", ended
+    document = app.document(ended["executionArn"])
+    assert document["result"] == "The arm carries a cube."
+    assert document["engine"] == f"endpoint {served.url}"
+    assert f"serves {MODEL}" in document["jobLogs"]
+    assert served.asked[-1]["messages"][1]["content"][-1]["text"] == "What does the arm do?"
+    assert {headers["Authorization"] for headers in served.headers} == {f"Bearer {KEY}"}
+    assert KEY not in json.dumps(document)
+    files = [path for path in app.folder.rglob("*") if path.suffix in (".log", ".json", ".txt") and path.is_file()]
+    assert len(files) > 10 and not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_what_the_server_refuses_is_said_to_the_caller(app: App, served: Server, clip: Path) -> None:
+    served.answers = [(400, {"error": {"message": "This model's maximum context length is 10 tokens."}})]
+    app.upload("endpoint/long.mp4", clip, prompt="Long?")
+    ended = app.execution_of("endpoint/long.mp4", 60)
+    assert ended["status"] == "FAILED"
+    assert json.loads(ended["cause"])["code"] == "InvalidInput"

@@ -1,0 +1,171 @@
+"""The real vLLM through the deployed app: both architectures, a full batch with all that is wrong in it, its death."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.local import processes, runtime
+from tests.e2e.harness import QUICK, TWO_B, App, error_of, running_app, wait_for
+from tests.media.broken import REFUSED
+from tests.real_vllm import needs_vllm
+
+NANO = "cosmos3-nano-reason"
+CLIPS = 40
+ALONE = (0, 13, 27)  # of the clips, those that are asked again by themselves
+STARTS = 400  # seconds, on a machine that does other things too
+
+pytestmark = [
+    needs_vllm,
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """vLLM in two pipelines, whose workers stay until they are told to go."""
+    folder = tmp_path_factory.mktemp("vllm")
+    models = {
+        "reason2B": {"enabled": True, "engine": "vllm", "model": str(build_random_checkpoint(folder))},
+        "reasonNano": {"enabled": True, "engine": "vllm", "model": str(build_random_cosmos3(folder))},
+    }
+    block = {"enabled": True, "modelsReason": models}
+    clocks = {**QUICK, "worker": {**QUICK["worker"], "idleSeconds": 600, "visibilityTimeoutSeconds": 30}}
+    config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": clocks}}))
+    with running_app(folder, config) as running:
+        yield running
+
+
+def ask(app: App, key: str, prompt: str, **parameters: Any) -> str:
+    """Start a run by name, as the console does; returns the execution's ARN."""
+    place = {"pipeline": TWO_B, "input": f"s3://{app.assets}/{key}"}
+    return app.start({**place, "prompt": prompt, "parameters": {"maxTokens": 24, **parameters}})
+
+
+def answer(app: App, arn: str) -> dict[str, Any]:
+    ended = app.ended(arn, STARTS)
+    assert ended["status"] == "SUCCEEDED", ended
+    return app.document(arn)
+
+
+def engine_cores(app: App, pipeline: str) -> list[int]:
+    """vLLM's processes that hold a pipeline's model: grandchildren of its workers."""
+    ours = set(processes.marked(runtime.MARK, f"{app.cloud.cloud_id}:")) & set(processes.marked("PIPELINE", pipeline))
+    return [process for process, title in titles() if "EngineCore" in title and parent(parent(process)) in ours]
+
+
+def titles() -> Iterator[tuple[int, str]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield int(entry.name), (entry / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue
+
+
+def parent(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def test_an_upload_with_a_prompt_is_answered_by_vllm(app: App, clip: Path) -> None:
+    app.upload("up/clip.mp4", clip, prompt="What does the arm do?", COSMOS_REASON_MAX_TOKENS="24")
+    app.upload("up/nano.mp4", clip, prompt="And here?", COSMOS_PIPELINE=NANO, COSMOS_REASON_MAX_TOKENS="24")
+    for key, architecture in (("up/clip.mp4", "Qwen3VL"), ("up/nano.mp4", "Cosmos3")):
+        ended = app.execution_of(key, STARTS)
+        assert ended["status"] == "SUCCEEDED", ended
+        document = app.document(ended["executionArn"])
+        assert document["engine"].startswith("vllm ") and document["result"].strip()
+        assert document["usage"]["completionTokens"] == 24
+        assert f"Resolved architecture: {architecture}" in document["jobLogs"]
+        assert "seen: 16 frames" in document["jobLogs"], "four seconds at 4 frames a second"
+
+
+def test_what_vllm_made_at_its_start_is_kept_for_the_next_worker(app: App) -> None:
+    """By each pipeline's workers in a place of their own."""
+    s3 = app.client("s3")
+    [models] = [one["Name"] for one in s3.list_buckets()["Buckets"] if "models" in one["Name"]]
+
+    def kept() -> set[str]:
+        listed = s3.list_objects_v2(Bucket=models, Prefix="caches/").get("Contents", [])
+        return {entry["Key"].split("/")[1] for entry in listed if entry["Key"].endswith(".tar")}
+
+    wait_for(lambda: kept() == {TWO_B, NANO}, 60, "nothing was kept")
+
+
+def test_a_full_batch_with_everything_bad_in_it(app: App, clip: Path, tmp_path: Path) -> None:
+    """What is wrong fails alone and says so; no neighbour is lost or answered differently, or reads of another."""
+    app.upload("batch/clip.mp4", clip)
+    bad = [(f"batch/{name}{path.suffix}", path) for name, path in made(tmp_path)]
+    for key, path in bad:
+        app.upload(key, path)
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        ("batch/clip.mp4", f"secret-{number:02}. What now?", {"seed": number}) for number in range(CLIPS)
+    ]
+    wrong: list[tuple[str, str, dict[str, Any]]] = [(key, "What is wrong here?", {}) for key, _ in bad]
+    wrong += [
+        ("batch/clip.mp4", "word " * 5000, {}),
+        ("batch/clip.mp4", "What?", {"jsonSchema": {"type": "banana"}}),
+        *(("batch/clip.mp4", "What?", {"fps": fps}) for fps in (0, -1, 1e9)),
+    ]
+    mixed = sorted([*enumerate(asked), *((place * 2, one) for place, one in enumerate(wrong))], key=lambda one: one[0])
+    with ThreadPoolExecutor(8) as threads:
+        arns = list(threads.map(lambda one: (one[1], ask(app, one[1][0], one[1][1], **one[1][2])), mixed))
+    found = {prompt: answer(app, arn) for (_, prompt, _), arn in arns if prompt.startswith("secret")}
+    for (key, prompt, _), arn in arns:
+        if not prompt.startswith("secret"):
+            error = error_of(app.ended(arn, STARTS))
+            assert error["code"] == "InvalidInput" and not error["retryable"], (key, error)
+    assert len(found) == CLIPS
+    for prompt, document in found.items():
+        assert document["usage"]["completionTokens"] == 24
+        assert "secret-" not in document["jobLogs"].replace(prompt, "")
+        assert document["jobLogs"].count("answer: ") == 1
+    for number in ALONE:
+        key, prompt, parameters = asked[number]
+        assert answer(app, ask(app, key, prompt, **parameters))["result"] == found[prompt]["result"]
+
+
+def made(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Each kind of broken file."""
+    for number, (make, _) in enumerate(REFUSED.values()):
+        own = folder / str(number)
+        own.mkdir()
+        path = make(own)
+        if path.stat().st_size:  # S3's own size says that a file is empty, before a worker is asked
+            yield f"bad-{number}", path
+
+
+def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(app: App, clip: Path) -> None:
+    app.upload("killed/clip.mp4", clip)
+    before = engine_cores(app, TWO_B)
+    assert before
+    arns = [ask(app, "killed/clip.mp4", f"Say much, {number}.", maxTokens=600) for number in range(4)]
+    wait_for(lambda: len(list(app.cloud.home.rglob("*.seen.clip"))) >= 2, 60, "no two clips were handed over")
+    worker = {row.worker for row in map(app.row, arns)}
+    for process in before:
+        os.kill(process, signal.SIGKILL)
+    documents = [answer(app, arn) for arn in arns]
+    assert [one["userPrompt"] for one in documents] == [f"Say much, {number}." for number in range(4)]
+    assert {row.worker for row in map(app.row, arns)} == worker, "the worker lives on"
+    assert engine_cores(app, TWO_B) and not set(before) & set(engine_cores(app, TWO_B))
+
+
+def test_a_worker_that_is_stopped_takes_its_engine_with_it(app: App) -> None:
+    cores = engine_cores(app, TWO_B) + engine_cores(app, NANO)
+    servers = [parent(core) for core in cores]
+    assert len(cores) == 2
+    for pipeline in (TWO_B, NANO):
+        for worker in app.live_workers(pipeline):
+            app.client("batch").terminate_job(jobId=worker, reason="enough")
+    wait_for(lambda: not app.live_workers(TWO_B) + app.live_workers(NANO), 60, "they did not end")
+    wait_for(lambda: not any(map(processes.alive, [*cores, *servers])), 20, "vLLM is still there")

@@ -1,0 +1,42 @@
+"""Files that are wrong, and files that are odd, through the Transformers engine. The vLLM ones have a full batch."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Failure
+from tests.engines.conftest import Run
+from tests.media import broken
+
+
+@pytest.mark.parametrize(("make", "word"), broken.REFUSED.values(), ids=broken.REFUSED)
+def test_a_file_that_is_wrong_is_refused_in_words(
+    run: Run, tmp_path: Path, make: Callable[[Path], Path], word: str
+) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    with pytest.raises(Failure) as refused:
+        run(make(folder))
+    assert refused.value.error.code == "InvalidInput" and word in refused.value.error.message
+
+
+@pytest.mark.parametrize("make", broken.ODD.values(), ids=broken.ODD)
+def test_a_file_that_is_odd_is_answered(run: Run, tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    assert run(make(folder)).usage.completion_tokens == 8
+
+
+def test_ten_hours_are_answered_with_a_note_or_refused(run: Run, tmp_path: Path) -> None:
+    path = broken.ten_hours(tmp_path)
+    [note] = run(path).notes
+    assert note.startswith("36000.0 s of video at 4 frames a second are more than the")
+    with pytest.raises(Failure) as refused:
+        run(path, longVideo="refuse")
+    assert refused.value.error.code == "InvalidInput"
+
+
+def test_an_answer_longer_than_what_is_left_ends_there(run: Run, clip: Path) -> None:
+    answer = run(clip, "robot " * 3900, maxTokens=32_768)
+    assert answer.usage.prompt_tokens + answer.usage.completion_tokens <= 4096

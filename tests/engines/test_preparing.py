@@ -1,0 +1,44 @@
+"""Files are decoded in a few threads, and no small one waits behind large ones."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from cosmos_batch.contract import Job
+from cosmos_batch.engines.preparing import LARGE_BYTES, Preparing
+from tests.engines.conftest import make_job
+
+
+def job_of(size: int, *more: int) -> Job:
+    job = make_job("clip.mp4")
+    first, *others = (job.input.model_copy(update={"size": one}) for one in (size, *more))
+    return job.model_copy(update={"input": first, "more_inputs": others})
+
+
+def test_small_files_do_not_wait_for_large_ones() -> None:
+    preparing, ended = Preparing(), threading.Event()
+
+    async def scene() -> None:
+        jobs = [job_of(LARGE_BYTES + 1), job_of(LARGE_BYTES, 1)] * 64
+        large = [asyncio.ensure_future(preparing.run(job, ended.wait, 60)) for job in jobs]
+        try:
+            async with asyncio.timeout(30):
+                assert await preparing.run(job_of(LARGE_BYTES), str, "small") == "small"
+            assert not any(one.done() for one in large)
+        finally:
+            ended.set()
+        await asyncio.gather(*large)
+
+    asyncio.run(scene())
+    preparing.close()
+
+
+@pytest.mark.parametrize(("cores", "small", "large"), [(1, 1, 1), (2, 1, 1), (16, 8, 4)])
+def test_their_threads_are_of_the_cores_that_are_ours(
+    monkeypatch: pytest.MonkeyPatch, cores: int, small: int, large: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    preparing = Preparing()
+    assert (preparing._small._max_workers, preparing._large._max_workers) == (small, large)

@@ -1,0 +1,73 @@
+"""Every byte of the weights is read once, in many streams, where they stay in memory."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.engines import read_ahead as module
+from cosmos_batch.engines.read_ahead import read_ahead
+from cosmos_batch.engines.vllm_command import Plan, serve_command
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As Cosmos 3's: weights in folders, one file larger than a range."""
+    monkeypatch.setattr(module, "RANGE", 1000)
+    monkeypatch.setattr(module, "BLOCK", 300)
+    (tmp_path / "transformer").mkdir()
+    (tmp_path / "transformer" / "one.safetensors").write_bytes(os.urandom(2500))
+    (tmp_path / "two.safetensors").write_bytes(os.urandom(1000))
+    (tmp_path / "empty.safetensors").touch()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    return tmp_path
+
+
+Reads = list[tuple[str, int]]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """File and bytes of each read; several threads append."""
+    reads: Reads = []
+    preadv = os.preadv
+
+    def noting(file: int, buffers: list[bytearray], offset: int) -> int:
+        got = preadv(file, buffers, offset)
+        reads.append((Path(f"/proc/self/fd/{file}").readlink().name, got))
+        return got
+
+    monkeypatch.setattr(os, "preadv", noting)
+    return reads
+
+
+def test_all_weights_are_read_and_nothing_else(checkpoint: Path, reads: Reads) -> None:
+    read_ahead(checkpoint).shutdown()
+    assert {name for name, _ in reads} == {"one.safetensors", "two.safetensors"}
+    # The last block of a range may reach into the next.
+    assert 2500 <= sum(got for name, got in reads if name == "one.safetensors") <= 3300
+    assert sum(got for name, got in reads if name == "two.safetensors") == 1000
+
+
+def test_weights_that_would_not_stay_in_memory_are_left(
+    checkpoint: Path, reads: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "meminfo"
+    monkeypatch.setattr(module, "_MEMORY", memory)
+    for text in ("MemTotal:  99999 kB\nMemAvailable:      4 kB\n", None):
+        memory.write_text(text) if text else memory.unlink()
+        read_ahead(checkpoint).shutdown()
+    assert not reads
+
+
+def test_an_error_is_the_engines_to_meet(checkpoint: Path) -> None:
+    readers = read_ahead(checkpoint)
+    (checkpoint / "two.safetensors").unlink()
+    readers.shutdown()
+
+
+def test_vllm_reads_what_it_touches_whatever_the_file_system(checkpoint_dir: Path, tmp_path: Path) -> None:
+    """It would read once more what is on its way, in one stream."""
+    for gpus in (0, 1):
+        command = serve_command(checkpoint_dir, Plan(2048, 8, gpus), tmp_path, tmp_path / "socket")
+        assert command[command.index("--safetensors-load-strategy") + 1] == "lazy"

@@ -1,0 +1,120 @@
+"""The real vLLM on a port, as a server that is not ours: with and without leave to set how media are read."""
+
+import asyncio
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from cosmos_batch.contract import Answer
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.server import Server
+from cosmos_batch.engines.vllm_command import Plan, serve_command, serve_environment
+from tests.engines.conftest import make_job, place
+from tests.engines.test_several import media_in
+from tests.media import broken
+from tests.real_vllm import needs_vllm
+
+pytestmark = [
+    needs_vllm,
+    pytest.mark.timeout(600),
+]
+OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path", "--chat-template")
+START_SECONDS = 300
+
+
+def as_others_serve(folder: Path, port: int, socket: Path, *more: str) -> list[str]:
+    """The command without what makes the server ours."""
+    given = iter(serve_command(folder, Plan(context=2048, sequences=4, gpus=0), folder, socket))
+    command = [word for word in given if word not in OURS or not next(given)]
+    return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
+
+
+@pytest.fixture(scope="module", params=["trusting", "plain"])
+def endpoint(request: pytest.FixtureRequest, checkpoint_dir: Path) -> Iterator[tuple[Endpoint, bool]]:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    trusting = request.param == "trusting"
+    more = ["--trust-request-mm-kwargs"] if trusting else []
+    server = Server(
+        lambda socket: as_others_serve(checkpoint_dir, port, socket, *more),
+        lambda socket: {**serve_environment(0, None, socket), "VLLM_PLUGINS": ""},
+        on_line=lambda _: None,
+    )
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            assert server.is_running and time.monotonic() < deadline, "\n".join(server.last_lines[-20:])
+            time.sleep(0.5)
+        yield Endpoint(url=f"http://127.0.0.1:{port}/v1"), trusting
+    finally:
+        server.stop()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(url).is_success
+    except httpx2.TransportError:
+        return False
+
+
+@pytest.fixture
+def engine(endpoint: tuple[Endpoint, bool]) -> Iterator[EndpointEngine]:
+    engine = EndpointEngine(endpoint[0], lambda: None)
+    engine.load(Path())
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def ask(engine: EndpointEngine, tmp_path: Path) -> Callable[..., Answer]:
+    def ask(*sources: Path, **parameters: Any) -> Answer:
+        job = make_job(sources[0].name, more=[one.name for one in sources[1:]], **{"maxTokens": 8, **parameters})
+        place(sources[0], job, tmp_path, *sources[1:])
+        return asyncio.run(engine.run(job, tmp_path))
+
+    return ask
+
+
+def test_clips_and_pictures_are_answered(ask: Callable[..., Answer], engine: EndpointEngine, picture: Path) -> None:
+    assert "serves cosmos; context of 2,048 tokens" in engine.startup_logs[-1]
+    answer = ask(picture)
+    assert answer.text and answer.usage.completion_tokens == 8 and answer.notes == []
+
+
+@pytest.mark.parametrize("fps", [1.0, 2.0, 3.5, 4.0])
+def test_fps_is_honoured_or_the_note_says_so(
+    endpoint: tuple[Endpoint, bool], engine: EndpointEngine, clip: Path, tmp_path: Path, fps: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The prompt as the server itself reads it back: one mark for each pair of frames, with its time in the clip."""
+    job = make_job(clip.name, fps=fps, maxTokens=8, more=["two.mp4"])
+    place(clip, job, tmp_path, broken.video(tmp_path / "two.mp4", frames=20))
+    prompts: list[list[int]] = []
+
+    async def keeping(self: Any, body: dict[str, Any], journal: Any) -> httpx2.Response:
+        response = await complete(self, {**body, "return_token_ids": True}, journal)
+        if response.is_success:
+            prompts.append(response.json()["prompt_token_ids"])
+        return response
+
+    complete = type(engine._server).complete
+    monkeypatch.setattr(type(engine._server), "complete", keeping)
+    answer = asyncio.run(engine.run(job, tmp_path))
+    url = endpoint[0].url.removesuffix("/v1")
+    asked = {"model": "cosmos", "tokens": prompts[-1]}
+    text = httpx2.post(f"{url}/detokenize", json=asked, timeout=60).json()["prompt"]
+    times = [float(one) for one in re.findall(r"<(\d+\.\d) seconds>", text)]
+    assert media_in(text) == ["video"] * len(times)
+    assert (ITS_OWN_RATE in answer.notes) is not endpoint[1]
+    if endpoint[1]:
+        seen = [max(4, int(4 * fps)), max(4, int(2 * fps))]
+        assert len(times) == sum(-(-count // 2) for count in seen)
+        assert times[: -(-seen[0] // 2)][-1] == pytest.approx(4 - 2 / fps / 2, abs=0.6)

@@ -1,0 +1,59 @@
+"""A worker whose model is somebody else's: nothing is downloaded, and the key comes from its secret."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.endpoint import EndpointEngine
+from cosmos_batch.store import Elsewhere
+from cosmos_batch.worker.assembly import assemble
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.endpoint import ApiKey, engine_of
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import Bench
+from tests.worker.test_hub_token import SECRET, RefusedClients, lease_holder
+
+ENDPOINT = Endpoint(url="https://example.com/v1", api_key_secret_arn=SECRET)
+
+
+def environment(bench: Bench) -> WorkerEnvironment:
+    found = bench.environment("worker-1", engine="endpoint").model_copy(update={"endpoint": ENDPOINT})
+    assert WorkerEnvironment.read(found.variables()) == found, "as the container is given it"
+    return found
+
+
+def test_the_key_is_the_secrets_value(bench: Bench) -> None:
+    secrets = boto3.client("secretsmanager")
+    arn = secrets.create_secret(Name="key", SecretString="nvapi-x\n")["ARN"]
+    key = ApiKey(arn, Clients())
+    assert key.read() == "nvapi-x"
+    secrets.put_secret_value(SecretId=arn, SecretString="nvapi-y")
+    assert key.read() == "nvapi-y", "no copy is kept of what may be replaced"
+    assert ApiKey(None, Clients()).read() is None
+
+
+@pytest.mark.parametrize("clients", [Clients(), RefusedClients()])
+def test_a_secret_that_cannot_be_read_is_explained(bench: Bench, clients: Clients) -> None:
+    with pytest.raises(Failure) as raised:
+        ApiKey(SECRET, clients).read()
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
+    assert "role may read it" in raised.value.error.remedy
+
+
+def test_the_environment_decides_which_engine_it_is(bench: Bench) -> None:
+    assert isinstance(engine_of(environment(bench), Clients()), EndpointEngine)
+    scripted = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+    assert isinstance(engine_of(scripted, Clients()), ScriptedEngine)
+
+
+def test_nothing_is_stored_and_no_job_wants_a_newer_copy(bench: Bench) -> None:
+    model = assemble(environment(bench), Clients(), lease_holder(), ScriptedEngine()).runner.model
+    asyncio.run(model.load())
+    assert (model.stored.model, model.stored.commit) == (bench.environment("w").model, "unknown")
+    assert not model.too_old_for(bench.job(invalidate_model=True, created_at=datetime.now(UTC)))
+    assert Elsewhere().back_up(model.stored) is False

@@ -1,0 +1,113 @@
+"""The disk that the jobs of a worker share, with each other and with the other workers of its host."""
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Answer, Job
+from cosmos_batch.engines import input_paths
+from cosmos_batch.worker import inputs
+from tests.e2e.scripted_engine import ScriptedEngine
+from tests.worker.conftest import Bench
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "DISK_SECONDS", 0.01)
+
+
+def full() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_job_waits_for_its_part_of_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [SimpleNamespace(total=GIB, free=free) for free in (9, 9, GIB)]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: answers.pop(0))
+    bench.send(bench.job())
+    bench.worker().run()
+    row = bench.jobs.get("one")
+    assert row is not None and (row.state, row.attempts, answers) == ("SUCCEEDED", 1, [])
+
+
+def test_space_is_taken_before_anything_is_fetched_and_given_back_whole(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk's own account: blocks of the size that was promised, or no file at all."""
+    job = bench.job()
+    first, second = (job.input.model_copy(update={"size": size, "key": f"{size}.mp4"}) for size in (1 << 20, 2 << 20))
+    job = job.model_copy(update={"input": first, "more_inputs": [second]})
+    asyncio.run(inputs.wait_for_disk(job, tmp_path))
+    paths = input_paths(job, tmp_path)
+    assert [path.stat().st_blocks * 512 >= path.stat().st_size for path in paths] == [True, True]
+    assert [path.stat().st_size for path in paths] == [1 << 20, 2 << 20]
+
+    def none_for_the_second(_: int, __: int, size: int) -> None:
+        if size > 1 << 20:
+            raise full()
+
+    monkeypatch.setattr(os, "posix_fallocate", none_for_the_second)
+    monkeypatch.setattr(inputs, "DISK_TRIES", 1)
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(inputs.wait_for_disk(job, tmp_path))
+    assert not any(path.exists() for path in paths)
+
+
+def test_a_file_smaller_than_it_was_said_to_be_is_no_longer_than_it_is(bench: Bench, tmp_path: Path) -> None:
+    job = bench.job()
+    job = job.model_copy(update={"input": job.input.model_copy(update={"size": 1 << 20})})
+    asyncio.run(inputs.wait_for_disk(job, tmp_path))
+    inputs.prepare(bench.s3, job, tmp_path)
+    assert input_paths(job, tmp_path)[0].read_bytes() == (tmp_path / "picture.png").read_bytes()
+
+
+def test_a_disk_that_stays_full_is_no_fault_of_the_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=GIB, free=9))
+    monkeypatch.setattr(inputs, "DISK_TRIES", 3)
+    bench.send(bench.job())
+    bench.worker().run()
+    assert_left_for_another_try(bench)
+
+
+def test_nor_is_one_that_fills_while_the_engine_writes(bench: Bench) -> None:
+    class Writing(ScriptedEngine):
+        async def run(self, job: Job, workdir: Path) -> Answer:
+            raise full()
+
+    bench.send(bench.job())
+    bench.worker(engine=Writing()).run()
+    assert_left_for_another_try(bench)
+
+
+def test_nor_is_one_that_fills_while_its_file_is_fetched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_: Any) -> None:
+        raise full()
+
+    monkeypatch.setattr(inputs, "_fetch", fetch)
+    bench.send(bench.job())
+    bench.worker().run()
+    assert_left_for_another_try(bench)
+
+
+def assert_left_for_another_try(bench: Bench) -> None:
+    row = bench.jobs.get("one")
+    assert row is not None and (row.state, row.attempts, row.suspect) == ("PLANNED", 0, False)
+    assert bench.stepfunctions.said("failure") == []
+    assert bench.waiting() == (0, 1), "its lease lapses by itself"
+
+
+def test_what_is_larger_than_the_whole_disk_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=9, free=9))
+    bench.send(bench.job())
+    bench.worker().run()
+    [told] = bench.stepfunctions.said("failure")
+    cause = json.loads(told["cause"])
+    assert told["error"] == "InvalidInput" and "GB do not fit on a worker's disk" in cause["message"]
