@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = str(VENV / "bin" / "python")
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = "reasoner,generator,infra,local,dev"
+EXTRAS = "reasoner,generator,diffusers,infra,local,dev"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 # uv reads none of pip's configuration. What pip was told on this machine, uv is told under these names.

@@ -27,7 +27,10 @@ HEAVY = {
 RULES: dict[str, tuple[set[str], set[str]]] = {
     "cosmos_batch/contract": (set(), set()),
     "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL", "cv2"}),
-    "cosmos_batch/engines": ({"cosmos_batch.contract", "cosmos_batch.media"}, {"torch", "transformers", "vllm", "PIL"}),
+    "cosmos_batch/engines": (
+        {"cosmos_batch.contract", "cosmos_batch.media"},
+        {"torch", "transformers", "diffusers", "vllm", "PIL"},
+    ),
     "cosmos_batch/state": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/store": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/worker": (
@@ -41,7 +44,10 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
         {"boto3", "botocore"},
     ),
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
-    "cosmos_batch/demo": ({"cosmos_batch.contract"}, {"torch", "transformers", "av", "PIL"}),
+    "cosmos_batch/demo": (
+        {"cosmos_batch.contract", "cosmos_batch.engines.torchvision_import"},
+        {"torch", "transformers", "av", "PIL"},
+    ),
     "cosmos_batch/cli": (
         {
             "cosmos_batch.contract",

@@ -1,14 +1,16 @@
-"""`python -m cosmos_batch.demo checkpoint|cosmos3|clip|image PATH`."""
+"""`python -m cosmos_batch.demo checkpoint|cosmos3|generator|clip|image PATH`."""
 
 import argparse
 from pathlib import Path
 
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.demo.media import sample_clip, sample_image
 
 _MAKERS = {
     "checkpoint": build_random_checkpoint,
     "cosmos3": build_random_cosmos3,
+    "generator": build_random_generator,
     "clip": sample_clip,
     "image": sample_image,
 }

@@ -40,7 +40,7 @@ def build_random_checkpoint(parent: Path) -> Path:
     A folder that exists is returned as it is: it is published by a rename, so it is whole. Two builders at once are
     harmless. Takes a fraction of a second.
     """
-    return _build(parent / NAME, _write_reason2)
+    return publish(parent / NAME, _write_reason2)
 
 
 def build_random_cosmos3(parent: Path) -> Path:
@@ -48,10 +48,11 @@ def build_random_cosmos3(parent: Path) -> Path:
 
     A reasoner finds all of its parts in it. The generator's are there only to be passed over.
     """
-    return _build(parent / COSMOS3_NAME, _write_cosmos3)
+    return publish(parent / COSMOS3_NAME, _write_cosmos3)
 
 
-def _build(folder: Path, write: Callable[[Path], None]) -> Path:
+def publish(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Have a folder written and renamed to its name once it is whole. One that exists is returned as it is."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -59,11 +60,11 @@ def _build(folder: Path, write: Callable[[Path], None]) -> Path:
         built = Path(building) / folder.name
         built.mkdir()
         write(built)
-        _publish(built, folder)
+        _rename(built, folder)
     return folder
 
 
-def _publish(built: Path, folder: Path) -> None:
+def _rename(built: Path, folder: Path) -> None:
     try:
         built.rename(folder)
     except OSError:

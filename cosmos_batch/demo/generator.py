@@ -1,0 +1,105 @@
+"""A tiny random generator of Cosmos 3 in the layout that Diffusers reads, with every switch of the real Nano.
+
+It makes images, videos, sound and actions of noise in seconds on a CPU: each step is the real one, and nothing that is
+seen means anything. Two runs write the same bytes.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.demo.checkpoint import publish
+from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
+from cosmos_batch.engines.torchvision_import import import_torchvision
+
+GENERATOR_NAME = "random-weights-tiny-Cosmos3-Generator"
+
+_SEED = 0
+_LATENT_CHANNELS = 48
+_SOUND_CHANNELS = 64
+_TRANSFORMER = {
+    "head_dim": 16,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "latent_channel": _LATENT_CHANNELS,
+    "latent_patch_size": 2,
+    "patch_latent_dim": 4 * _LATENT_CHANNELS,
+    "rope_scaling": {"mrope_section": [4, 2, 2], "rope_type": "default", "mrope_interleaved": True},
+    "action_gen": True,
+    "action_dim": 64,
+    "num_embodiment_domains": 32,
+    "sound_gen": True,
+    "sound_dim": _SOUND_CHANNELS,
+    "sound_latent_fps": 25.0,
+}
+_VAE = {
+    "base_dim": 8,
+    "decoder_base_dim": 8,
+    "z_dim": _LATENT_CHANNELS,
+    "dim_mult": [1, 2, 4, 4],
+    "num_res_blocks": 1,
+    "temperal_downsample": [False, True, True],
+    "is_residual": True,
+    "in_channels": 12,
+    "out_channels": 12,
+    "patch_size": 2,
+    "scale_factor_spatial": 16,
+    "scale_factor_temporal": 4,
+    "latents_mean": [0.0] * _LATENT_CHANNELS,
+    "latents_std": [1.0] * _LATENT_CHANNELS,
+}
+_SOUND = {
+    "sampling_rate": 48_000,
+    "hop_size": 1920,
+    "vocoder_input_dim": _SOUND_CHANNELS,
+    "dec_dim": 8,
+    "dec_c_mults": (1, 2, 4, 8, 16),
+    "dec_strides": (2, 4, 5, 6, 8),
+    "dec_out_channels": 2,
+    "enc_dim": 8,
+    "enc_num_blocks": 1,
+    "enc_latent_dim": 2 * _SOUND_CHANNELS,
+}
+# As NVIDIA's converter writes it, Karras' sigmas included: an engine sets its own for each job.
+_SCHEDULER = {
+    "use_karras_sigmas": True,
+    "use_flow_sigmas": True,
+    "prediction_type": "flow_prediction",
+    "sigma_max": 200.0,
+    "sigma_min": 0.147,
+}
+_PARTS = {
+    "scheduler": ["diffusers", "UniPCMultistepScheduler"],
+    "sound_tokenizer": ["diffusers", "Cosmos3AVAEAudioTokenizer"],
+    "text_tokenizer": ["transformers", "Qwen2Tokenizer"],
+    "transformer": ["diffusers", "Cosmos3OmniTransformer"],
+    "vae": ["diffusers", "AutoencoderKLWan"],
+}
+
+
+def build_random_generator(parent: Path) -> Path:
+    """Build it as the folder `GENERATOR_NAME` below `parent`; all else as in `build_random_checkpoint`."""
+    return publish(parent / GENERATOR_NAME, _write)
+
+
+def _write(folder: Path) -> None:
+    import_torchvision()
+    torch, diffusers = import_module("torch"), import_module("diffusers")
+    tokenizer = train_tokenizer()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        parts: dict[str, Any] = {
+            "transformer": diffusers.Cosmos3OmniTransformer(vocab_size=tokenizer.get_vocab_size(), **_TRANSFORMER),
+            "vae": diffusers.AutoencoderKLWan(**_VAE),
+            "sound_tokenizer": diffusers.Cosmos3AVAEAudioTokenizer(**_SOUND),
+        }
+    for name, part in parts.items():
+        part.save_pretrained(folder / name)
+    diffusers.UniPCMultistepScheduler(**_SCHEDULER).save_pretrained(folder / "scheduler")
+    (folder / "text_tokenizer").mkdir()
+    write_tokenizer(folder / "text_tokenizer", tokenizer)
+    index = {"_class_name": "Cosmos3OmniPipeline", "_diffusers_version": diffusers.__version__, **_PARTS}
+    write_json(folder / "model_index.json", index)
