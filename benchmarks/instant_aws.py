@@ -11,6 +11,7 @@ from typing import Any
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from cosmos_batch.contract import Job, JobMessage
+from cosmos_batch.contract.job import SCHEMA_VERSION
 from cosmos_batch.worker.clients import Clients
 
 RECEIVED_AT_ONCE = 10
@@ -93,7 +94,7 @@ class InstantAws:
             {
                 "MessageId": job.job_id,
                 "ReceiptHandle": job.job_id,
-                "Body": JobMessage(schema_version=1, task_token="t", job=job).model_dump_json(),  # noqa: S106
+                "Body": JobMessage(schema_version=SCHEMA_VERSION, task_token="t", job=job).model_dump_json(),  # noqa: S106
             }
             for job in taken
         ]

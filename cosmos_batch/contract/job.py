@@ -5,11 +5,12 @@ from typing import Literal
 from pydantic import Field
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
 
 # A worker gives back a job whose version is higher than this one and drains; it reads this one and the one before.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class InputFile(Model):
@@ -35,17 +36,21 @@ class OutputKey(Model):
 
 
 class Job(Model):
-    """One question about one file, or several that are looked at together; one place for the answer."""
+    """One question about one file, or several that are looked at together, or one generation; one place for the end."""
 
     job_id: str = Field(description="The name of the execution")
     execution_arn: str
     pipeline: str
-    input: InputFile
-    more_inputs: list[InputFile] = Field(default_factory=list, description="What the model sees after it, in order")
-    prompt: str | None = Field(description="The question, unless it is a long one")
+    input: InputFile | None = Field(description="None where a generation starts from text")
+    more_inputs: list[InputFile] = Field(
+        default_factory=list,
+        description="What the model sees after it, in order; of a generation, control videos and then actions",
+    )
+    prompt: str | None = Field(description="The question, unless it is a long one; a generation has its own")
     prompt_uri: S3Uri | None = Field(description="Where the question lies, if it is a long one")
     system_prompt: str
     parameters: Parameters
+    generation: Generation | None = Field(default=None, description="What to make, of a generator")
     document: OutputKey = Field(description="Where the document goes")
     timestamp: str = Field(pattern=r"^\d{8}-\d{6}$", description="Of the document, UTC; part of its key")
     created_at: Time = Field(description="Start of the execution")
@@ -55,7 +60,7 @@ class Job(Model):
     @property
     def inputs(self) -> list[InputFile]:
         """All files, in the order in which the model sees them."""
-        return [self.input, *self.more_inputs]
+        return [*([] if self.input is None else [self.input]), *self.more_inputs]
 
     def label(self, source: InputFile) -> str:
         """What stands before a word about one of several files; nothing before one about the only file."""
@@ -64,12 +69,15 @@ class Job(Model):
     @property
     def subject(self) -> str:
         """What it is about, for a person."""
-        return self.input.name + (f" and {len(self.more_inputs)} more" if self.more_inputs else "")
+        if not self.inputs:
+            return "the prompt"
+        first, *others = self.inputs
+        return first.name + (f" and {len(others)} more" if others else "")
 
 
 class JobMessage(Model):
     """The body of a message in a pipeline's queue."""
 
-    schema_version: Literal[1, 2] = Field(description="SCHEMA_VERSION of who wrote it")
+    schema_version: Literal[2, 3] = Field(description="SCHEMA_VERSION of who wrote it")
     task_token: str
     job: Job

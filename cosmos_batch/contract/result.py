@@ -2,10 +2,12 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.generation.outputs import Role
+from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.s3 import S3Uri
 
 # Of a callback's output. Step Functions takes 256 KiB, but every history keeps it.
@@ -33,6 +35,28 @@ class Answer(Model):
     )
     data: Any = Field(default=None, description="The answer parsed, where one that fits a JSON Schema was asked for")
     data_error: str | None = Field(default=None, description="Why there is no `data`, where it was asked for")
+
+
+class MadeFile(Model):
+    """A file that a generation made."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="In the job's working directory")
+    role: Role
+
+
+class Made(Model):
+    """What an engine that makes files says to one job."""
+
+    files: list[MadeFile] = Field(min_length=1)
+    generation: Generation = Field(
+        description="As it was made: prompt as it was sent, size, frames, rate and sequence length with nothing open"
+    )
+    timings: dict[str, float] = Field(description="Seconds by phase, such as encode, denoise and decode")
+    logs: list[str] = Field(default_factory=list, description="Lines about this job and no other")
+    notes: list[str] = Field(default_factory=list, description="What a reader must know, such as faces blurred")
+    facts: dict[str, JsonValue] = Field(
+        default_factory=dict, description="How, as far as it is the engine's own: scheduler, plan, peak of memory"
+    )
 
 
 class Output(Model):

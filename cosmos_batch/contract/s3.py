@@ -83,13 +83,20 @@ def document_key(directory: str, input_name: str, timestamp: str) -> str:
 
     `directory` is a key prefix with or without its last slash; `timestamp` is `YYYYMMDD-HHMMSS`, UTC.
     """
-    directory = directory.rstrip("/") + "/" if directory.strip("/") else ""
-    ending = f"_CosmosReason_{timestamp}.json"
     stem = input_name.rpartition(".")[0] or input_name
-    room = KEY_LIMIT - len((directory + ending).encode())
-    if room < 1:
+    return fitted_key(directory, stem, f"_CosmosReason_{timestamp}", ".json")
+
+
+def fitted_key(directory: str, stem: str, tail: str, ending: str, longest_ending: int = 0) -> str:
+    """`<directory>/<stem><tail><ending>`, the stem cut where S3's limit asks for it.
+
+    With room for another ending of so many bytes. Raises ValueError where none is left for the stem's first character.
+    """
+    directory = directory.rstrip("/") + "/" if directory.strip("/") else ""
+    room = KEY_LIMIT - len((directory + tail).encode()) - max(len(ending), longest_ending)
+    if room < (1 if stem else 0):
         raise ValueError(f"the output prefix leaves no room for a name within S3's {KEY_LIMIT} bytes")
-    return directory + stem.encode()[:room].decode(errors="ignore") + ending
+    return directory + stem.encode()[:room].decode(errors="ignore") + tail + ending
 
 
 def join_below(prefix: str, relative: str) -> str:

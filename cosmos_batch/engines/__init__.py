@@ -1,4 +1,4 @@
-"""Engines: load a model, answer a job with local files in and an answer out. They know nothing of AWS."""
+"""Engines: load a model, do a job with local files in and an answer or files out. They know nothing of AWS."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.result import Answer, Made
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.missing import MissingEngine
@@ -33,8 +33,9 @@ class Engine(Protocol):
         Raises Failure where it cannot be loaded.
         """
 
-    async def run(self, job: Job, workdir: Path) -> Answer:
-        """Answer one job. Its files are `input_paths(job, workdir)`, its `prompt` is never None here.
+    async def run(self, job: Job, workdir: Path) -> Answer | Made:
+        """Do one job. Its files are `input_paths(job, workdir)`, and its `prompt` is never None here; or it has a
+        `generation`, whose files are made in `workdir`.
 
         Raises Failure where the job itself is at fault (InvalidInput) or the engine is (EngineFailed), and EngineDied
         where the engine ended with all jobs that were in it.

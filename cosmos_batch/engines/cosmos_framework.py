@@ -184,8 +184,8 @@ def refuse_others(job: Job) -> None:
     """Raises Failure for what is not one image."""
     if job.more_inputs:
         raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _TAKE_VLLM)
-    if extension(job.input.key) not in IMAGE_EXTENSIONS:
-        raise Failure("InvalidInput", f"{job.input.name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
+    if extension(job.inputs[0].key) not in IMAGE_EXTENSIONS:
+        raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
 
 
 def sample_of(question: Question) -> dict[str, Any]:

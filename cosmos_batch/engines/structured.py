@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
-from cosmos_batch.contract.result import Answer, Usage
+from cosmos_batch.contract.result import Answer, Made, Usage
 from cosmos_batch.engines import Engine, input_paths
 from cosmos_batch.engines.units import has_places, with_units
 
@@ -29,10 +29,13 @@ _QUOTE_LIMIT = 4000  # characters of the first answer, told to the model with wh
 _CHECK_LIMIT = 128 << 20
 
 
-async def ask(engine: Engine, job: Job, workdir: Path) -> Answer:
-    """The engine's answer; with `data` or `data_error` where the job has a schema. Raises what the engine raises."""
+async def ask(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
+    """What the engine answers or makes; with `data` or `data_error` where the job has a schema.
+
+    Raises what the engine raises.
+    """
     answer = await engine.run(job, workdir)
-    if job.parameters.json_schema is None:
+    if isinstance(answer, Made) or job.parameters.json_schema is None:
         return answer
     first = await asyncio.to_thread(_checked, answer, job, workdir)
     if first.data_error is None:
@@ -42,6 +45,7 @@ async def ask(engine: Engine, job: Job, workdir: Path) -> Answer:
     except Failure as failure:  # the first answer is not lost over it
         told = f"asked once more, the engine failed: {failure.error.message}"
         return first.model_copy(update={"logs": [*first.logs, told]})
+    assert isinstance(again, Answer), "as the first time"
     return _together(first, await asyncio.to_thread(_checked, again, job, workdir))
 
 

@@ -68,13 +68,14 @@ class Jobs:
             "jobId": job.job_id,
             "pipeline": job.pipeline,
             "state": "PLANNED",
-            "input": f"s3://{job.input.bucket}/{job.input.key}",
             "document": f"s3://{job.document.bucket}/{job.document.key}",
             "executionArn": job.execution_arn,
             "attempts": 0,
             "stages": {"planned": now()},
             "expiresAt": expires_at(),
         }
+        if job.inputs:
+            row["input"] = f"s3://{job.inputs[0].bucket}/{job.inputs[0].key}"
         try:
             self._table.put_new(_pk(job.job_id), "job", row)
         except ConditionFailed:

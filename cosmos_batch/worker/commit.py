@@ -6,23 +6,46 @@ deleted. Every step after the decision can be taken again by whoever receives th
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.document import ReasonerDocument
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.generation.outputs import Role, content_type
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.contract.s3 import OBJECT_MARKER
+from cosmos_batch.contract.result import Output, Result, Usage
+from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from cosmos_batch.state import ConditionFailed, JobRow, Jobs
 from cosmos_batch.state.table import now
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
 
-JSON = "application/json"
-
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Deliverable:
+    """A file, and the key in the document's bucket that it goes to."""
+
+    path: Path
+    role: Role
+    key: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.path.stat().st_size
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A good end: the document's text, and the files that lie beside it."""
+
+    document: str
+    timings: dict[str, float]
+    usage: Usage | None = None
+    files: list[Deliverable] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -35,19 +58,26 @@ class Committer:
     queue: Queue
     state_bucket: str
 
-    def succeed(self, delivery: Delivery, attempt_id: str, document: ReasonerDocument) -> None:
+    def succeed(self, delivery: Delivery, attempt_id: str, outcome: Outcome) -> None:
         """Bring a job to its good end, or step back behind an attempt that was faster."""
         job, inferred_at = delivery.job, now()
-        body = document.to_json().encode()
+        body = outcome.document.encode()
+        outputs = [_output(job, job.document.key, len(body))]
+        outputs += [_output(job, file.key, file.size) for file in outcome.files]
+        self._put(job, attempt_id, 0, outputs[0], body)
+        for number, file in enumerate(outcome.files, 1):
+            with file.path.open("rb") as opened:
+                self._put(job, attempt_id, number, outputs[number], opened)
+        result = Result(job_id=job.job_id, outputs=outputs, timings=outcome.timings, usage=outcome.usage)
+        self._decide(delivery, attempt_id, result, inferred_at)
+
+    def _put(self, job: Job, attempt_id: str, number: int, output: Output, body: Any) -> None:
         self.s3.put_object(
             Bucket=self.state_bucket,
-            Key=_attempt_key(job, attempt_id),
+            Key=_attempt_key(job, attempt_id, number),
             Body=body,
-            ContentType=JSON,
+            ContentType=output.content_type,
         )
-        output = Output(uri=f"s3://{job.document.bucket}/{job.document.key}", size=len(body), content_type=JSON)
-        result = Result(job_id=job.job_id, outputs=[output], timings=document.timings, usage=document.usage)
-        self._decide(delivery, attempt_id, result, inferred_at)
 
     def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
         """Bring a job to its bad end; it too is decided only once."""
@@ -82,17 +112,24 @@ class Committer:
         """Copy the winner's files to their final keys; returns when they were there. An error has no files."""
         if result.error is not None:
             return None
-        self.s3.copy_object(
-            CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner)},
-            Bucket=job.document.bucket,
-            Key=job.document.key,
-            ContentType=JSON,
-            Metadata={OBJECT_MARKER: job.job_id},
-            MetadataDirective="REPLACE",
-        )
+        for number, output in reversed(list(enumerate(result.outputs))):  # with the document, all is there
+            bucket, key = parse_uri(output.uri)
+            self.s3.copy_object(
+                CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)},
+                Bucket=bucket,
+                Key=key,
+                ContentType=output.content_type,
+                Metadata={OBJECT_MARKER: job.job_id},
+                MetadataDirective="REPLACE",
+            )
         reached("written", job)
         return now()
 
 
-def _attempt_key(job: Job, attempt_id: str) -> str:
-    return f"jobs/{job.job_id}/{attempt_id}/document.json"
+def _output(job: Job, key: str, size: int) -> Output:
+    return Output(uri=S3Location(job.document.bucket, key).uri, size=size, content_type=content_type(key))
+
+
+def _attempt_key(job: Job, attempt_id: str, number: int) -> str:
+    """Of a job's files, by their place among its outputs."""
+    return f"jobs/{job.job_id}/{attempt_id}/{f'file-{number}' if number else 'document.json'}"

@@ -18,11 +18,11 @@ def compose(
     """`timings` (seconds by phase) are the worker's; the engine's own come with its answer."""
     pipeline = pipeline_named(environment.pipeline)
     assert pipeline is not None and job.prompt is not None, "plan and prepare saw to it"
-    timings = {**_waited(job), **timings, **answer.timings}
+    timings = {**waited(job), **timings, **answer.timings}
     return ReasonerDocument(
         model=model.stored.model,
         model_size=pipeline.model_size,
-        input_file=job.input.name,
+        input_file=job.inputs[0].name,
         timestamp=job.timestamp,
         system_prompt=job.system_prompt,
         user_prompt=job.prompt,
@@ -40,13 +40,13 @@ def compose(
         usage=answer.usage,
         timings=timings,
         parameters=job.parameters,
-        input_version_id=job.input.version_id,
+        input_version_id=job.inputs[0].version_id,
         more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
         batch_job_id=environment.aws_batch_job_id,
     )
 
 
-def _waited(job: Job) -> dict[str, float]:
+def waited(job: Job) -> dict[str, float]:
     """From the start of the execution to now, the answer in hand."""
     return {"total": round((datetime.now(UTC) - job.created_at).total_seconds(), 3)}
 

@@ -11,22 +11,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
+from typing import TypeVar
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer, Result
+from cosmos_batch.contract.result import Answer, Made, Result
 from cosmos_batch.engines import EngineDied, structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
-from cosmos_batch.worker.documents import compose
 from cosmos_batch.worker.inputs import is_full_disk, prepare, wait_for_disk
 from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.outcomes import present
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.tasks import Tasks
+
+Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +173,8 @@ class Runner:
             job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir)
+            timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
+            outcome = await asyncio.to_thread(present, self.environment, self.model, job, answer, workdir, timings)
         except Failure as failure:
             return await self._failed(run, failure.error)
         except ConditionFailed:
@@ -181,9 +186,7 @@ class Runner:
         except EngineDied as died:
             return await self._lost(run, died)
         reached("inferred", job)
-        timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
-        document = compose(self.environment, self.model, job, answer, timings)
-        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, document)
+        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outcome)
         return End.ANSWERED
 
     async def _renew_model(self, job: Job) -> None:
@@ -205,14 +208,14 @@ class Runner:
         await _to_its_end(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
         reached("started", run.job)
 
-    async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer:
+    async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
         limit = self.environment.worker.attempt_limit_hours * 3600
         return await _unless_gone(
             asyncio.wait_for(self._ask_engine(job, workdir), limit),
             self.tasks.until_gone(job.job_id, run.delivery.task_token),
         )
 
-    async def _ask_engine(self, job: Job, workdir: Path) -> Answer:
+    async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
         try:
             return await structured.ask(self.model.engine, job, workdir)
         except (Failure, EngineDied):
@@ -292,7 +295,7 @@ class TaskGoneError(Exception):
     """Nobody waits for the job that is being run."""
 
 
-async def _unless_gone(work: Awaitable[Answer], gone: Awaitable[None]) -> Answer:
+async def _unless_gone(work: Awaitable[Value], gone: Awaitable[None]) -> Value:
     """The work's answer. Raises TaskGoneError, the work cancelled, if `gone` comes first."""
     working, watching = asyncio.ensure_future(work), asyncio.ensure_future(gone)
     try:

@@ -116,7 +116,7 @@ def test_a_worker_takes_the_share_of_one_gpu_of_the_smallest_listed_type() -> No
 
 def test_a_message_of_our_version_is_read_and_times_are_aware() -> None:
     body = {
-        "schemaVersion": 1,
+        "schemaVersion": 2,
         "taskToken": "t",
         "job": {
             "jobId": "j", "executionArn": "a", "pipeline": "p", "timestamp": "20260410-165029", "prompt": "u",

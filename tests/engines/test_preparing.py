@@ -13,7 +13,7 @@ from tests.engines.conftest import make_job
 
 def job_of(size: int, *more: int) -> Job:
     job = make_job("clip.mp4")
-    first, *others = (job.input.model_copy(update={"size": one}) for one in (size, *more))
+    first, *others = (job.inputs[0].model_copy(update={"size": one}) for one in (size, *more))
     return job.model_copy(update={"input": first, "more_inputs": others})
 
 

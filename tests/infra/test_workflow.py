@@ -66,7 +66,7 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
     assert enqueue["Parameters"] == {
         "QueueUrl.$": "$.queueUrl",
         "MessageGroupId.$": "$.messageGroup",
-        "MessageBody": {"schemaVersion": 2, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
+        "MessageBody": {"schemaVersion": 3, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
     }
     assert enqueue["TimeoutSecondsPath"] == "$.timeoutSeconds"
     assert enqueue["HeartbeatSecondsPath"] == "$.heartbeatSeconds"

@@ -62,8 +62,8 @@ def test_a_request_becomes_a_job(cloud: Cloud) -> None:
         bucket="assets", key=f"xasset1/cameras/front/robot demo_CosmosReason_{timestamp}.json"
     )
     assert (found.job_id, found.execution_arn, found.timestamp) == ("job-1", "arn:execution:job-1", timestamp)
-    assert (found.input.version_id, found.input.size, found.input.name) == (version, 5, "robot demo.mp4")
-    assert found.input.etag.startswith('"')
+    assert (found.inputs[0].version_id, found.inputs[0].size, found.inputs[0].name) == (version, 5, "robot demo.mp4")
+    assert found.inputs[0].etag.startswith('"')
     assert (found.prompt, found.prompt_uri, found.system_prompt) == ("What happens?", None, DEFAULT_SYSTEM_PROMPT)
     assert found.parameters.max_tokens == 9
     assert (found.created_at, found.deadline) == (started, started + timedelta(hours=1))

@@ -43,7 +43,7 @@ def enqueue(cloud: Cloud, count: int = 1) -> None:
     for number in range(count):
         job = make_job(f"job-{number}")
         Jobs(cloud.table).create(job)
-        message = {"schemaVersion": 1, "taskToken": f"token-{number}", "job": job.model_dump(mode="json")}
+        message = {"schemaVersion": 3, "taskToken": f"token-{number}", "job": job.model_dump(mode="json")}
         cloud.sqs.send_message(QueueUrl=cloud.jobs_queue, MessageBody=json.dumps(message))
 
 

@@ -110,7 +110,7 @@ class Bench:
         return job
 
     def send(self, job: Job) -> None:
-        message = JobMessage(schema_version=2, task_token=f"token-{job.job_id}", job=job)
+        message = JobMessage(schema_version=3, task_token=f"token-{job.job_id}", job=job)
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
 
     def environment(

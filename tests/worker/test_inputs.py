@@ -43,7 +43,9 @@ def test_space_is_taken_before_anything_is_fetched_and_given_back_whole(
 ) -> None:
     """The disk's own account: blocks of the size that was promised, or no file at all."""
     job = bench.job()
-    first, second = (job.input.model_copy(update={"size": size, "key": f"{size}.mp4"}) for size in (1 << 20, 2 << 20))
+    first, second = (
+        job.inputs[0].model_copy(update={"size": size, "key": f"{size}.mp4"}) for size in (1 << 20, 2 << 20)
+    )
     job = job.model_copy(update={"input": first, "more_inputs": [second]})
     asyncio.run(inputs.wait_for_disk(job, tmp_path))
     paths = input_paths(job, tmp_path)
@@ -63,7 +65,7 @@ def test_space_is_taken_before_anything_is_fetched_and_given_back_whole(
 
 def test_a_file_smaller_than_it_was_said_to_be_is_no_longer_than_it_is(bench: Bench, tmp_path: Path) -> None:
     job = bench.job()
-    job = job.model_copy(update={"input": job.input.model_copy(update={"size": 1 << 20})})
+    job = job.model_copy(update={"input": job.inputs[0].model_copy(update={"size": 1 << 20})})
     asyncio.run(inputs.wait_for_disk(job, tmp_path))
     inputs.prepare(bench.s3, job, tmp_path)
     assert input_paths(job, tmp_path)[0].read_bytes() == (tmp_path / "picture.png").read_bytes()

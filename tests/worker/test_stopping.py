@@ -126,7 +126,7 @@ def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench)
 
 def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
     bench.sqs.send_message(
-        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 3, "taskToken": "t", "job": {}})
+        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 4, "taskToken": "t", "job": {}})
     )
     bench.worker(idle_seconds=60).run(seconds=15)
     assert bench.waiting() == (1, 0)

@@ -225,7 +225,7 @@ def test_a_fault_of_the_input_is_told_once_and_never_tried_again(bench: Bench) -
 
 def test_a_file_replaced_while_it_waited_is_refused(bench: Bench) -> None:
     job = bench.job()
-    old = job.input.model_copy(update={"version_id": None, "etag": '"other"'})
+    old = job.inputs[0].model_copy(update={"version_id": None, "etag": '"other"'})
     bench.send(job.model_copy(update={"input": old}))
     bench.worker().run()
     [told] = bench.stepfunctions.said("failure")

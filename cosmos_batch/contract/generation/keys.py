@@ -10,6 +10,7 @@ from typing import Any
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.names import canonical
+from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import NAMES, is_known
 from cosmos_batch.contract.metadata import is_said
 
@@ -81,11 +82,6 @@ def switch(configuration: dict[str, Any], name: str) -> bool | None:
     if text not in ("true", "false"):
         raise Failure("InvalidInput", f"{name} is {str(value)[:40]!r}.", f"Set {name} to true or false.")
     return text == "true"
-
-
-def variant(pipeline: Pipeline) -> str:
-    """How VAMS calls a pipeline's model, in its configuration and in the names of results."""
-    return pipeline.id.removeprefix("cosmos3-")
 
 
 def _refuse_variant(configuration: dict[str, Any], pipeline: Pipeline) -> None:

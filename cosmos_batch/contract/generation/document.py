@@ -1,0 +1,46 @@
+"""The sidecar of a generation: all that is needed to make it again, and what it took."""
+
+from pydantic import Field, JsonValue
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.catalogue import ATTRIBUTION
+from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput
+from cosmos_batch.contract.generation.outputs import Role
+from cosmos_batch.contract.generation.schema import Generation
+
+
+class DocumentedFile(Model):
+    """A file beside the document."""
+
+    file: str = Field(description="Its name alone")
+    role: Role
+    size: int = Field(ge=0, description="Bytes")
+
+
+class GeneratorDocument(Model):
+    """Written as JSON beside what was made, under the same name."""
+
+    model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
+    model_size: str = Field(description="Such as Nano")
+    revision: str = Field(description="Commit of the model")
+    engine: str = Field(description="Name and version")
+    pipeline: str
+    job_id: str
+    timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
+    input_file: str | None = Field(description="The file's name alone; None where it started from text")
+    input_version_id: str | None
+    more_inputs: list[MoreInput] = Field(description="Control videos in the model's order, then actions")
+    generation: Generation = Field(description="Every parameter, as it was made")
+    files: list[DocumentedFile]
+    notes: list[str] = Field(description="What a reader must know")
+    facts: dict[str, JsonValue] = Field(description="How, as far as it is the engine's own")
+    timings: dict[str, float] = Field(description="Seconds by phase")
+    gpus: int | None = Field(description="That the worker reserves; None where its engine plans for itself")
+    gpu_seconds: float | None = Field(description="What it cost: seconds in the engine, times the GPUs")
+    job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
+    batch_job_id: str = Field(description="The worker's Batch job")
+    attribution: str = ATTRIBUTION
+
+    def to_json(self) -> str:
+        """Indented for people."""
+        return self.model_dump_json(indent=2)

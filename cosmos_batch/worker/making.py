@@ -1,0 +1,149 @@
+"""What an engine made becomes what is delivered: looked at, previewed, and written down in the sidecar document."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.document import MoreInput
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.generation.document import DocumentedFile, GeneratorDocument
+from cosmos_batch.contract.generation.outputs import Role, output_key
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made, MadeFile
+from cosmos_batch.worker.commit import Deliverable, Outcome
+from cosmos_batch.worker.documents import job_logs, waited
+from cosmos_batch.worker.model import ResidentModel
+
+UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
+
+# What an engine may fill in where it was left open, and must not change.
+_KEPT = (
+    *("mode", "width", "height", "num_frames", "fps", "steps", "guidance_scale", "flow_shift", "seed", "sound"),
+    *("negative_prompt", "guardrails", "conditioning"),
+)
+
+
+def present_making(
+    environment: WorkerEnvironment,
+    model: ResidentModel,
+    job: Job,
+    made: Made,
+    workdir: Path,
+    timings: dict[str, float],
+) -> Outcome:
+    """Look at everything that an engine made, make the previews that were asked for, and write it all down; blocks.
+
+    `timings` (seconds by phase) are the worker's; the engine's own come with what it made. Raises Failure
+    (EngineFailed) where it is not what was asked for.
+    """
+    generation = made.generation
+    assert job.generation is not None, "plan decides one for every generator"
+    _refuse_others(job.generation, made, workdir)
+    notes = [*generation.notes, *made.notes]
+    notes += [note for file in made.files for note in _look(file, generation, workdir)]
+    previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
+    files = [
+        Deliverable(workdir / file.name, file.role, output_key(job.document.key, file.role, generation))
+        for file in (*made.files, *previews)
+    ]
+    pipeline = pipeline_named(environment.pipeline)
+    assert pipeline is not None, "plan saw to it"
+    gpus = _gpus(environment)
+    all_timings = {**waited(job), **timings, **made.timings}
+    document = GeneratorDocument(
+        model=model.stored.model,
+        model_size=pipeline.model_size,
+        revision=model.stored.commit,
+        engine=model.engine.name,
+        pipeline=job.pipeline,
+        job_id=job.job_id,
+        timestamp=job.timestamp,
+        input_file=None if job.input is None else job.input.name,
+        input_version_id=None if job.input is None else job.input.version_id,
+        more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
+        generation=generation,
+        files=[DocumentedFile(file=file.key.rpartition("/")[2], role=file.role, size=file.size) for file in files],
+        notes=notes if generation.guardrails else [*notes, UNGUARDED],
+        facts=made.facts,
+        timings=all_timings,
+        gpus=gpus,
+        gpu_seconds=None if gpus is None else round(timings["infer"] * gpus, 3),
+        job_logs=job_logs(model.engine.startup_logs, made.logs, all_timings),
+        batch_job_id=environment.aws_batch_job_id,
+    )
+    return Outcome(document.to_json(), all_timings, files=files)
+
+
+def expected_roles(generation: Generation) -> set[Role]:
+    """What a mode makes."""
+    if generation.mode == "t2i":
+        return {"image"}
+    if generation.mode == "inverse_dynamics":
+        return {"actions"}
+    return {"video", "actions"} if generation.mode == "policy" else {"video"}
+
+
+def _gpus(environment: WorkerEnvironment) -> int | None:
+    """That the worker reserves: as many by every plan. None where its engine plans for itself."""
+    plans = environment.serving.plans if environment.serving is not None else {}
+    return next((plan.gpus for plan in plans.values()), None)
+
+
+def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:
+    """Raises Failure where it is another generation, or another set of files, than was asked for."""
+    # Imported here, as below: no worker needs the libraries of media before its engine has started.
+    from cosmos_batch.media.nonsense import nonsense
+
+    for name in _KEPT:
+        wanted, found = getattr(asked, name), getattr(made.generation, name)
+        if wanted not in (None, found):
+            raise nonsense(f"what was not asked for: {name} is {found} instead of {wanted}")
+    if missing := [file.name for file in made.files if not (workdir / file.name).is_file()]:
+        raise nonsense(f"no {', '.join(missing)}, though it says so")
+    roles, due = [file.role for file in made.files], expected_roles(made.generation)
+    # An engine of inverse dynamics may hand out the video beside the actions: it made it anyway.
+    if len(set(roles)) != len(roles) or not due <= set(roles) <= due | {"video"}:
+        raise nonsense(f"{', '.join(roles)} instead of {', '.join(sorted(due))}")
+
+
+def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
+    from cosmos_batch.media import WantedVideo, check_image, check_video, exact_rate
+    from cosmos_batch.media.nonsense import nonsense
+
+    path = workdir / file.name
+    if file.role == "actions":
+        _look_at_actions(path, generation)
+        return []
+    size, frames, fps = generation.size, generation.num_frames, generation.fps
+    if size is None or frames is None or fps is None:
+        raise nonsense(f"{file.name} without a word about its size, frames or rate")
+    if file.role == "image":
+        return check_image(path, size.width, size.height)
+    return check_video(path, WantedVideo(size.width, size.height, frames, exact_rate(fps), generation.sound))
+
+
+def _look_at_actions(path: Path, generation: Generation) -> None:
+    import numpy as np
+
+    from cosmos_batch.media import check_actions, read_actions
+    from cosmos_batch.media.nonsense import made_by_engine
+
+    assert generation.action is not None, "only such modes have the role"
+    with made_by_engine("array of actions"):
+        rows = read_actions(path, generation.action.width)
+    check_actions(np.array(rows), generation.action.chunk_size, generation.action.width)
+
+
+def _previews(video: MadeFile, made: Made, workdir: Path) -> Iterator[MadeFile]:
+    from cosmos_batch.media import VideoInfo, probe, write_contact_sheet, write_gif
+
+    path = workdir / video.name
+    found = probe(path)
+    assert isinstance(found, VideoInfo), "it was looked at"
+    if made.generation.preview:
+        write_gif(path, found, workdir / "preview.gif")
+        yield MadeFile(name="preview.gif", role="preview")
+    if made.generation.contact_sheet:
+        write_contact_sheet(path, found, workdir / "contact-sheet.jpg")
+        yield MadeFile(name="contact-sheet.jpg", role="contactSheet")
