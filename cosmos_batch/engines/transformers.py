@@ -5,28 +5,21 @@ one. Answers are not batched: each has its own seed, and padding would change it
 """
 
 import asyncio
-import gc
-import logging
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
 
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.checkpoint import Checkpoint, load_checkpoint
+from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.generation import generate
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.prompt import PreparedJob, prepare
 
-T = TypeVar("T")
-
-GPU_LOST = 70  # exit status of a worker whose GPU cannot be used any more
-
-log = logging.getLogger(__name__)
+_LESS = "fps or maxTokens"
 
 
 class TransformersEngine:
@@ -63,9 +56,9 @@ class TransformersEngine:
         self._running.add(abandoned)
         try:
             prepared: PreparedJob = await loop.run_in_executor(
-                self._preparing, _guarded, prepare, checkpoint, job, input_paths(job, workdir), check
+                self._preparing, guarded, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
             )
-            return await loop.run_in_executor(self._generating, _guarded, generate, checkpoint, prepared, check)
+            return await loop.run_in_executor(self._generating, guarded, _LESS, generate, checkpoint, prepared, check)
         finally:
             abandoned.set()
             self._running.discard(abandoned)
@@ -79,7 +72,7 @@ class TransformersEngine:
         self._preparing.shutdown()
         self._generating.shutdown()
         self._checkpoint = None
-        _free_memory()
+        free_memory()
 
     def _loaded(self) -> Checkpoint:
         if self._checkpoint is None:
@@ -93,47 +86,3 @@ def _checker(abandoned: threading.Event) -> Callable[[], None]:
             raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
 
     return check
-
-
-def _guarded(work: Callable[..., T], *arguments: object) -> T:
-    """Run one job's work. What is no Failure yet is the engine's: memory that ran out, or an error of a library."""
-    import torch
-
-    try:
-        return work(*arguments)
-    except Failure:
-        raise
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        _free_memory()
-        raise Failure(
-            "EngineFailed",
-            f"Memory ran out on this file: {error}",
-            "Lower fps or maxTokens, or choose an instance type with more memory.",
-            retryable=True,
-        ) from error
-    except Exception as error:
-        if _gpu_is_lost(error):
-            # Every later job would fail too, and none of them is to blame: they become suspects and run alone.
-            log.critical("the GPU's context is lost: %s", error)
-            os._exit(GPU_LOST)
-        raise Failure(
-            "EngineFailed",
-            f"The engine failed on this file: {type(error).__name__}: {error}",
-            "Try it again; if it fails again, report it with the worker's log.",
-            retryable=True,
-        ) from error
-
-
-def _gpu_is_lost(error: Exception) -> bool:
-    """After an error of the device (an assertion, an illegal access) nothing runs in this process any more."""
-    import torch
-
-    return isinstance(error, torch.AcceleratorError) or "CUDA error" in str(error)
-
-
-def _free_memory() -> None:
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

@@ -15,7 +15,8 @@ import pytest
 from cosmos_batch.contract import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME, build_random_cosmos3
 from cosmos_batch.engines import Engine, create
-from cosmos_batch.engines.transformers import GPU_LOST, TransformersEngine
+from cosmos_batch.engines.faults import GPU_LOST
+from cosmos_batch.engines.transformers import TransformersEngine
 from tests.engines.conftest import Run, make_job, place
 from tests.media import broken
 
@@ -244,9 +245,9 @@ def test_a_broken_checkpoint_is_named(
 def test_a_lost_gpu_ends_the_process_and_no_job(tmp_path: Path) -> None:
     """After an error of the device every job would fail: the worker dies instead, and its jobs are tried again."""
     code = (
-        "from cosmos_batch.engines.transformers import _guarded\n"
+        "from cosmos_batch.engines.faults import guarded\n"
         "def work(): raise RuntimeError('CUDA error: device-side assert triggered')\n"
-        "_guarded(work)\n"
+        "guarded('fps', work)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False)
     assert ended.returncode == GPU_LOST, ended.stderr.decode()

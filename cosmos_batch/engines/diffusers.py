@@ -1,0 +1,161 @@
+"""Images, videos, sound and actions with Hugging Face Diffusers in our own process, on a GPU or a CPU.
+
+Two threads stand behind it. One decodes inputs and writes results while the other keeps the GPU busy.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, load_checkpoint
+from cosmos_batch.engines.diffusers_generation import Progress, generate, refuse, settled
+from cosmos_batch.engines.faults import free_memory, guarded
+from cosmos_batch.engines.generator_inputs import Prepared, Sources, prepare
+from cosmos_batch.engines.generator_outputs import Delivered, Made, deliver
+from cosmos_batch.engines.journal import Journal
+
+_LESS = "resolution or numFrames"
+
+
+def _nobody(_done: int, _total: int) -> None:
+    """Who is told of no progress."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The files of one generation, and how it went.
+
+    Attributes
+    ----------
+    timings
+        Seconds of each phase; `firstStep` is from the start of `generate` to the end of its first step.
+    peak_gpu_bytes
+        The most that was allocated on the GPU; None on a CPU.
+    """
+
+    delivered: Delivered
+    timings: dict[str, float]
+    peak_gpu_bytes: int | None
+    logs: list[str]
+
+
+class DiffusersEngine:
+    """For checkpoints of `Cosmos3OmniPipeline`. Importing this module imports no library of it."""
+
+    concurrency = 2
+    """One job generates; the next is prepared, or the last one written, meanwhile."""
+
+    def __init__(self, guardrails: bool = True) -> None:
+        self.name = f"diffusers {version('diffusers')}"
+        self.startup_logs: list[str] = []
+        self._guardrails = guardrails
+        self._checkpoint: Checkpoint | None = None
+        self._running: set[threading.Event] = set()
+
+    def load(self, model_dir: Path) -> None:
+        """Import the libraries and load a whole checkpoint; blocks. Raises Failure (ModelUnavailable)."""
+        journal = Journal()
+        self.startup_logs = journal.lines
+        journal.note(f"loading {model_dir.name} with {self.name}")
+        self._checkpoint = load_checkpoint(model_dir, self._guardrails, journal)
+        self._media = ThreadPoolExecutor(1, "media")
+        self._generating = ThreadPoolExecutor(1, "generate")
+        journal.note("ready")
+
+    async def generate(
+        self, asked: Generation, sources: Sources, folder: Path, progress: Progress = _nobody
+    ) -> Generated:
+        """Make what is asked for, as files in `folder`. Cancelling the task stops it within a step or a frame.
+
+        Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
+        """
+        checkpoint = self._loaded()
+        refuse(checkpoint, asked)
+        abandoned = threading.Event()
+        self._running.add(abandoned)
+        work = _Work(checkpoint, folder, _checker(abandoned), progress)
+        loop = asyncio.get_running_loop()
+        try:
+            prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, sources)
+            made = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
+            return await loop.run_in_executor(self._media, guarded, _LESS, work.deliver, made, prepared)
+        finally:
+            abandoned.set()
+            self._running.discard(abandoned)
+
+    def close(self) -> None:
+        """Stop what runs and free the model; `load` may be called again."""
+        if self._checkpoint is None:
+            return
+        for abandoned in self._running:
+            abandoned.set()
+        self._media.shutdown()
+        self._generating.shutdown()
+        self._checkpoint = None
+        free_memory()
+
+    def _loaded(self) -> Checkpoint:
+        if self._checkpoint is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        return self._checkpoint
+
+
+class _Work:
+    """One job on its way through the threads."""
+
+    def __init__(self, checkpoint: Checkpoint, folder: Path, check: Callable[[], None], progress: Progress) -> None:
+        self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
+        self._journal = Journal()
+        self._timings: dict[str, float] = {}
+        self._peak: int | None = None
+
+    def prepare(self, asked: Generation, sources: Sources) -> Prepared:
+        began = time.monotonic()
+        prepared = settled(self._checkpoint, prepare(asked, sources, self._check))
+        self._took("prepare", began)
+        return prepared
+
+    def generate(self, prepared: Prepared) -> Made:
+        import torch
+
+        began = time.monotonic()
+        on_gpu = self._checkpoint.device == "cuda"
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+
+        def step(done: int, total: int) -> None:
+            self._check()
+            if done == 1:
+                self._took("firstStep", began)
+            self._progress(done, total)
+
+        with self._journal.listening("diffusers"):
+            made = generate(self._checkpoint, prepared, step)
+        self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
+        self._took("generate", began)
+        return made
+
+    def deliver(self, made: Made, prepared: Prepared) -> Generated:
+        began = time.monotonic()
+        delivered = deliver(made, prepared, self._folder, self._check)
+        self._took("write", began)
+        return Generated(delivered, self._timings, self._peak, self._journal.lines)
+
+    def _took(self, phase: str, began: float) -> None:
+        self._timings[phase] = round(time.monotonic() - began, 3)
+        self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")
+
+
+def _checker(abandoned: threading.Event) -> Callable[[], None]:
+    def check() -> None:
+        if abandoned.is_set():
+            raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
+
+    return check

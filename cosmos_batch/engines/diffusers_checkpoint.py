@@ -1,0 +1,96 @@
+"""Loading a generator with Diffusers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.torchvision_import import import_torchvision
+
+_REMEDY = "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew."
+_INDEX = "model_index.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One model in two pipelines that share every weight: Diffusers has transfer in a modular one only.
+
+    Attributes
+    ----------
+    omni
+        `Cosmos3OmniPipeline`: all modes but transfer.
+    modular
+        `Cosmos3OmniModularPipeline`: transfer.
+    device
+        Where it computes.
+    guardrails
+        Whether there is a safety checker, which each job may have or leave.
+    """
+
+    omni: Any
+    modular: Any
+    device: str
+    guardrails: bool
+
+
+def load_checkpoint(folder: Path, guardrails: bool, journal: Journal) -> Checkpoint:
+    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+
+    Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
+    is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
+    """
+    if not (folder / _INDEX).is_file():
+        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no {_INDEX}.", _REMEDY)
+    import_torchvision()
+    import torch
+
+    diffusers: Any = import_module("diffusers")
+    diffusers.utils.logging.disable_progress_bar()
+    journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
+    with _as_failure(folder), journal.listening("diffusers"):
+        omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
+            folder,
+            # Where a CPU has no bfloat16 arithmetic, torch emulates it hundreds of times slower than float32.
+            dtype=torch.bfloat16 if device == "cuda" else torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            enable_safety_checker=has_guardrails,  # what was saved would be inherited
+        ).to(device)
+        modular = _modular(diffusers, omni)
+    for pipeline in (omni, modular):
+        pipeline.set_progress_bar_config(disable=True)
+    journal.note(f"loaded {folder.name} on {device}; guardrails {'on' if has_guardrails else 'off'}")
+    return Checkpoint(omni, modular, device, has_guardrails)
+
+
+def _modular(diffusers: Any, omni: Any) -> Any:
+    modular = diffusers.Cosmos3OmniModularPipeline()
+    modular.update_components(**{name: part for name, part in omni.components.items() if name != "safety_checker"})
+    if omni.safety_checker is not None:
+        modular.enable_safety_checker(omni.safety_checker)
+    return modular
+
+
+@contextmanager
+def _as_failure(folder: Path) -> Iterator[None]:
+    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise Failure(
+            "ModelUnavailable",
+            f"{folder.name} does not fit into the GPU's memory: {error}",
+            "Choose an instance type with more GPU memory, or a smaller model.",
+        ) from error
+    except Exception as error:
+        raise Failure(
+            "ModelUnavailable", f"{folder.name} cannot be loaded: {type(error).__name__}: {error}", _REMEDY
+        ) from error

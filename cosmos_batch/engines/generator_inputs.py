@@ -1,0 +1,173 @@
+"""What a generation looks at, at exactly its size, length and rate."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_chunk
+from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
+from cosmos_batch.media import (
+    VideoInfo,
+    cover_image,
+    cover_video,
+    first_times,
+    labelled,
+    probe,
+    read_actions,
+    times_at,
+    upright_size,
+)
+
+Frames = list[np.ndarray]
+"""RGB, uint8, each of shape [H, W, 3]."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the files of a generation lie, each fetched and named by what it is.
+
+    Attributes
+    ----------
+    medium
+        The image or video to start from.
+    controls
+        Control videos that were given; one that was not is made from `medium`.
+    actions
+        Of forward dynamics, if they did not come with the job.
+    """
+
+    medium: Path | None = None
+    controls: Mapping[Hint, Path] = field(default_factory=dict)
+    actions: Path | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A generation with size, frames and rate, and what it looks at."""
+
+    generation: Generation
+    size: Size
+    frames: Frames = field(default_factory=list)
+    controls: dict[Hint, Frames] = field(default_factory=dict)
+    actions: Actions | None = None
+
+
+def prepare(asked: Generation, sources: Sources, check: Callable[[], None]) -> Prepared:
+    """Decode and fit the inputs; `check` is called after each decoded frame, and what it raises ends it.
+
+    Raises Failure (InvalidInput) where a file cannot be used.
+    """
+    if asked.transfer:
+        return _prepare_transfer(asked, sources, check)
+    fitted = _fitted(asked, sources.medium)
+    size = _size(fitted)
+    frames = _frames(fitted, sources.medium, size, check) if sources.medium else []
+    return Prepared(fitted, size, frames, actions=_actions(fitted, sources.actions))
+
+
+def action_size(tier: Resolution, width: int, height: int) -> Size:
+    """Of a video with actions: the input's shape on the canvas of a tier, never enlarged.
+
+    Engines choose the canvas by the input's shape, shrink what is too large and pad the rest, of which nothing is left
+    in the video. What comes out goes into the same canvas as it is, so that they have nothing to shrink.
+    """
+    size, fitted = Size(0, 0), Size(width, height)
+    while size != fitted:
+        size = fitted
+        canvas = min(SIZES[tier].values(), key=lambda one: abs(one.height / one.width - size.height / size.width))
+        scale = min(canvas.width / size.width, canvas.height / size.height, 1.0)
+        fitted = Size(_whole(size.width * scale), _whole(size.height * scale))
+    return size
+
+
+def _whole(side: float) -> int:
+    return max(STEP, int(side + 0.5) // STEP * STEP)
+
+
+def _fitted(asked: Generation, medium: Path | None) -> Generation:
+    if medium is None:
+        return asked
+    found = upright_size(medium)
+    if asked.action is None or asked.resolution is None:
+        return asked.fitted(*found)
+    size = action_size(asked.resolution, *found)
+    return asked.model_copy(update={"width": size.width, "height": size.height})
+
+
+def _size(asked: Generation) -> Size:
+    if asked.size is None:
+        raise Failure("InvalidInput", f"input: {asked.mode} needs one, and there is none.", "Name the file.")
+    return asked.size
+
+
+def _frames(asked: Generation, path: Path, size: Size, check: Callable[[], None]) -> Frames:
+    found = probe(path)
+    if not isinstance(found, VideoInfo):
+        return [cover_image(path, size)]
+    assert asked.fps is not None and asked.num_frames is not None  # of transfer alone they are not known
+    if asked.conditioning:
+        kept = max(asked.conditioning.frames) * FRAME_STEP + 1
+        times = times_at(found.timeline, asked.fps, kept, asked.conditioning.keep)
+    elif asked.mode == "inverse_dynamics":
+        times = times_at(found.timeline, asked.fps, asked.num_frames)
+    else:
+        times = first_times(found.timeline, 1)
+    return list(cover_video(path, found.timeline, times, size, check))
+
+
+def _actions(asked: Generation, path: Path | None) -> Actions | None:
+    settings = asked.action
+    if settings is None or asked.mode != "forward_dynamics":
+        return None
+    actions = settings.actions
+    if actions is None:
+        if path is None:
+            raise Failure("InvalidInput", "action: is missing.", "Send the actions, or name their file.")
+        actions = read_actions(path, settings.width)
+    assert asked.resolution is not None
+    settle_chunk(settings.chunk_size, len(actions), DOMAINS[settings.domain_name], asked.resolution)
+    return actions
+
+
+def _prepare_transfer(asked: Generation, sources: Sources, check: Callable[[], None]) -> Prepared:
+    assert asked.transfer is not None
+    paths = {hint: sources.controls.get(hint, sources.medium) for hint in asked.transfer.controls}
+    videos = {hint: _control_video(hint, path) for hint, path in paths.items()}
+    first_path, first = next(iter(videos.values()))
+    followed = asked.following(
+        {hint: len(found.timeline.times) for hint, (_, found) in videos.items()}, first.timeline.fps
+    ).fitted(*upright_size(sources.medium or first_path))
+    size, count = _size(followed), followed.num_frames
+    assert count is not None
+    controls: dict[Hint, Frames] = {}
+    for hint, (path, found) in videos.items():
+        with labelled(f"controls.{hint}: "):
+            frames = cover_video(path, found.timeline, first_times(found.timeline, count), size, check)
+            controls[hint] = [_signal(followed, hint, frame, hint in sources.controls) for frame in frames]
+    return Prepared(followed, size, controls=controls)
+
+
+def _control_video(hint: Hint, path: Path | None) -> tuple[Path, VideoInfo]:
+    if path is None:
+        raise Failure("InvalidInput", f"controls.{hint}: has no video.", "Name its video.")
+    with labelled(f"controls.{hint}: "):
+        found = probe(path)
+    if not isinstance(found, VideoInfo):
+        raise Failure("InvalidInput", f"controls.{hint}: is an image; a video is needed.", "Name its video.")
+    return path, found
+
+
+def _signal(asked: Generation, hint: Hint, frame: np.ndarray, is_given: bool) -> np.ndarray:
+    """A frame of a control video: as it was given, or made from the input's."""
+    if is_given:
+        return frame
+    from cosmos_batch.media.control_signals import blurred, edges
+
+    assert asked.transfer is not None
+    make = edges if hint == "edge" else blurred
+    return make(frame, asked.transfer.controls[hint].strength)
