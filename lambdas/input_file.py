@@ -16,8 +16,8 @@ def inspect_inputs(request: Request, more: list[str], roots: list[str]) -> list[
     if request.input is None:
         raise Failure("InvalidInput", "input: is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
     first = parse_uri(request.input)
-    files = [_inspect(_checked("input", first, roots), request.input_version_id)]
-    files += [_inspect(_checked("moreInputs", _beside(first, name), roots), None) for name in more]
+    files = [inspect("input", first, roots, EXTENSIONS, request.input_version_id)]
+    files += [inspect("moreInputs", beside("moreInputs", first, name), roots, EXTENSIONS) for name in more]
     size = sum(file.size for file in files)
     if size > INPUT_SIZE_LIMIT:
         raise Failure(
@@ -28,17 +28,28 @@ def inspect_inputs(request: Request, more: list[str], roots: list[str]) -> list[
     return files
 
 
-def _beside(first: S3Location, name: str) -> S3Location:
+def beside(field: str, first: S3Location | None, name: str) -> S3Location:
+    """An S3 URI, or the name of a file beside the first. Raises Failure."""
     if not name.startswith("s3://"):
+        if first is None:
+            raise Failure(
+                "InvalidInput",
+                f"{field}: {name!r} is no S3 URI, and there is no input beside which it lies.",
+                "Write it as s3://bucket/key.",
+            )
         folder, slash, _ = first.key.rpartition("/")
         return S3Location(first.bucket, folder + slash + name)
     try:
         return parse_uri(name)
     except ValueError as error:
-        raise Failure("InvalidInput", f"moreInputs: {name!r}: {error}.", "Write it as S3 shows it.") from error
+        raise Failure("InvalidInput", f"{field}: {name!r}: {error}.", "Write it as S3 shows it.") from error
 
 
-def _inspect(location: S3Location, asked: str | None) -> InputFile:
+def inspect(
+    field: str, location: S3Location, roots: list[str], extensions: tuple[str, ...], asked: str | None = None
+) -> InputFile:
+    """One exact state of a file that a request names: the version asked for, or the latest. Raises Failure."""
+    _check_name(field, location, roots, extensions)
     current = head_or_refuse(location)
     file = current if asked in (None, current.version_id) else head_or_refuse(location, asked)
     if file.size == 0:
@@ -54,23 +65,27 @@ def _inspect(location: S3Location, asked: str | None) -> InputFile:
     )
 
 
-def _checked(field: str, location: S3Location, roots: list[str]) -> S3Location:
-    """The place of a file, as far as its name says that it can be an input. Raises Failure."""
+def refuse_outside(field: str, location: S3Location, roots: list[str]) -> None:
+    """Raises Failure where a file lies where we read nothing."""
     if not allowed(location, roots):
         raise Failure(
             "InvalidInput",
             f"{field}: outside of the configured buckets: {location.uri}",
             f"Use a file below one of: {', '.join(roots)}.",
         )
+
+
+def _check_name(field: str, location: S3Location, roots: list[str], extensions: tuple[str, ...]) -> None:
+    """Raises Failure where a file's place says that it can be no input."""
+    refuse_outside(field, location, roots)
     if not location.key or location.key.endswith("/"):
         raise Failure("InvalidInput", f"{field}: {location.uri} is a folder.", "Name one file; start once for each.")
-    if extension(location.key) not in EXTENSIONS:
+    if extension(location.key) not in extensions:
         raise Failure(
             "InvalidInput",
             f"{field}: the format {extension(location.key) or '(no extension)'} of {location.uri} is not supported.",
-            f"Use one of: {', '.join(EXTENSIONS)}.",
+            f"Use one of: {', '.join(extensions)}.",
         )
-    return location
 
 
 def head_or_refuse(location: S3Location, version_id: str | None = None) -> StoredObject:

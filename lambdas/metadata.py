@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
+from cosmos_batch.contract.generation.keys import PROMPT as GENERATION_PROMPT
+from cosmos_batch.contract.generation.keys import of_metadata
 from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.s3 import S3Location
@@ -26,18 +28,25 @@ class FileMetadata:
 
     `settings` are parameters and system prompt as they were written, by their names in JSON: `plan` refuses what is
     wrong in them, where a person can see it. `sidecar` is the version (or ETag) of the sidecar that it came from, if
-    any of it did.
+    any of it did. `generation` is what the COSMOS3_ keys beside the prompt say, by those keys.
     """
 
     prompt: str | None
     pipeline: str | None
     settings: dict[str, Any]
     sidecar: str | None
+    generation_prompt: str | None = None
+    generation: dict[str, Any] = field(default_factory=dict)
 
     @property
     def asks(self) -> bool:
         """Whether it asks the model something: in words, or by the name of a task."""
         return self.prompt is not None or "task" in self.settings
+
+    @property
+    def makes(self) -> bool:
+        """Whether it asks a generator for something."""
+        return self.generation_prompt is not None
 
 
 def read_metadata(file: StoredObject) -> FileMetadata:
@@ -45,12 +54,16 @@ def read_metadata(file: StoredObject) -> FileMetadata:
     sidecar, version = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
     sources = [sidecar, user, _read_tags(file)]
-    in_sidecar = find(sidecar, PROMPT) is not None or bool(_settings([sidecar]))
+    in_sidecar = find(sidecar, PROMPT) is not None or bool(_settings([sidecar])) or bool(of_metadata(sidecar))
+    said = of_metadata(*sources)
+    prompt = said.pop(GENERATION_PROMPT, None)
     return FileMetadata(
         prompt=_first(sources, PROMPT),
         pipeline=_first(sources, PIPELINE),
         settings=_settings(sources),
         sidecar=version if in_sidecar else None,
+        generation_prompt=_encodable(prompt if isinstance(prompt, str) else json.dumps(prompt)) if prompt else None,
+        generation={key: _bounded(value) for key, value in said.items()},
     )
 
 

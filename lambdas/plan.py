@@ -16,6 +16,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.request import Request
 from cosmos_batch.state import Callbacks, Jobs
 from lambdas.clients import state_table
+from lambdas.generating import plan_generation
 from lambdas.log import log
 from lambdas.nudge import nudge_for_work
 from lambdas.planning import Execution, plan_job, read_request
@@ -36,7 +37,10 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     keep_callback(Callbacks(table), execution.name, event["request"])
     request = read_request(event["request"])
     queue = enabled_queue(request.pipeline)
-    job = plan_job(request, execution, environment())
+    if queue.serving is None:
+        job = plan_job(request, execution, environment())
+    else:
+        job = plan_generation(request, execution, environment(), queue.serving)
     Jobs(table).create(job)
     nudge_for_work(environment().nudge_queue_url, job.pipeline)
     log("planned", jobId=job.job_id, pipeline=job.pipeline)

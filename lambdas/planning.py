@@ -1,5 +1,6 @@
 """A request becomes a job: nothing is left to decide, or it is refused with a reason and a remedy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -7,9 +8,11 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from cosmos_batch.contract.base import Time
-from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT
+from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, pipeline_named
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.generation.prompts import prompt_text
+from cosmos_batch.contract.generation.request import parameters_or_refuse
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import (
@@ -52,6 +55,7 @@ def read_request(given: object) -> Request:
     """The input of an execution, which a person may have typed. Raises Failure."""
     if not isinstance(given, dict):
         raise Failure("InvalidInput", "The input is not a JSON object.", f"Start with an input such as {EXAMPLE}")
+    given = _of_surface(given)
     metadata = given.get("metadata")
     if isinstance(metadata, dict) and "systemPrompt" in metadata:
         rest = {name: value for name, value in metadata.items() if name != "systemPrompt"}
@@ -60,6 +64,25 @@ def read_request(given: object) -> Request:
         return Request.model_validate(given)
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), f"An input looks like {EXAMPLE}") from error
+
+
+def _of_surface(given: dict[str, Any]) -> dict[str, Any]:
+    """A person's `parameters` and structured prompt as a generator's own, where the pipeline is one. Raises Failure."""
+    pipeline = pipeline_named(str(given.get("pipeline")))
+    if pipeline is None or pipeline.surface == "reasoner":
+        return given
+    given = dict(given)
+    if "parameters" in given:
+        if "generation" in given:
+            raise Failure("InvalidInput", "parameters: stand beside generation.", "Say them once, as parameters.")
+        said = given.pop("parameters")
+        if not isinstance(said, dict):
+            raise Failure("InvalidInput", "parameters: is not a JSON object.", 'Such as {"mode": "t2v", "seed": 7}.')
+        said = parameters_or_refuse(said)
+        given["generation"] = said.model_dump(mode="json", exclude_unset=True)
+    if isinstance(given.get("prompt"), dict):
+        given["prompt"] = prompt_text("prompt", given["prompt"])
+    return given
 
 
 def plan_job(request: Request, execution: Execution, environment: PlanEnvironment) -> Job:
@@ -73,7 +96,12 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
     prompt = read_prompt(request, execution.name, environment)
     question, parameters = settle_question(parameters, prompt, system_prompt, medium)
     short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
-    document, timestamp = reserve_document(request, file, execution, environment)
+    document, timestamp = reserve_document(
+        document_directory(request, file),
+        lambda directory, time: document_key(directory, file.name, time),
+        execution,
+        environment,
+    )
     return Job(
         job_id=execution.name,
         execution_arn=execution.arn,
@@ -105,36 +133,38 @@ def settle_deadline(request: Request, execution: Execution, seconds: int) -> dat
 
 
 def reserve_document(
-    request: Request, file: InputFile, execution: Execution, environment: PlanEnvironment
+    directory: S3Location, key_at: Callable[[str, str], str], execution: Execution, environment: PlanEnvironment
 ) -> tuple[OutputKey, str]:
-    """The document's key, reserved for this job, and the timestamp in it. A taken key moves to the next second."""
-    bucket, directory = document_directory(request, file)
+    """The document's key, reserved for this job, and the timestamp in it. A taken key moves to the next second.
+
+    `key_at` makes the key of a directory and a timestamp.
+    """
     outputs = Outputs(state_table(environment.state_table))
     for seconds in range(NEXT_SECONDS):
         timestamp = f"{execution.started_at + timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
-        output = OutputKey(bucket=bucket, key=_document_key(directory, file.name, timestamp))
+        output = OutputKey(bucket=directory.bucket, key=_fitting(key_at, directory.key, timestamp))
         _refuse_outside(S3Location(output.bucket, output.key), environment.asset_buckets)
         if outputs.reserve(output, execution.name):
             return output, timestamp
     raise Failure(
         "Internal",
-        f"All names of the document of {file.name!r} within {NEXT_SECONDS} s are taken.",
+        f"All names of the document in {directory.uri} within {NEXT_SECONDS} s are taken.",
         "Start again in a few minutes, or with another output prefix.",
         retryable=True,
     )
 
 
-def document_directory(request: Request, file: InputFile) -> tuple[str, str]:
-    """Bucket and directory of the document: below the output prefix as the input is within its asset, or beside it."""
+def document_directory(request: Request, file: InputFile) -> S3Location:
+    """Of the document: below the output prefix as the input is within its asset, or beside it."""
     if request.output is None:
-        return file.bucket, file.key.rpartition("/")[0]
+        return S3Location(file.bucket, file.key.rpartition("/")[0])
     prefix = parse_uri(request.output)
-    return prefix.bucket, join_below(prefix.key, relative_directory(file.key, request.asset_id))
+    return S3Location(prefix.bucket, join_below(prefix.key, relative_directory(file.key, request.asset_id)))
 
 
-def _document_key(directory: str, name: str, timestamp: str) -> str:
+def _fitting(key_at: Callable[[str, str], str], directory: str, timestamp: str) -> str:
     try:
-        return document_key(directory, name, timestamp)
+        return key_at(directory, timestamp)
     except ValueError as error:
         raise Failure("InvalidInput", f"output: {error}.", "Use a shorter output prefix.") from error
 

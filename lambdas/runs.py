@@ -2,8 +2,9 @@
 
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.contract.s3 import S3Location, execution_name
 from cosmos_batch.state import Jobs
+from lambdas.choosing import surface_of
 from lambdas.clients import client, state_table
 from lambdas.intake import execution_arn, input_of, start
 from lambdas.log import log
@@ -32,14 +33,15 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
     location = file.location
     identity = (location.bucket, location.key, file.identity)
     name = execution_name(pipeline, *identity)
+    is_generator = surface_of(pipeline) == "generator"
     request = Request(
         pipeline=pipeline,
         input=location.uri,
-        prompt=metadata.prompt,
-        metadata=metadata.settings,
+        prompt=metadata.generation_prompt if is_generator else metadata.prompt,
+        metadata=metadata.generation if is_generator else metadata.settings,
         input_version_id=file.version_id,
         sidecar=metadata.sidecar,
-        caller=f"{location.bucket}/{location.key.partition('/')[0] if '/' in location.key else ''}",
+        caller=caller_of(location),
     )
     if start(environment.state_machine_arn, name, request, environment.state_bucket) or metadata.sidecar is None:
         return
@@ -50,6 +52,24 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
         _stop_unless_begun(environment, superseded)
     latest = execution_name(pipeline, *identity, metadata.sidecar)
     start(environment.state_machine_arn, latest, request, environment.state_bucket)
+
+
+def start_request_file(environment: UploadEnvironment, pipeline: str, file: StoredObject) -> None:
+    """Start the run of an uploaded `*.cosmos.json`, which `plan` reads: what is wrong in it is told there."""
+    location = file.location
+    request = Request(
+        pipeline=pipeline,
+        request_file=location.uri,
+        request_file_version=file.version_id,
+        caller=caller_of(location),
+    )
+    name = execution_name(pipeline, location.bucket, location.key, file.identity)
+    start(environment.state_machine_arn, name, request, environment.state_bucket)
+
+
+def caller_of(location: S3Location) -> str:
+    """Who uploaded a file, as far as its place says."""
+    return f"{location.bucket}/{location.key.partition('/')[0] if '/' in location.key else ''}"
 
 
 def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:

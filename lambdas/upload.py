@@ -10,20 +10,23 @@ import re
 from functools import cache
 from typing import Any
 
-from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment
+from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
-from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, extension
+from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
 from cosmos_batch.state import Outputs
 from lambdas.batches import Record, each_record
+from lambdas.choosing import chosen_pipelines, is_request_file, requested_pipeline
 from lambdas.clients import client, state_table
 from lambdas.log import log
-from lambdas.metadata import FileMetadata, read_metadata
+from lambdas.metadata import read_metadata
 from lambdas.objects import NO_VERSION, Missing, StoredObject, head
-from lambdas.runs import start_run
+from lambdas.runs import start_request_file, start_run
 
 GRACE_OVER = "graceIsOver"
 
 _DOCUMENT = re.compile(r"_CosmosReason_\d{8}-\d{6}\.json$")
+# A sidecar document, and what was made beside it.
+_MADE = re.compile(r"(_Cosmos3_[a-z0-9-]+_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
 # VAMS's own working folders, which its own upload trigger leaves out too.
 _WORKING_FOLDER = re.compile(r"^(pipeline|preview|temp-upload|workspace)s?/")
 
@@ -58,11 +61,15 @@ def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: 
         return "ignored: the file is not there any more"
     if is_ours(file):
         return "ignored: written by us"
+    if is_request_file(subject.key):
+        pipeline = requested_pipeline(file, environment().pipelines)
+        start_request_file(environment(), pipeline, file)
+        return f"started: {pipeline}"
     metadata = read_metadata(file)
     pipelines = chosen_pipelines(subject.key, metadata, environment().pipelines)
     if not pipelines:
         return "ignored: nothing asks for a run"
-    if not metadata.asks and waits:
+    if not (metadata.asks or metadata.makes) and waits:
         send_back(event)
         return "waiting for a sidecar"
     for pipeline in pipelines:
@@ -89,6 +96,7 @@ def is_ours_by_name(key: str) -> bool:
         not name
         or key.endswith(SIDECAR_SUFFIX)  # a sidecar's sidecar
         or _DOCUMENT.search(name) is not None
+        or _MADE.search(name) is not None
         or _WORKING_FOLDER.match(key) is not None
         or ".previewFile." in name
     )
@@ -99,19 +107,6 @@ def is_ours(file: StoredObject) -> bool:
     if OBJECT_MARKER in file.metadata:
         return True
     return Outputs(state_table(environment().state_table)).owner(*file.location) is not None
-
-
-def chosen_pipelines(key: str, metadata: FileMetadata, pipelines: list[PipelineRef]) -> list[str]:
-    """What to run: every pipeline that the extension triggers, and with a question (a prompt or a task) the one that
-    the metadata names.
-
-    A question alone runs one, the smallest if none is named. A pipeline that is not enabled, and a file of another
-    format, start all the same: `plan` refuses them where the person can see it.
-    """
-    chosen = [pipeline.id for pipeline in pipelines if extension(key) in pipeline.auto_trigger]
-    if metadata.asks and (metadata.pipeline or not chosen):
-        chosen.append(metadata.pipeline or pipelines[0].id)
-    return list(dict.fromkeys(chosen))
 
 
 def must_wait(event: dict[str, Any], from_sidecar: bool) -> bool:

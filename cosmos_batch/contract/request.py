@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
 
@@ -22,7 +23,10 @@ Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class Request(Model):
-    """One file to look at. A person types the first three fields; Lambdas fill in what they know besides."""
+    """One file to look at, or one thing to make.
+
+    A person types the first three fields; Lambdas fill in what they know besides.
+    """
 
     pipeline: str = Field(description="Id of an enabled pipeline, such as cosmos-reason2-2b")
     input: S3Uri | None = Field(default=None, description="The file; none for pipelines that start from text")
@@ -30,6 +34,13 @@ class Request(Model):
     prompt_uri: S3Uri | None = Field(default=None, description="Where the prompt lies, if it is a long one")
     system_prompt: Text | None = Field(default=None, max_length=16_384, description="Instead of the default one")
     parameters: Parameters = Field(default_factory=Parameters, description="Settings of the answer")
+    generation: GenerationParameters | None = Field(
+        default=None, description="Of a generator: what to make. A person may call it `parameters` here too"
+    )
+    request_file: S3Uri | None = Field(
+        default=None, description="Of a generator: a `*.cosmos.json` that says what is not said here"
+    )
+    request_file_version: str | None = Field(default=None, description="S3 version of it; the latest if absent")
     metadata: dict[str, Any] = Field(
         default_factory=dict,
         description="Parameters as the file's metadata has them, in text; each goes before its namesake above",

@@ -9,9 +9,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from cosmos_batch.contract.catalogue import EXTENSIONS
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.actions import refuse_rows
+from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
-from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.contract.s3 import extension, parse_uri
 from cosmos_batch.engines import input_paths
 
 CHUNK = 1 << 20  # bytes
@@ -74,9 +77,24 @@ def prepare(s3: Any, job: Job, workdir: Path) -> Job:
 
     for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
         _fetch(s3, source, path)
-        with labelled(job.label(source)):
-            probe(path)
+        if extension(source.key) in EXTENSIONS:
+            with labelled(job.label(source)):
+                probe(path)
+    if job.generation is not None:
+        return job.model_copy(update={"generation": _with_actions(job, job.generation, workdir)})
     return job.model_copy(update={"prompt": _prompt(s3, job), "prompt_uri": None})
+
+
+def _with_actions(job: Job, generation: Generation, workdir: Path) -> Generation:
+    """With the actions of their file, which comes last."""
+    from cosmos_batch.media import read_actions
+
+    action = generation.action
+    if action is None or action.path is None:
+        return generation
+    rows = read_actions(input_paths(job, workdir)[-1], action.width)
+    refuse_rows(len(rows), action.chunk_size)
+    return generation.model_copy(update={"action": action.model_copy(update={"actions": rows})})
 
 
 def _fetch(s3: Any, source: InputFile, path: Path) -> None:

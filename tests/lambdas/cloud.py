@@ -21,11 +21,12 @@ from cosmos_batch.contract.environment import (
     UploadEnvironment,
     VamsEnvironment,
 )
+from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Table
 
 EVENTS = Path(__file__).parent.parent / "events"
-SMALL, LARGE = "cosmos-reason2-2b", "cosmos-reason2-8b"
+SMALL, LARGE, NANO = "cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano"
 JOB_QUEUE = "arn:aws:batch:us-east-1:123456789012:job-queue/reason2B"
 DEFINITION = "arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:1"
 BUS = "arn:aws:events:us-east-1:123456789012:event-bus/vams-orchestration"
@@ -160,13 +161,22 @@ class Cloud:
         return getattr(self, service)
 
     def environments(
-        self, auto_trigger: str = "", grace_seconds: int = 10, callback_role: str | None = None
+        self,
+        auto_trigger: str = "",
+        grace_seconds: int = 10,
+        callback_role: str | None = None,
+        generator: Serving | None = None,
+        vams_pipeline: str = SMALL,
     ) -> list[Environment]:
-        """Of every function."""
+        """Of every function; with a generator too, if it is said how it is served."""
         pipelines = [
             PipelineRef(id=SMALL, auto_trigger=[auto_trigger] if auto_trigger else []),
             PipelineRef(id=LARGE),
+            *([PipelineRef(id=NANO)] if generator else []),
         ]
+        queues = [PipelineQueue(id=SMALL, queue_url=self.jobs_queue)]
+        if generator:
+            queues.append(PipelineQueue(id=NANO, queue_url=self.jobs_queue, serving=generator))
         compute = PipelineCompute(
             id=SMALL,
             queue_url=self.jobs_queue,
@@ -189,7 +199,7 @@ class Cloud:
                 state_table=TABLE,
                 state_bucket=STATE_BUCKET,
                 asset_buckets=["assets", "plain/inbox/"],
-                pipelines=[PipelineQueue(id=SMALL, queue_url=self.jobs_queue)],
+                pipelines=queues,
                 nudge_queue_url=self.nudges,
                 deadline_seconds=3600,
             ),
@@ -199,7 +209,7 @@ class Cloud:
                 state_machine_arn=self.machine,
                 state_table=TABLE,
                 state_bucket=STATE_BUCKET,
-                pipeline=SMALL,
+                pipeline=vams_pipeline,
                 task_timeout_seconds=28_800,
                 callback_role_arn=callback_role,
                 orchestration_bus=BUS,

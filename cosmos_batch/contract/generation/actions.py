@@ -95,13 +95,19 @@ def settle_chunk(said: int | None, rows: int | None, domain: Domain, tier: Resol
             f"actionChunkSize: {chunk} actions stand beside {chunk + 1} frames, which are not possible at {tier}.",
             f"Use a multiple of {FRAME_STEP}, {limit} at most; NVIDIA uses {domain.chunk_size} for this domain.",
         )
-    if rows not in (None, chunk):
+    if rows is not None:
+        refuse_rows(rows, chunk)
+    return chunk
+
+
+def refuse_rows(rows: int, chunk: int) -> None:
+    """Raises Failure where there are not as many actions as the chunk has."""
+    if rows != chunk:
         raise Failure(
             "InvalidInput",
             f"action: has {rows} rows, and actionChunkSize is {chunk}: engines would cut them, or repeat the last.",
             "Send as many rows as the chunk has actions; one job for each chunk.",
         )
-    return chunk
 
 
 def checked_actions(given: object, width: int) -> Actions:

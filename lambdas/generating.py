@@ -1,0 +1,127 @@
+"""A request for a generation becomes a job: what to make is settled, and each file that it names is found."""
+
+from typing import Any
+
+from cosmos_batch.contract.catalogue import EXTENSIONS, VIDEO_EXTENSIONS, Pipeline, pipeline_named
+from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.keys import prompt_and_parameters
+from cosmos_batch.contract.generation.outputs import generation_document_key
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.generation.prompts import prompt_text
+from cosmos_batch.contract.generation.request import parameters_or_refuse, read_request_file
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.generation.settling import settle
+from cosmos_batch.contract.job import InputFile, Job
+from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import S3Location, parse_uri
+from lambdas.input_file import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
+from lambdas.planning import Execution, document_directory, reserve_document, settle_deadline
+from lambdas.prompts import read_prompt
+from lambdas.questions import medium_of
+
+ACTION_EXTENSIONS = (".json",)
+
+
+def plan_generation(request: Request, execution: Execution, environment: PlanEnvironment, serving: Serving) -> Job:
+    """Decide everything that can be decided before the input is seen. Raises Failure."""
+    deadline = settle_deadline(request, execution, environment.deadline_seconds)
+    pipeline = pipeline_named(request.pipeline)
+    assert pipeline is not None, "infra deploys the pipelines of the catalogue"
+    request = with_request_file(request, environment)
+    file = _input(request, environment)
+    medium = medium_of(file) if file else None
+    prompt = read_prompt(request, execution.name, environment)
+    generation = settle(_parameters(request), prompt, pipeline, medium, execution.name, serving)
+    more = _named_files(generation, file, environment)
+    directory = _directory(request, file)
+    document, timestamp = reserve_document(
+        directory, lambda where, time: _document_key(where, file, pipeline, time), execution, environment
+    )
+    return Job(
+        job_id=execution.name,
+        execution_arn=execution.arn,
+        pipeline=request.pipeline,
+        input=file,
+        more_inputs=more,
+        prompt=None,
+        prompt_uri=None,
+        system_prompt="",
+        parameters=Parameters(),
+        generation=generation,
+        document=document,
+        timestamp=timestamp,
+        created_at=execution.started_at,
+        deadline=deadline,
+        invalidate_model=request.invalidate_model,
+    )
+
+
+def with_request_file(request: Request, environment: PlanEnvironment) -> Request:
+    """The request with what its `*.cosmos.json` says; what the request says itself goes before it. Raises Failure."""
+    if request.request_file is None:
+        return request
+    place = parse_uri(request.request_file)
+    refuse_outside("requestFile", place, environment.asset_buckets)
+    said = read_request_file(read_or_refuse(head_or_refuse(place, request.request_file_version)))
+    own = request.generation or GenerationParameters()
+    together = {**said.parameters.model_dump(exclude_unset=True), **own.model_dump(exclude_unset=True)}
+    changes: dict[str, Any] = {"generation": GenerationParameters.model_validate(together)}
+    if request.prompt is None and request.prompt_uri is None:
+        changes["prompt"] = prompt_text("prompt", said.prompt)
+    if request.input is None and said.input is not None:
+        changes["input"] = beside("input", place, said.input).uri
+    if request.output is None:
+        changes["output"] = said.output or S3Location(place.bucket, place.key.rpartition("/")[0]).uri
+    return request.model_copy(update=changes)
+
+
+def _parameters(request: Request) -> GenerationParameters:
+    """What the file's metadata says goes before what the request says. Raises Failure."""
+    if not request.metadata:
+        return request.generation or GenerationParameters()
+    try:
+        _, said = prompt_and_parameters(request.metadata)
+    except ValueError as error:
+        raise Failure("InvalidInput", f"{error}.", "Correct the file's metadata and upload it again.") from error
+    own = {} if request.generation is None else request.generation.model_dump(exclude_unset=True, by_alias=True)
+    return parameters_or_refuse({**own, **said})
+
+
+def _input(request: Request, environment: PlanEnvironment) -> InputFile | None:
+    if request.input is None:
+        return None
+    return inspect("input", parse_uri(request.input), environment.asset_buckets, EXTENSIONS, request.input_version_id)
+
+
+def _named_files(generation: Generation, file: InputFile | None, environment: PlanEnvironment) -> list[InputFile]:
+    """The control videos in the model's order, then the actions. Raises Failure."""
+    named = []
+    if generation.transfer is not None:
+        controls = generation.transfer.controls
+        named = [(f"controls.{hint}", one.path, VIDEO_EXTENSIONS) for hint, one in controls.items() if one.path]
+    if generation.action is not None and generation.action.path is not None:
+        named.append(("actionPath", generation.action.path, ACTION_EXTENSIONS))
+    near = None if file is None else S3Location(file.bucket, file.key)
+    return [
+        inspect(field, beside(field, near, name), environment.asset_buckets, extensions)
+        for field, name, extensions in named
+    ]
+
+
+def _directory(request: Request, file: InputFile | None) -> S3Location:
+    if file is not None:
+        return document_directory(request, file)
+    if request.output is None:
+        raise Failure(
+            "InvalidInput",
+            "output: is missing, and there is no input beside which the result could lie.",
+            'Say where: "output": "s3://my-bucket/folder/".',
+        )
+    return parse_uri(request.output)
+
+
+def _document_key(directory: str, file: InputFile | None, pipeline: Pipeline, timestamp: str) -> str:
+    return generation_document_key(directory, None if file is None else file.name, pipeline, timestamp)

@@ -1,0 +1,208 @@
+"""`plan` settles a generation and finds each file that it names; `upload` starts what COSMOS3 keys and requests ask."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import PlanEnvironment, UploadEnvironment
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.job import Job
+from cosmos_batch.state import Jobs, Outputs
+from lambdas import upload
+from lambdas.plan import handler
+from tests.lambdas.cloud import LARGE, NANO, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
+
+SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={})
+STARTED = datetime(2126, 4, 10, 16, 50, 29, tzinfo=UTC)
+STAMP = "21260410-165029"
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, generator=SERVING, grace_seconds=0)
+    upload.environment()  # read before the other's, for both have a variable PIPELINES
+    configure(PlanEnvironment, generator=SERVING)
+
+
+def plan(name: str = "job-1", **request: Any) -> Job:
+    """Read as a worker reads it."""
+    execution = {"id": f"arn:execution:{name}", "name": name, "startTime": STARTED.isoformat()}
+    planned = handler({"request": {"pipeline": NANO, **request}, "execution": execution}, None)
+    return Job.model_validate_json(json.dumps(planned["job"]))
+
+
+def made(job: Job) -> Generation:
+    assert job.generation is not None
+    return job.generation
+
+
+def refused(**request: Any) -> Error:
+    with pytest.raises(Failure) as failure:
+        plan(**request)
+    assert failure.value.error.code == "InvalidInput" and failure.value.error.remedy
+    return failure.value.error
+
+
+def uploaded(cloud: Cloud, key: str, body: bytes = b"hello", **arguments: Any) -> list[dict[str, Any]]:
+    """The requests that a file starts, as `plan` gets them."""
+    version = cloud.put(key, body, **arguments)
+    created = event("s3_object_created")
+    created["detail"]["bucket"]["name"] = "assets"
+    created["detail"]["object"] |= {"key": key, "version-id": version}
+    assert upload.handler(sqs_batch(created), None) == {"batchItemFailures": []}
+    return [one["input"] for one in cloud.executions()]
+
+
+def test_text_becomes_a_video(cloud: Cloud) -> None:
+    request = {"prompt": "A robot.", "output": "s3://assets/out/", "parameters": {"mode": "text2video", "seed": "7"}}
+    job = plan(**request)
+    assert (made(job).mode, made(job).prompt, made(job).seed, made(job).num_frames) == ("t2v", "A robot.", 7, 189)
+    assert (job.document.key, job.input, job.inputs, job.prompt) == (f"out/cosmos3-nano-{STAMP}.json", None, [], None)
+    assert Outputs(cloud.table).owner("assets", job.document.key) == "job-1"
+    row = Jobs(cloud.table).get("job-1")
+    assert row is not None and row.input is None
+    assert plan(**request) == job
+    assert plan("job-2", **request).document.key == "out/cosmos3-nano-21260410-165030.json"
+
+
+def test_the_same_prompt_has_another_seed_in_another_job() -> None:
+    request = {"prompt": "A robot.", "output": "s3://assets/"}
+    assert made(plan("a", **request)).seed == made(plan("a", **request)).seed != made(plan("b", **request)).seed
+
+
+def test_a_structured_prompt_is_written_as_one(cloud: Cloud) -> None:
+    job = plan(prompt={"duration": "7s"}, output="s3://assets/out/")
+    assert (made(job).prompt, made(job).use_duration_template) == ('{"duration": "7s"}', False)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("car.png", "i2v"), ("car.mp4", "v2v")])
+def test_a_file_becomes_a_video(cloud: Cloud, name: str, mode: str) -> None:
+    version = cloud.put(f"shots/{name}")
+    job = plan(prompt="It drives.", input=f"s3://assets/shots/{name}")
+    assert (made(job).mode, job.document.key) == (mode, f"shots/car_Cosmos3_nano_{STAMP}.json")
+    assert job.input is not None and job.input.version_id == version
+
+
+def test_control_videos_are_found_beside_the_input_or_by_uri(cloud: Cloud) -> None:
+    for key in ("in/car.mp4", "in/depth.mp4", "seg.mp4"):
+        cloud.put(key)
+    controls = {"seg": "s3://assets/seg.mp4", "edge": True, "depth": {"control_path": "depth.mp4"}}
+    job = plan(prompt="x", input="s3://assets/in/car.mp4", parameters={"mode": "transfer", **controls})
+    assert [one.key for one in job.inputs] == ["in/car.mp4", "in/depth.mp4", "seg.mp4"]
+    alone = plan("b", prompt="x", output="s3://assets/", parameters={"mode": "transfer", "seg": "s3://assets/seg.mp4"})
+    assert (alone.input, [one.key for one in alone.more_inputs]) == (None, ["seg.mp4"])
+
+
+def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
+    cloud.put("in/car.png")
+    cloud.put("in/moves.json", b"[]")
+    said = {"action_mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json"}
+    assert [one.key for one in plan(prompt="x", input="s3://assets/in/car.png", parameters=said).more_inputs] == [
+        "in/moves.json"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"numFrames": 0}, "0"),
+        ({"numFrames": 10_000}, "10,000"),
+        ({"width": 61, "height": 61}, "61"),
+        ({"aspectRatio": "16:7"}, "16:7"),
+        ({"fps": 0}, "fps"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 10_000}, "steps"),
+        ({"guidanceScale": -1}, "guidanceScale"),
+        ({"seed": 2**70}, "seed"),
+        ({"mode": "t2i", "sound": True}, "sound"),
+        ({"trueCfgScale": 4}, "use guidanceScale"),
+        ({"maxTokens": 9}, "maxTokens"),
+        ({"mode": "transfer", "seg": "seg.mp4"}, "no S3 URI"),
+        ({"mode": "transfer", "seg": "s3://elsewhere/seg.mp4"}, "outside"),
+        ({"mode": "transfer", "seg": "s3://assets/seg.pdf"}, ".pdf"),
+        ({"mode": "transfer", "seg": "s3://assets/none.mp4"}, "does not exist"),
+    ],
+)
+def test_what_is_wrong_is_told(said: dict[str, Any], told: str) -> None:
+    assert told in refused(prompt="x", output="s3://assets/out/", parameters=said).message
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"prompt": "x"}, "output: is missing"),
+        ({"output": "s3://assets/"}, "prompt: is missing"),
+        ({"prompt": "x" * 100_000, "output": "s3://assets/"}, "100,000 bytes"),
+        ({"prompt": "x", "input": "s3://assets/brief.pdf"}, ".pdf"),
+        ({"prompt": "x", "output": "s3://elsewhere/"}, "outside"),
+        ({"prompt": "x", "parameters": [], "output": "s3://assets/"}, "parameters"),
+        ({"prompt": "x", "parameters": {}, "generation": {}, "output": "s3://assets/"}, "beside generation"),
+    ],
+)
+def test_what_is_missing_or_elsewhere_is_told(request_: dict[str, Any], told: str) -> None:
+    assert told in refused(**request_).message
+
+
+@pytest.mark.parametrize(("name", "mode"), [("car.png", "i2v"), ("car.mp4", "v2v")])
+def test_a_prompt_in_the_metadata_of_a_file_starts_a_generator(cloud: Cloud, name: str, mode: str) -> None:
+    keys = {"cosmos3_prompt": "It drives.", "cosmos3-seed": "7", "cosmos3_num_frames": "93"}
+    [request] = uploaded(cloud, name, Metadata=keys)
+    job = plan(**request)
+    assert (made(job).mode, made(job).prompt, made(job).seed, made(job).num_frames) == (mode, "It drives.", 7, 93)
+
+
+def test_both_kinds_of_prompt_start_both(cloud: Cloud) -> None:
+    keys = {"cosmos3_prompt": "It drives.", "cosmos_reason_prompt": "What is it?", "cosmos_pipeline": LARGE}
+    requests = uploaded(cloud, "car.png", Metadata=keys)
+    assert {(one["pipeline"], one["prompt"]) for one in requests} == {(LARGE, "What is it?"), (NANO, "It drives.")}
+
+
+def test_a_question_alone_starts_no_generator(cloud: Cloud) -> None:
+    [request] = uploaded(cloud, "car.png", Metadata={"cosmos_reason_prompt": "What is it?"})
+    assert request["pipeline"] == SMALL
+
+
+def test_what_metadata_says_wrong_is_told_by_plan(cloud: Cloud) -> None:
+    [request] = uploaded(cloud, "car.png", Metadata={"cosmos3_prompt": "x", "cosmos3_control_path": "a.mp4"})
+    assert "COSMOS3_CONTROL_TYPE" in refused(**request).message
+
+
+def test_an_uploaded_request_says_it_all(cloud: Cloud) -> None:
+    cloud.put("in/car.png")
+    said = {"prompt": "It drives. " * 2000, "input": "car.png", "num_steps": 40, "seed": 3}
+    [request] = uploaded(cloud, "in/drive.cosmos.json", json.dumps(said).encode())
+    assert len(json.dumps(request)) < 1000, "an execution's input is small"
+    job = plan(**request)
+    assert (made(job).mode, made(job).steps, made(job).seed) == ("i2v", 40, 3)
+    assert made(job).prompt == said["prompt"] and job.document.key == f"in/car_Cosmos3_nano_{STAMP}.json"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"), [(b"{", "not JSON"), (b'{"prompt": "a", "fps": 0}', "fps"), (b" " * 2**21, "bytes")]
+)
+def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, told: str) -> None:
+    [request] = uploaded(cloud, "broken.cosmos.json", body)
+    assert request["pipeline"] == NANO and told in refused(**request).message
+
+
+def test_a_request_file_lies_within_the_buckets() -> None:
+    place = f"s3://{STATE_BUCKET}/a.cosmos.json"
+    assert "requestFile: outside" in refused(requestFile=place).message
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"car_Cosmos3_nano_{STAMP}.mp4",
+        f"car_Cosmos3_super-image2video_{STAMP}.mp4.previewFile.gif",
+        f"cosmos3-nano-{STAMP}.png",
+        f"cosmos3-super-text2image-{STAMP}.contactSheet.jpg",
+    ],
+)
+def test_what_was_made_starts_nothing(cloud: Cloud, name: str) -> None:
+    assert uploaded(cloud, f"in/{name}", Metadata={"cosmos3_prompt": "x"}) == []

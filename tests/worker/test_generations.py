@@ -1,0 +1,157 @@
+"""A generation from its message to files at their final keys, on moto, with a generator that has no model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Job
+from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
+from cosmos_batch.contract.job import InputFile
+from cosmos_batch.media import VideoInfo, probe
+from tests.contract.generations import settled
+from tests.e2e.scripted_generator import ScriptedGenerator
+from tests.media import broken
+from tests.worker.conftest import ASSETS, Bench, Hand
+
+SMALL = {"width": 64, "height": 64, "num_frames": 5, "fps": 29.97}
+SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={"L40S": ParallelPlan(tp=2)})
+
+
+def put(bench: Bench, key: str, body: bytes) -> InputFile:
+    """A file of a job."""
+    answer = bench.s3.put_object(Bucket=ASSETS, Key=key, Body=body)
+    return InputFile(bucket=ASSETS, key=key, version_id=answer["VersionId"], etag=answer["ETag"], size=len(body))
+
+
+def planned(bench: Bench, said: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
+    """A planned generation in the queue, from text unless `input` is among the changes."""
+    given = changes.get("input")
+    medium: Any = None if given is None else "image" if given.name.endswith("png") else "video"
+    prompt = "A robot." if script is None else json.dumps(script)
+    generation = settled(said, medium, prompt)
+    job = bench.job(**{"input": None, "pipeline": "cosmos3-nano", "prompt": None, "generation": generation, **changes})
+    bench.send(job)
+    return job
+
+
+def run(bench: Bench) -> None:
+    environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": SERVING})
+    Hand(bench, environment, ScriptedGenerator(), None).run(60)
+
+
+def written(bench: Bench, folder: Path) -> dict[str, Path]:
+    """What lies at the final keys, by its ending, on the disk."""
+    found = {}
+    for item in bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/").get("Contents", []):
+        ending = item["Key"].removeprefix("out/one")
+        found[ending] = folder / f"final{ending}"
+        found[ending].write_bytes(bench.s3.get_object(Bucket=ASSETS, Key=item["Key"])["Body"].read())
+    return found
+
+
+def failure(bench: Bench) -> dict[str, Any]:
+    [told] = bench.stepfunctions.said("failure")
+    assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
+    error: dict[str, Any] = told
+    return error
+
+
+def test_a_video_from_text(bench: Bench, tmp_path: Path) -> None:
+    planned(bench, {"mode": "t2v", "sound": True, "contact_sheet": True, "seed": 7, **SMALL})
+    run(bench)
+    files = written(bench, tmp_path)
+    assert sorted(files) == [".contactSheet.jpg", ".json", ".mp4", ".mp4.previewFile.gif"]
+    video = probe(files[".mp4"])
+    assert isinstance(video, VideoInfo) and (video.width, video.height, len(video.timeline.times)) == (64, 64, 5)
+    document = GeneratorDocument.model_validate_json(files[".json"].read_text())
+    assert (document.generation.seed, document.generation.prompt, document.input_file) == (7, "A robot.", None)
+    assert [(one.file, one.role, one.size) for one in document.files] == [
+        ("one.mp4", "video", files[".mp4"].stat().st_size),
+        ("one.mp4.previewFile.gif", "preview", files[".mp4.previewFile.gif"].stat().st_size),
+        ("one.contactSheet.jpg", "contactSheet", files[".contactSheet.jpg"].stat().st_size),
+    ]
+    assert document.attribution == "Built on NVIDIA Cosmos" and "Nothing in it is real." in document.notes
+    assert document.gpus == 2 and document.gpu_seconds == pytest.approx(2 * document.timings["infer"], abs=0.002)
+    assert "scripted generator is ready" in document.job_logs and "made one" in document.job_logs
+    [told] = bench.stepfunctions.said("success")
+    outputs = json.loads(told["output"])["outputs"]
+    assert [one["uri"] for one in outputs] == [
+        f"s3://{ASSETS}/out/one{ending}" for ending in (".json", ".mp4", ".mp4.previewFile.gif", ".contactSheet.jpg")
+    ]
+    for one in outputs:
+        head = bench.s3.head_object(Bucket=ASSETS, Key=one["uri"].removeprefix(f"s3://{ASSETS}/"))
+        assert head["ContentType"] == one["contentType"] and head["Metadata"] == {"cosmos-batch-job": "one"}
+    assert [one["contentType"] for one in outputs] == ["application/json", "video/mp4", "image/gif", "image/jpeg"]
+
+
+def test_an_image(bench: Bench, tmp_path: Path) -> None:
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
+    run(bench)
+    files = written(bench, tmp_path)
+    assert sorted(files) == [".json", ".png"]
+    assert "The guardrails were off" in files[".json"].read_text()
+
+
+def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> None:
+    picture = broken.image(tmp_path / "wide.png", 128, 72).read_bytes()
+    planned(bench, {"resolution": "256p", "num_frames": 5, "preview": False}, input=put(bench, "in/wide.png", picture))
+    run(bench)
+    files = written(bench, tmp_path)
+    document = GeneratorDocument.model_validate_json(files[".json"].read_text())
+    assert sorted(files) == [".json", ".mp4"]
+    assert (document.input_file, document.generation.width, document.generation.height) == ("wide.png", 320, 192)
+
+
+def test_a_control_video_leads(bench: Bench, tmp_path: Path) -> None:
+    depth = put(bench, "in/depth.mp4", broken.video(tmp_path / "depth.mp4").read_bytes())
+    said = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
+    planned(bench, said, more_inputs=[depth])
+    run(bench)
+    document = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text())
+    assert document.generation.fps == 10 and [one.input_file for one in document.more_inputs] == ["depth.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
+)
+def test_actions_lie_in_a_file(bench: Bench, tmp_path: Path, rows: list[list[float]], told: str | None) -> None:
+    picture = put(bench, "in/first.png", broken.image(tmp_path / "first.png").read_bytes())
+    actions = put(bench, "in/moves.json", json.dumps(rows).encode())
+    said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json", "action_chunk_size": 4}
+    planned(bench, said, input=picture, more_inputs=[actions])
+    run(bench)
+    if told is not None:
+        assert told in failure(bench)["cause"]
+        return
+    document = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text())
+    assert document.generation.action is not None and document.generation.action.actions == rows
+
+
+def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
+    picture = put(bench, "in/first.png", broken.image(tmp_path / "first.png").read_bytes())
+    said = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
+    planned(bench, said, input=picture)
+    run(bench)
+    files = written(bench, tmp_path)
+    assert sorted(files) == [".actions.json", ".json", ".mp4"]
+    assert json.loads(files[".actions.json"].read_text()) == [[0.0] * 9] * 4
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "told"),
+    [
+        ({"frames": 1}, "EngineFailed", "1 instead of 5 frames"),
+        ({"frames": 1, "claims": {"num_frames": 1}}, "EngineFailed", "num_frames is 1 instead of 5"),
+        ({"claims": {"seed": 3}}, "EngineFailed", "seed is 3 instead of 7"),
+        ({"leaves": ["video"]}, "EngineFailed", "no made.mp4"),
+        ({"blocked": "prompt"}, "Blocked", "refused the prompt"),
+        ({"blocked": "output"}, "Blocked", "refused the output"),
+    ],
+)
+def test_what_was_not_asked_for_is_not_delivered(bench: Bench, script: dict[str, Any], code: str, told: str) -> None:
+    planned(bench, {"mode": "t2v", "seed": 7, **SMALL}, script)
+    run(bench)
+    assert failure(bench)["error"] == code and told in failure(bench)["cause"]
