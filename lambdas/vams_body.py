@@ -7,7 +7,7 @@ from typing import Any
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from lambdas.vams_manifest import read_manifest_run
-from lambdas.vams_request import Asked, Run, inner, make_request, text
+from lambdas.vams_request import Asked, Run, Said, inner, make_request, starts_from_text, text
 
 
 def read_body(event: dict[str, Any]) -> dict[str, Any]:
@@ -41,15 +41,18 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
     if manifest is not None:
         return read_manifest_run(manifest, body, pipeline, deadline)
     parameters, metadata = _object(body, "inputParameters"), _object(body, "inputMetadata")
+    of_vams = inner(metadata, "VAMS")
+    of_run = Said(parameters, of_asset=inner(of_vams, "assetMetadata"))
+    where = {"output": _needed(body, "outputS3AssetFilesPath"), "caller": text(body, "databaseId")}
+    if starts_from_text(of_run, pipeline):
+        return Run([Asked("the run", make_request(pipeline, deadline, of_run, **where))])
     request = make_request(
         pipeline,
         deadline,
-        parameters,
-        inner(inner(metadata, "VAMS"), "fileMetadata"),
+        Said(parameters, inner(of_vams, "fileMetadata"), of_run.of_asset),
         input=_needed(body, "inputS3AssetFilePath"),
-        output=_needed(body, "outputS3AssetFilesPath"),
         asset_id=text(body, "assetId"),
-        caller=text(body, "databaseId"),
+        **where,
     )
     return Run([Asked(request.input or "", request)])
 

@@ -11,7 +11,7 @@ from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
 from lambdas.objects import Missing, Unreadable, head, read
-from lambdas.vams_request import Asked, Run, inner, make_request, text
+from lambdas.vams_request import Asked, Run, Said, inner, make_request, starts_from_text, text
 
 # All are started by one call of the function, within its time.
 FILES_LIMIT = 500
@@ -24,15 +24,20 @@ class _Sent(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
-class File(_Sent):
-    """One input file; VAMS writes "" for what it does not know."""
+class Asset(_Sent):
+    """An asset; VAMS writes "" for what it does not know."""
+
+    asset_id: str = ""
+    database_id: str = ""
+
+
+class File(Asset):
+    """One input file."""
 
     bucket: str
     key: str
     version_id: str = ""
     relative_path: str = Field(default="", description="Within the asset, with a leading slash")
-    asset_id: str = ""
-    database_id: str = ""
 
 
 class Outputs(_Sent):
@@ -53,8 +58,14 @@ class Manifest(_Sent):
 
     input_files: list[File] = Field(default_factory=list)
     outputs: Outputs
+    output_target: Asset = Field(default_factory=Asset, description="Where VAMS moves the results")
     input_metadata_s3_location: str = Field(default="", alias="inputMetadataS3Location")
     system_config: SystemConfig = Field(default_factory=SystemConfig)
+
+    @property
+    def asset(self) -> Asset:
+        """That the run is about: its first file's, or the one that its results go to."""
+        return self.input_files[0] if self.input_files else self.output_target
 
 
 def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
@@ -63,14 +74,26 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
     metadata = _metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location"))
     _refuse_number(len(manifest.input_files), pipeline)
+    run = manifest.system_config.orchestration_event_prefix or None
+    of_run = Said(parameters, of_asset=_of_asset(metadata, manifest.asset))
+    if not manifest.input_files or starts_from_text(of_run, pipeline):
+        output = _output(manifest.outputs, None)
+        return Run(
+            [
+                Asked(
+                    "the run",
+                    make_request(pipeline, deadline, of_run, output=output, caller=manifest.asset.database_id or None),
+                )
+            ],
+            run,
+        )
     asked = [
         Asked(
             _name(file),
             make_request(
                 pipeline,
                 deadline,
-                parameters,
-                file_metadata(metadata, file),
+                Said(parameters, file_metadata(metadata, file), _of_asset(metadata, file)),
                 input=S3Location(file.bucket, file.key).uri,
                 input_version_id=file.version_id or None,
                 output=_output(manifest.outputs, file),
@@ -78,18 +101,30 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
             ),
         )
         for file in manifest.input_files
-    ] or [Asked("the run", make_request(pipeline, deadline, parameters, {}, output=_output(manifest.outputs, None)))]
-    return Run(asked, manifest.system_config.orchestration_event_prefix or None)
+    ]
+    return Run(asked, run)
 
 
 def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:
     """The file's own, and never that of its asset, whose record has the key `/`."""
     if metadata.get("schemaVersion") != GROUPED:
         return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "fileMetadata")
+    return _record(metadata, file, _path(file.relative_path)) if _path(file.relative_path) else {}
+
+
+def _of_asset(metadata: dict[str, Any], place: Asset) -> dict[str, Any]:
+    """That of the asset, for a generator: a mode that starts from text has no file."""
+    if metadata.get("schemaVersion") != GROUPED:
+        return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "assetMetadata")
+    return _record(metadata, place, "")
+
+
+def _record(metadata: dict[str, Any], place: Asset, path: str) -> dict[str, Any]:
+    """What is written of one path of an asset."""
     for asset in _objects(metadata.get("assets")):
-        if (asset.get("databaseId"), asset.get("assetId")) == (file.database_id, file.asset_id):
+        if (asset.get("databaseId"), asset.get("assetId")) == (place.database_id, place.asset_id):
             for record in _objects(asset.get("files")):
-                if _path(record.get("fileKey")) == _path(file.relative_path) != "":
+                if _path(record.get("fileKey")) == path:
                     return inner(record, "metadata")
     return {}
 

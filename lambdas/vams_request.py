@@ -1,6 +1,6 @@
 """What every version of VAMS says of a run, as requests of ours. What is not ours in it is left alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,17 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.generation.keys import (
+    INVALIDATE,
+    of_configuration,
+    of_metadata,
+    prompt_and_parameters,
+    switch,
+)
+from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.generation.prompts import prompt_text
+from cosmos_batch.contract.generation.request import parameters_or_refuse
 from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
@@ -34,14 +45,20 @@ class Run:
     event_prefix: str | None = None
 
 
-def make_request(
-    pipeline: Pipeline,
-    deadline: datetime,
-    parameters: dict[str, Any],
-    file_metadata: dict[str, Any],
-    **where: Any,
-) -> Request:
+@dataclass(frozen=True)
+class Said:
+    """What VAMS's users wrote: beside the file, beside its asset, into the workflow's configuration."""
+
+    configuration: dict[str, Any]
+    of_file: dict[str, Any] = field(default_factory=dict)
+    of_asset: dict[str, Any] = field(default_factory=dict)
+
+
+def make_request(pipeline: Pipeline, deadline: datetime, said: Said, **where: Any) -> Request:
     """The request for one file; `where` are the fields of Request that say where it lies. Raises Failure."""
+    if pipeline.surface == "generator":
+        return _generation(pipeline, deadline, said, **where)
+    parameters, file_metadata = said.configuration, said.of_file
     check_model(parameters, pipeline)
     try:
         return Request(
@@ -55,6 +72,48 @@ def make_request(
         )
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+
+
+def starts_from_text(of_run: Said, pipeline: Pipeline) -> bool:
+    """Whether a generator is asked for a mode that looks at no file: VAMS may send one whatever is asked.
+
+    Such a mode is said by the asset or by the configuration, and reads those.
+    """
+    if pipeline.surface == "reasoner":
+        return False
+    offered = MODES_OF_PIPELINE[pipeline.id]
+    mode = _parameters_of_generation(of_run, pipeline)[1].mode or (offered[0] if len(offered) == 1 else None)
+    return mode is not None and not MODES[mode].inputs
+
+
+def _generation(pipeline: Pipeline, deadline: datetime, said: Said, **where: Any) -> Request:
+    prompt, generation = _parameters_of_generation(said, pipeline)
+    try:
+        return Request(
+            pipeline=pipeline.id,
+            prompt=None if prompt is None else prompt_text("prompt", prompt),
+            generation=generation,
+            invalidate_model=bool(switch(said.configuration, INVALIDATE)),
+            deadline=deadline,
+            **where,
+        )
+    except ValidationError as error:
+        raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+
+
+def _parameters_of_generation(
+    said: Said, pipeline: Pipeline
+) -> tuple[str | dict[str, Any] | None, GenerationParameters]:
+    """The prompt and the rest: the file's metadata first, then the asset's, then the configuration, name by name.
+
+    Raises Failure.
+    """
+    configured = of_configuration(said.configuration, pipeline)
+    try:
+        prompt, parameters = prompt_and_parameters(of_metadata(said.of_file), of_metadata(said.of_asset), configured)
+    except ValueError as error:
+        raise Failure("InvalidInput", f"{error}.", "Correct what VAMS sends for this workflow.") from error
+    return prompt, parameters_or_refuse(parameters)
 
 
 def read_prompt(file_metadata: dict[str, Any], parameters: dict[str, Any]) -> str | None:
@@ -103,4 +162,4 @@ def _parameters(parameters: dict[str, Any], file_metadata: dict[str, Any]) -> Pa
 
 
 def _invalidates(parameters: dict[str, Any]) -> bool:
-    return str(parameters.get("INVALIDATE_COSMOS_MODELS")).strip().lower() == "true"
+    return str(parameters.get(INVALIDATE)).strip().lower() == "true"
