@@ -98,7 +98,7 @@ def _input(request: Request, environment: PlanEnvironment) -> InputFile | None:
 
 def _named_files(generation: Generation, file: InputFile | None, environment: PlanEnvironment) -> list[InputFile]:
     """The control videos in the model's order, then the actions. Raises Failure."""
-    named = []
+    named: list[tuple[str, str, tuple[str, ...]]] = []
     if generation.transfer is not None:
         controls = generation.transfer.controls
         named = [(f"controls.{hint}", one.path, VIDEO_EXTENSIONS) for hint, one in controls.items() if one.path]

@@ -1,6 +1,6 @@
 """What a worker gets: nothing is left to decide."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
 
 # A worker gives back a job whose version is higher than this one and drains; it reads this one and the one before.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION: Final = 3
 
 
 class InputFile(Model):

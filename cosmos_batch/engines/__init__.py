@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made
@@ -62,6 +62,14 @@ class Compiling(Protocol):
         """What compiled code depends on beside the model: libraries, GPU, driver; may ask the driver."""
 
 
+@runtime_checkable
+class Guarding(Protocol):
+    """What an engine has beside that, if it can check prompts and what was made of them."""
+
+    guardrails: bool
+    """Whether it does so; set before `load`."""
+
+
 class EngineDied(Exception):  # noqa: N818 - it says what happened
     """The engine ended while it worked. It lives again for the next job, unless this was `for_good`."""
 
@@ -69,6 +77,18 @@ class EngineDied(Exception):  # noqa: N818 - it says what happened
         super().__init__(error.message)
         self.error = error
         self.for_good = for_good
+
+
+def refuse_unguarded(engine: Engine, job: Job) -> None:
+    """Raises Failure where a job asks for guardrails and its engine has none: nothing is made unchecked by mistake."""
+    if job.generation is None or not job.generation.guardrails:
+        return
+    if not (isinstance(engine, Guarding) and engine.guardrails):
+        raise Failure(
+            "EngineFailed",
+            f"guardrails: {engine.name} has none, and the job asks for them.",
+            "Use a pipeline whose engine has guardrails, or switch them off for the whole pipeline in config.json.",
+        )
 
 
 AUTO = "auto"

@@ -6,7 +6,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.engines import Engine, create
+from cosmos_batch.engines import Engine, Guarding, create
 from cosmos_batch.worker.clients import Clients
 
 
@@ -37,7 +37,10 @@ class ApiKey:
 def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
     """The engine of a worker, not loaded yet."""
     if environment.endpoint is None:
-        return create(environment.engine)
+        engine = create(environment.engine)
+        if environment.serving is not None and isinstance(engine, Guarding):
+            engine.guardrails = environment.serving.guardrails
+        return engine
     from cosmos_batch.engines.endpoint import EndpointEngine
 
     return EndpointEngine(environment.endpoint, ApiKey(environment.endpoint.api_key_secret_arn, clients).read)

@@ -17,7 +17,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import EngineDied, structured
+from cosmos_batch.engines import EngineDied, refuse_unguarded, structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -217,6 +217,7 @@ class Runner:
 
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
         try:
+            refuse_unguarded(self.model.engine, job)
             return await structured.ask(self.model.engine, job, workdir)
         except (Failure, EngineDied):
             raise

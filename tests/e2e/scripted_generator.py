@@ -43,6 +43,7 @@ class ScriptedGenerator:
 
     name = "scripted generator 1"
     concurrency = 1
+    guardrails = True
 
     def __init__(self) -> None:
         self.startup_logs = ["scripted generator is ready"]

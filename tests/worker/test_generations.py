@@ -10,7 +10,10 @@ from cosmos_batch.contract import Job
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile
+from cosmos_batch.engines import Guarding
 from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.endpoint import engine_of
 from tests.contract.generations import settled
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.media import broken
@@ -37,9 +40,9 @@ def planned(bench: Bench, said: dict[str, Any], script: dict[str, Any] | None = 
     return job
 
 
-def run(bench: Bench) -> None:
+def run(bench: Bench, engine: ScriptedGenerator | None = None) -> None:
     environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": SERVING})
-    Hand(bench, environment, ScriptedGenerator(), None).run(60)
+    Hand(bench, environment, engine or ScriptedGenerator(), None).run(60)
 
 
 def written(bench: Bench, folder: Path) -> dict[str, Path]:
@@ -155,3 +158,19 @@ def test_what_was_not_asked_for_is_not_delivered(bench: Bench, script: dict[str,
     planned(bench, {"mode": "t2v", "seed": 7, **SMALL}, script)
     run(bench)
     assert failure(bench)["error"] == code and told in failure(bench)["cause"]
+
+
+def test_without_guardrails_nothing_is_made_that_asks_for_them(bench: Bench) -> None:
+    engine = ScriptedGenerator()
+    engine.guardrails = False
+    planned(bench, {"mode": "t2v", **SMALL})
+    run(bench, engine)
+    assert "scripted generator 1 has none" in failure(bench)["cause"]
+
+
+def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:
+    for configured in (True, False):
+        serving = SERVING.model_copy(update={"guardrails": configured})
+        environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")
+        engine = engine_of(environment.model_copy(update={"serving": serving}), Clients())
+        assert isinstance(engine, Guarding) and engine.guardrails is configured
