@@ -94,6 +94,7 @@ def refuse_unguarded(engine: Engine, job: Job) -> None:
 AUTO = "auto"
 ENGINES = {
     "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
+    "diffusers": "cosmos_batch.engines.diffusers:DiffusersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
     "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }

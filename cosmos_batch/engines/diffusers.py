@@ -8,17 +8,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.diffusers_generation import Progress, generate, refuse, settled
 from cosmos_batch.engines.faults import free_memory, guarded
-from cosmos_batch.engines.generator_inputs import Prepared, Sources, prepare
-from cosmos_batch.engines.generator_outputs import Delivered, Made, deliver
+from cosmos_batch.engines.generator_inputs import Prepared, Sources, prepare, sources_of
+from cosmos_batch.engines.generator_outputs import Rendered, write_files
 from cosmos_batch.engines.journal import Journal
 
 _LESS = "resolution or numFrames"
@@ -28,50 +29,37 @@ def _nobody(_done: int, _total: int) -> None:
     """Who is told of no progress."""
 
 
-@dataclass(frozen=True)
-class Generated:
-    """The files of one generation, and how it went.
-
-    Attributes
-    ----------
-    timings
-        Seconds of each phase; `firstStep` is from the start of `generate` to the end of its first step.
-    peak_gpu_bytes
-        The most that was allocated on the GPU; None on a CPU.
-    """
-
-    delivered: Delivered
-    timings: dict[str, float]
-    peak_gpu_bytes: int | None
-    logs: list[str]
-
-
 class DiffusersEngine:
-    """For checkpoints of `Cosmos3OmniPipeline`. Importing this module imports no library of it."""
+    """`Engine` for checkpoints of `Cosmos3OmniPipeline`. Importing this module imports no library of it."""
 
     concurrency = 2
     """One job generates; the next is prepared, or the last one written, meanwhile."""
 
-    def __init__(self, guardrails: bool = True) -> None:
+    guardrails = True
+    """Whether to load guardrails, if they are installed; set before `load`."""
+
+    def __init__(self) -> None:
         self.name = f"diffusers {version('diffusers')}"
         self.startup_logs: list[str] = []
-        self._guardrails = guardrails
         self._checkpoint: Checkpoint | None = None
         self._running: set[threading.Event] = set()
 
-    def load(self, model_dir: Path) -> None:
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Import the libraries and load a whole checkpoint; blocks. Raises Failure (ModelUnavailable)."""
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
-        self._checkpoint = load_checkpoint(model_dir, self._guardrails, journal)
+        self._checkpoint = load_checkpoint(model_dir, self.guardrails, journal)
         self._media = ThreadPoolExecutor(1, "media")
         self._generating = ThreadPoolExecutor(1, "generate")
         journal.note("ready")
 
-    async def generate(
-        self, asked: Generation, sources: Sources, folder: Path, progress: Progress = _nobody
-    ) -> Generated:
+    async def run(self, job: Job, workdir: Path) -> Made:
+        """Make what a job asks for, as files in `workdir`; see `generate`."""
+        assert job.generation is not None, "plan decides one for every generator"
+        return await self.generate(job.generation, sources_of(job, workdir), workdir)
+
+    async def generate(self, asked: Generation, sources: Sources, folder: Path, progress: Progress = _nobody) -> Made:
         """Make what is asked for, as files in `folder`. Cancelling the task stops it within a step or a frame.
 
         Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
@@ -84,8 +72,8 @@ class DiffusersEngine:
         loop = asyncio.get_running_loop()
         try:
             prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, sources)
-            made = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
-            return await loop.run_in_executor(self._media, guarded, _LESS, work.deliver, made, prepared)
+            rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
+            return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
         finally:
             abandoned.set()
             self._running.discard(abandoned)
@@ -122,7 +110,7 @@ class _Work:
         self._took("prepare", began)
         return prepared
 
-    def generate(self, prepared: Prepared) -> Made:
+    def generate(self, prepared: Prepared) -> Rendered:
         import torch
 
         began = time.monotonic()
@@ -137,16 +125,22 @@ class _Work:
             self._progress(done, total)
 
         with self._journal.listening("diffusers"):
-            made = generate(self._checkpoint, prepared, step)
+            rendered = generate(self._checkpoint, prepared, step)
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
         self._took("generate", began)
-        return made
+        return rendered
 
-    def deliver(self, made: Made, prepared: Prepared) -> Generated:
+    def write(self, rendered: Rendered, prepared: Prepared) -> Made:
         began = time.monotonic()
-        delivered = deliver(made, prepared, self._folder, self._check)
+        files = write_files(rendered, prepared.generation, self._folder, self._check)
         self._took("write", began)
-        return Generated(delivered, self._timings, self._peak, self._journal.lines)
+        return Made(
+            files=files,
+            generation=prepared.generation,
+            timings=self._timings,
+            logs=self._journal.lines,
+            facts={"scheduler": "UniPC", "device": self._checkpoint.device, "peakGpuBytes": self._peak},
+        )
 
     def _took(self, phase: str, began: float) -> None:
         self._timings[phase] = round(time.monotonic() - began, 3)

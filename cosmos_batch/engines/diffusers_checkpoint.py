@@ -1,5 +1,6 @@
 """Loading a generator with Diffusers."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from cosmos_batch.engines.torchvision_import import import_torchvision
 
 _REMEDY = "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew."
 _INDEX = "model_index.json"
+# Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
+_TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def load_checkpoint(folder: Path, guardrails: bool, journal: Journal) -> Checkpo
 
     diffusers: Any = import_module("diffusers")
     diffusers.utils.logging.disable_progress_bar()
+    for name in _TALKATIVE:
+        logging.getLogger(name).disabled = True
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
@@ -63,8 +68,8 @@ def load_checkpoint(folder: Path, guardrails: bool, journal: Journal) -> Checkpo
             enable_safety_checker=has_guardrails,  # what was saved would be inherited
         ).to(device)
         modular = _modular(diffusers, omni)
-    for pipeline in (omni, modular):
-        pipeline.set_progress_bar_config(disable=True)
+    omni.set_progress_bar_config(disable=True)
+    _hide_bars(modular._blocks)
     journal.note(f"loaded {folder.name} on {device}; guardrails {'on' if has_guardrails else 'off'}")
     return Checkpoint(omni, modular, device, has_guardrails)
 
@@ -75,6 +80,14 @@ def _modular(diffusers: Any, omni: Any) -> Any:
     if omni.safety_checker is not None:
         modular.enable_safety_checker(omni.safety_checker)
     return modular
+
+
+def _hide_bars(block: Any) -> None:
+    """The modular pipeline hides those of its outermost blocks, and the steps are counted further in."""
+    for inner in block.sub_blocks.values():
+        if hasattr(inner, "set_progress_bar_config"):
+            inner.set_progress_bar_config(disable=True)
+        _hide_bars(inner)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -15,8 +15,13 @@ from cosmos_batch.contract.generation.prompts import settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.diffusers_checkpoint import Checkpoint
 from cosmos_batch.engines.generator_inputs import Frames, Prepared
-from cosmos_batch.engines.generator_outputs import Made
+from cosmos_batch.engines.generator_outputs import Rendered
 from cosmos_batch.media import Sound
+
+_VERDICTS: dict[str, Literal["prompt", "output"]] = {
+    "Cosmos Guardrail detected unsafe text": "prompt",
+    "Cosmos Guardrail detected unsafe content": "output",
+}
 
 Progress = Callable[[int, int], None]
 """Is told how many denoising steps of how many are done. What it raises ends the generation."""
@@ -59,7 +64,7 @@ def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:
     return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
 
 
-def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Made:
+def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
     """Generate in the calling thread. The same seed gives the same result.
 
     Raises Failure (Blocked) where a guardrail refuses prompt or output.
@@ -79,7 +84,7 @@ def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> 
             callback_on_step_end=lambda *_: done() or {},
         )
     rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if asked.sound else 0
-    return Made(
+    return Rendered(
         _pixels(result.video),
         Sound(_array(result.sound), rate) if asked.sound else None,
         _array(result.action[0]) if result.action is not None else None,
@@ -140,7 +145,7 @@ def _action(prepared: Prepared) -> dict[str, Any]:
     return {"action": condition}
 
 
-def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Made:
+def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
     asked, settings = prepared.generation, prepared.generation.transfer
     assert settings is not None and asked.num_frames is not None
     pipeline = checkpoint.modular
@@ -165,7 +170,7 @@ def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) ->
         control_guidance=settings.control_guidance,
         output="videos",
     )
-    return Made(_pixels(videos))
+    return Rendered(_pixels(videos))
 
 
 def _scheduler(checkpoint: Checkpoint, asked: Generation) -> Any:
@@ -201,21 +206,13 @@ def _counter(progress: Progress, total: int) -> Callable[[], None]:
 @contextmanager
 def _blocks() -> Iterator[None]:
     """What a guardrail refuses comes as a ValueError that quotes the prompt; nobody is to read that in a log."""
-    verdict = None
     try:
         yield
     except ValueError as error:
-        verdict = next((what for words, what in _VERDICTS.items() if words in str(error)), None)
-        if verdict is None:
-            raise
-    if verdict:
-        raise blocked(verdict)
-
-
-_VERDICTS: dict[str, Any] = {
-    "Cosmos Guardrail detected unsafe text": "prompt",
-    "Cosmos Guardrail detected unsafe content": "output",
-}
+        for words, what in _VERDICTS.items():
+            if words in str(error):
+                raise blocked(what) from None
+        raise
 
 
 def _pictures(frames: Frames) -> list[Image.Image]:

@@ -11,6 +11,8 @@ from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_ch
 from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
+from cosmos_batch.contract.job import Job
+from cosmos_batch.engines import input_paths
 from cosmos_batch.media import (
     VideoInfo,
     cover_image,
@@ -44,6 +46,15 @@ class Sources:
     medium: Path | None = None
     controls: Mapping[Hint, Path] = field(default_factory=dict)
     actions: Path | None = None
+
+
+def sources_of(job: Job, workdir: Path) -> Sources:
+    """Of a job: the input, if it has one, then control videos in their order, then actions."""
+    paths = iter(input_paths(job, workdir))
+    medium = None if job.input is None else next(paths)
+    asked = job.generation.transfer.controls if job.generation and job.generation.transfer else {}
+    controls = {hint: next(paths) for hint, control in asked.items() if control.path is not None}
+    return Sources(medium, controls, next(paths, None))
 
 
 @dataclass(frozen=True)

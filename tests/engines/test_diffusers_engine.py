@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import logging
+import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +15,34 @@ import pytest
 
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.sizes import Size
+from cosmos_batch.contract.result import Made
 from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.generator import build_random_generator
-from cosmos_batch.engines.diffusers import DiffusersEngine, Generated
-from cosmos_batch.engines.generator_inputs import Sources, action_size
+from cosmos_batch.engines.diffusers import DiffusersEngine
+from cosmos_batch.engines.generator_inputs import Sources, action_size, sources_of
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.contract.generations import settled
+from tests.engines.conftest import make_job
 
 SMALL = {"width": 64, "height": 48, "steps": 2}
 FEW = {"num_frames": 9}
 ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+PROMPT = "A red cube rolls."
 ROWS = [[0.1] * 10] * 4
 
-Make = Callable[..., Generated]
+
+@dataclass(frozen=True)
+class Files:
+    """What was made, and where it lies."""
+
+    made: Made
+    folder: Path
+
+    def file(self, role: str) -> Path:
+        return next(self.folder / one.name for one in self.made.files if one.role == role)
+
+
+Make = Callable[..., Files]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +52,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
-    engine = DiffusersEngine(guardrails=False)
+    engine = DiffusersEngine()
+    engine.guardrails = False
     engine.load(checkpoint)
     yield engine
     engine.close()
@@ -42,7 +61,7 @@ def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
 
 @pytest.fixture
 def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Generated:
+    def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Files:
         kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
         controls, actions, progress = (
             how.pop(name, default)
@@ -51,7 +70,8 @@ def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
         asked = settled(said, kind, guardrails=guardrails, **how)
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
-        return asyncio.run(engine.generate(asked, Sources(medium, controls, actions), folder, progress))
+        made = asyncio.run(engine.generate(asked, Sources(medium, controls, actions), folder, progress))
+        return Files(made, folder)
 
     return make
 
@@ -62,26 +82,26 @@ def refused(make: Make, *arguments: Any, **how: Any) -> Error:
     return raised.value.error
 
 
-def video(made: Generated) -> tuple[int, int, int, float, bool]:
+def video(made: Files) -> tuple[int, int, int, float, bool]:
     """Width, height, frames, rate and whether there is sound."""
-    found = probe(made.delivered.file)
+    found = probe(made.file("video"))
     assert isinstance(found, VideoInfo) and found.codec == "h264"
-    with av.open(str(made.delivered.file)) as container:
+    with av.open(str(made.file("video"))) as container:
         sound = bool(container.streams.audio)
     return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
 
 
-def frames(made: Generated) -> np.ndarray:
-    with av.open(str(made.delivered.file)) as container:
+def frames(made: Files) -> np.ndarray:
+    with av.open(str(made.file("video"))) as container:
         return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
 def test_text_becomes_an_image(make: Make, image_format: str, suffix: str) -> None:
     made = make({"mode": "t2i", "image_format": image_format, **SMALL})
-    assert made.delivered.file.suffix == suffix
-    assert probe(made.delivered.file) == ImageInfo(64, 48)
-    assert made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
+    assert made.file("image").suffix == suffix
+    assert probe(made.file("image")) == ImageInfo(64, 48)
+    assert made.made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
 
 
 @pytest.mark.parametrize("sound", [False, True])
@@ -105,8 +125,8 @@ def test_a_video_goes_on(make: Make, clip: Path, keep: str, sound: bool) -> None
 def test_actions_become_a_video(make: Make, picture: Path) -> None:
     made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
     assert video(made) == (320, 240, 5, 5, False)
-    assert made.delivered.actions is None
-    assert made.delivered.generation.size == Size(320, 240)
+    assert [one.role for one in made.made.files] == ["video"]
+    assert made.made.generation.size == Size(320, 240)
 
 
 def test_actions_may_lie_in_a_file(make: Make, picture: Path, tmp_path: Path) -> None:
@@ -124,8 +144,7 @@ def test_actions_may_lie_in_a_file(make: Make, picture: Path, tmp_path: Path) ->
 def test_a_video_becomes_actions(make: Make, clip: Path, mode: str) -> None:
     made = make({"mode": mode, **ACTIONS}, clip)
     assert video(made) == (320, 240, 5, 5, False)
-    assert made.delivered.actions is not None
-    assert np.array(json.loads(made.delivered.actions.read_text())).shape == (4, 10)
+    assert np.array(json.loads(made.file("actions").read_text())).shape == (4, 10)
 
 
 def test_the_size_of_actions_fits_one_canvas() -> None:
@@ -137,12 +156,13 @@ def test_the_size_of_actions_fits_one_canvas() -> None:
                 assert not (size.width % 16 or size.height % 16)
 
 
-def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path) -> None:
+def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told: list[tuple[int, int]] = []
     said = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
     made = make(said, clip, progress=lambda *step: told.append(step))
     assert video(made)[:3] == (64, 48, 13)
     assert told == [(done, 4) for done in range(5)]  # two chunks of two steps
+    assert "%|" not in capsys.readouterr().err
 
 
 def test_a_control_that_was_given_is_taken_as_it_is(make: Make, clip: Path) -> None:
@@ -220,8 +240,8 @@ async def _gone(job: "asyncio.Future[Any]") -> None:
 def test_no_prompt_is_cut(make: Make) -> None:
     said = {"mode": "t2i", **SMALL}
     made = make(said, prompt="A cube. " * 600)
-    assert (made.delivered.generation.max_sequence_length or 0) > 1200
-    assert make(said).delivered.generation.max_sequence_length == 512
+    assert (made.made.generation.max_sequence_length or 0) > 1200
+    assert make(said).made.generation.max_sequence_length == 512
     error = refused(make, {**said, "max_sequence_length": 600}, prompt="A cube. " * 600)
     assert error.code == "InvalidInput" and "would be cut" in error.message
 
@@ -248,15 +268,86 @@ def test_memory_that_runs_out_has_a_remedy(
     assert "numFrames" in error.remedy
 
 
-def test_fewer_frames_than_asked_for_are_not_delivered(
-    make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch
+class StandIn:
+    """A classifier in place of the guardrails' models; all around it is Diffusers' own."""
+
+    def __init__(self, prompt: bool = True, output: bool = True) -> None:
+        self.prompt, self.output = prompt, output
+        self.seen: list[tuple[Any, ...]] = []
+
+    def to(self, _device: object) -> None:
+        pass
+
+    def check_text_safety(self, prompt: str) -> bool:
+        self.seen.append((prompt,))
+        return self.prompt
+
+    def check_video_safety(self, pixels: np.ndarray) -> np.ndarray | None:
+        self.seen.append(pixels.shape)
+        return np.full_like(pixels, 90) if self.output else None
+
+
+@pytest.fixture
+def guard(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[[StandIn], StandIn]:
+    """The engine as it is where guardrails were loaded."""
+    from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
+
+    def guard(checker: StandIn) -> StandIn:
+        assert engine._checkpoint is not None
+        monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", StandIn)
+        monkeypatch.setattr(engine._checkpoint.omni, "safety_checker", checker)
+        monkeypatch.setattr(engine._checkpoint.modular, "safety_checker", checker, raising=False)
+        monkeypatch.setattr(engine, "_checkpoint", replace(engine._checkpoint, guardrails=True))
+        return checker
+
+    return guard
+
+
+PLAIN = {"mode": "t2v", **SMALL, "num_frames": 5}
+FOLLOWED = {"mode": "transfer", "controls": {"edge": {}}, **SMALL, "num_frames": 5}
+
+
+@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
+def test_guardrails_see_prompt_and_output(
+    make: Make, guard: Callable[[StandIn], StandIn], clip: Path, said: dict[str, Any]
 ) -> None:
-    assert engine._checkpoint is not None
-    processor = engine._checkpoint.omni.video_processor
-    whole = processor.postprocess_video
-    monkeypatch.setattr(processor, "postprocess_video", lambda *a, **o: whole(*a, **o)[:, :1])
-    error = refused(make, {"mode": "t2v", **SMALL, **FEW})
-    assert error.code == "EngineFailed" and "1 instead of 9 frames" in error.message
+    medium = clip if said is FOLLOWED else None
+    checker = guard(StandIn())
+    made = make(said, medium, guardrails=True, prompt=PROMPT)
+    assert checker.seen == [(PROMPT,), (5, 48, 64, 3)]
+    assert np.abs(frames(made).astype(int) - 90).max() <= 2  # faces would be blurred: what comes back is delivered
+    make(said, medium, guardrails=False)
+    assert len(checker.seen) == 2
+
+
+@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
+@pytest.mark.parametrize("what", ["prompt", "output"])
+def test_what_guardrails_block_is_said_without_the_prompt(
+    make: Make,
+    guard: Callable[[StandIn], StandIn],
+    clip: Path,
+    said: dict[str, Any],
+    what: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    guard(StandIn(**{what: False}))
+    logging.getLogger("diffusers").addHandler(caplog.handler)
+    with pytest.raises(Failure) as raised:
+        make(said, clip if said is FOLLOWED else None, guardrails=True, prompt=PROMPT)
+    assert raised.value.error.code == "Blocked" and what in raised.value.error.message
+    assert PROMPT not in "".join(traceback.format_exception(raised.value)) + caplog.text
+
+
+def test_a_job_says_where_its_files_lie(tmp_path: Path) -> None:
+    given = {"path": "s3://my-bucket/a.mp4"}
+    said = {"mode": "transfer", "controls": {"depth": given, "edge": {}, "seg": given}, **SMALL}
+    job = make_job("input.mp4", more=["seg-and-depth.mp4", "b.mp4"])
+    found = sources_of(job.model_copy(update={"generation": settled(said, "video")}), tmp_path)
+    assert found.medium == tmp_path / "input0.mp4" and found.actions is None
+    assert found.controls == {"depth": tmp_path / "input1.mp4", "seg": tmp_path / "input2.mp4"}
+    actions = settled({"mode": "forward_dynamics", "action_path": "rows.json", **ACTIONS}, "image")
+    job = make_job("input.png", more=["rows.json"]).model_copy(update={"generation": actions})
+    assert sources_of(job, tmp_path) == Sources(tmp_path / "input0.png", {}, tmp_path / "input1.json")
 
 
 def test_a_broken_checkpoint_is_named(tmp_path: Path, checkpoint: Path) -> None:
