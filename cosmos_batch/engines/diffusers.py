@@ -15,10 +15,11 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.diffusers_generation import Progress, generate, refuse, settled
 from cosmos_batch.engines.faults import free_memory, guarded
-from cosmos_batch.engines.generator_inputs import Prepared, Sources, prepare, sources_of
+from cosmos_batch.engines.generator_inputs import Prepared, prepare
 from cosmos_batch.engines.generator_outputs import Rendered, write_files
 from cosmos_batch.engines.journal import Journal
 
@@ -57,9 +58,11 @@ class DiffusersEngine:
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
         assert job.generation is not None, "plan decides one for every generator"
-        return await self.generate(job.generation, sources_of(job, workdir), workdir)
+        return await self.generate(job.generation, generation_files(job, workdir), workdir)
 
-    async def generate(self, asked: Generation, sources: Sources, folder: Path, progress: Progress = _nobody) -> Made:
+    async def generate(
+        self, asked: Generation, files: GenerationFiles, folder: Path, progress: Progress = _nobody
+    ) -> Made:
         """Make what is asked for, as files in `folder`. Cancelling the task stops it within a step or a frame.
 
         Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
@@ -71,7 +74,7 @@ class DiffusersEngine:
         work = _Work(checkpoint, folder, _checker(abandoned), progress)
         loop = asyncio.get_running_loop()
         try:
-            prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, sources)
+            prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, files)
             rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
             return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
         finally:
@@ -104,9 +107,9 @@ class _Work:
         self._timings: dict[str, float] = {}
         self._peak: int | None = None
 
-    def prepare(self, asked: Generation, sources: Sources) -> Prepared:
+    def prepare(self, asked: Generation, files: GenerationFiles) -> Prepared:
         began = time.monotonic()
-        prepared = settled(self._checkpoint, prepare(asked, sources, self._check))
+        prepared = settled(self._checkpoint, prepare(asked, files, self._check))
         self._took("prepare", began)
         return prepared
 

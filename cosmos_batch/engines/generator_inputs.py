@@ -1,6 +1,6 @@
 """What a generation looks at, at exactly its size, length and rate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_ch
 from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
-from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.media import (
     VideoInfo,
     cover_image,
@@ -20,41 +19,12 @@ from cosmos_batch.media import (
     first_times,
     labelled,
     probe,
-    read_actions,
     times_at,
     upright_size,
 )
 
 Frames = list[np.ndarray]
 """RGB, uint8, each of shape [H, W, 3]."""
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where the files of a generation lie, each fetched and named by what it is.
-
-    Attributes
-    ----------
-    medium
-        The image or video to start from.
-    controls
-        Control videos that were given; one that was not is made from `medium`.
-    actions
-        Of forward dynamics, if they did not come with the job.
-    """
-
-    medium: Path | None = None
-    controls: Mapping[Hint, Path] = field(default_factory=dict)
-    actions: Path | None = None
-
-
-def sources_of(job: Job, workdir: Path) -> Sources:
-    """Of a job: the input, if it has one, then control videos in their order, then actions."""
-    paths = iter(input_paths(job, workdir))
-    medium = None if job.input is None else next(paths)
-    asked = job.generation.transfer.controls if job.generation and job.generation.transfer else {}
-    controls = {hint: next(paths) for hint, control in asked.items() if control.path is not None}
-    return Sources(medium, controls, next(paths, None))
 
 
 @dataclass(frozen=True)
@@ -68,17 +38,17 @@ class Prepared:
     actions: Actions | None = None
 
 
-def prepare(asked: Generation, sources: Sources, check: Callable[[], None]) -> Prepared:
+def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> Prepared:
     """Decode and fit the inputs; `check` is called after each decoded frame, and what it raises ends it.
 
     Raises Failure (InvalidInput) where a file cannot be used.
     """
     if asked.transfer:
-        return _prepare_transfer(asked, sources, check)
-    fitted = _fitted(asked, sources.medium)
+        return _prepare_transfer(asked, files, check)
+    fitted = _fitted(asked, files.input)
     size = _size(fitted)
-    frames = _frames(fitted, sources.medium, size, check) if sources.medium else []
-    return Prepared(fitted, size, frames, actions=_actions(fitted, sources.actions))
+    frames = _frames(fitted, files.input, size, check) if files.input else []
+    return Prepared(fitted, size, frames, actions=_actions(fitted))
 
 
 def action_size(tier: Resolution, width: int, height: int) -> Size:
@@ -131,35 +101,33 @@ def _frames(asked: Generation, path: Path, size: Size, check: Callable[[], None]
     return list(cover_video(path, found.timeline, times, size, check))
 
 
-def _actions(asked: Generation, path: Path | None) -> Actions | None:
+def _actions(asked: Generation) -> Actions | None:
     settings = asked.action
     if settings is None or asked.mode != "forward_dynamics":
         return None
     actions = settings.actions
     if actions is None:
-        if path is None:
-            raise Failure("InvalidInput", "action: is missing.", "Send the actions, or name their file.")
-        actions = read_actions(path, settings.width)
+        raise Failure("InvalidInput", "action: is missing.", "Send the actions, or name their file.")
     assert asked.resolution is not None
     settle_chunk(settings.chunk_size, len(actions), DOMAINS[settings.domain_name], asked.resolution)
     return actions
 
 
-def _prepare_transfer(asked: Generation, sources: Sources, check: Callable[[], None]) -> Prepared:
+def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> Prepared:
     assert asked.transfer is not None
-    paths = {hint: sources.controls.get(hint, sources.medium) for hint in asked.transfer.controls}
+    paths = {hint: files.controls.get(hint, files.input) for hint in asked.transfer.controls}
     videos = {hint: _control_video(hint, path) for hint, path in paths.items()}
     first_path, first = next(iter(videos.values()))
     followed = asked.following(
         {hint: len(found.timeline.times) for hint, (_, found) in videos.items()}, first.timeline.fps
-    ).fitted(*upright_size(sources.medium or first_path))
+    ).fitted(*upright_size(files.input or first_path))
     size, count = _size(followed), followed.num_frames
     assert count is not None
     controls: dict[Hint, Frames] = {}
     for hint, (path, found) in videos.items():
         with labelled(f"controls.{hint}: "):
             frames = cover_video(path, found.timeline, first_times(found.timeline, count), size, check)
-            controls[hint] = [_signal(followed, hint, frame, hint in sources.controls) for frame in frames]
+            controls[hint] = [_signal(followed, hint, frame, hint in files.controls) for frame in frames]
     return Prepared(followed, size, controls=controls)
 
 

@@ -18,11 +18,11 @@ from cosmos_batch.contract.generation.sizes import Size
 from cosmos_batch.contract.result import Made
 from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.generator import build_random_generator
+from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.diffusers import DiffusersEngine
-from cosmos_batch.engines.generator_inputs import Sources, action_size, sources_of
+from cosmos_batch.engines.generator_inputs import action_size
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.contract.generations import settled
-from tests.engines.conftest import make_job
 
 SMALL = {"width": 64, "height": 48, "steps": 2}
 FEW = {"num_frames": 9}
@@ -63,14 +63,11 @@ def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
 def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
     def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Files:
         kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
-        controls, actions, progress = (
-            how.pop(name, default)
-            for name, default in (("controls", {}), ("actions", None), ("progress", lambda *_: None))
-        )
+        controls, progress = how.pop("controls", {}), how.pop("progress", lambda *_: None)
         asked = settled(said, kind, guardrails=guardrails, **how)
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
-        made = asyncio.run(engine.generate(asked, Sources(medium, controls, actions), folder, progress))
+        made = asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder, progress))
         return Files(made, folder)
 
     return make
@@ -127,17 +124,6 @@ def test_actions_become_a_video(make: Make, picture: Path) -> None:
     assert video(made) == (320, 240, 5, 5, False)
     assert [one.role for one in made.made.files] == ["video"]
     assert made.made.generation.size == Size(320, 240)
-
-
-def test_actions_may_lie_in_a_file(make: Make, picture: Path, tmp_path: Path) -> None:
-    file = tmp_path / "rows.json"
-    said = {"mode": "forward_dynamics", "action_path": "rows.json", **ACTIONS}
-    file.write_text(json.dumps(ROWS))
-    by_file = frames(make(said, picture, actions=file))
-    assert np.array_equal(by_file, frames(make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)))
-    file.write_text(json.dumps(ROWS[1:]))
-    error = refused(make, said, picture, actions=file)
-    assert error.code == "InvalidInput" and "3 rows" in error.message
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
@@ -222,7 +208,7 @@ def test_cancelling_stops_between_steps(
 
         medium = clip if said["mode"] == "transfer" else None
         asked = settled({**said, **SMALL, **FEW, "steps": 50}, "video" if medium else None, guardrails=False)
-        job = asyncio.ensure_future(engine.generate(asked, Sources(medium), tmp_path, stop))
+        job = asyncio.ensure_future(engine.generate(asked, GenerationFiles(medium, {}), tmp_path, stop))
         with pytest.raises(asyncio.CancelledError):
             await job
         await loop.run_in_executor(engine._generating, lambda: None)
@@ -336,18 +322,6 @@ def test_what_guardrails_block_is_said_without_the_prompt(
         make(said, clip if said is FOLLOWED else None, guardrails=True, prompt=PROMPT)
     assert raised.value.error.code == "Blocked" and what in raised.value.error.message
     assert PROMPT not in "".join(traceback.format_exception(raised.value)) + caplog.text
-
-
-def test_a_job_says_where_its_files_lie(tmp_path: Path) -> None:
-    given = {"path": "s3://my-bucket/a.mp4"}
-    said = {"mode": "transfer", "controls": {"depth": given, "edge": {}, "seg": given}, **SMALL}
-    job = make_job("input.mp4", more=["seg-and-depth.mp4", "b.mp4"])
-    found = sources_of(job.model_copy(update={"generation": settled(said, "video")}), tmp_path)
-    assert found.medium == tmp_path / "input0.mp4" and found.actions is None
-    assert found.controls == {"depth": tmp_path / "input1.mp4", "seg": tmp_path / "input2.mp4"}
-    actions = settled({"mode": "forward_dynamics", "action_path": "rows.json", **ACTIONS}, "image")
-    job = make_job("input.png", more=["rows.json"]).model_copy(update={"generation": actions})
-    assert sources_of(job, tmp_path) == Sources(tmp_path / "input0.png", {}, tmp_path / "input1.json")
 
 
 def test_a_broken_checkpoint_is_named(tmp_path: Path, checkpoint: Path) -> None:
