@@ -1,0 +1,85 @@
+"""A generator is another engine: uploads, requests and the console through the same functions, queue and worker."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.media import VideoInfo, probe
+from tests.e2e.harness import App, configuration_text, running_app, wait_for
+
+NANO = "cosmos3-nano"
+SMALL = {"resolution": "256p", "numFrames": 5}
+
+
+def config(folder: Path) -> Config:
+    """Nano beside the reasoners, on a generator that has no model."""
+    (folder / NANO).mkdir()
+    (folder / NANO / "config.json").write_text("{}")
+    entry = {
+        "enabled": True,
+        "engine": "tests.e2e.scripted_generator:ScriptedGenerator",
+        "model": str(folder / NANO),
+    }
+    text: dict[str, Any] = json.loads(configuration_text(folder))
+    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": entry}}
+    return Config.parse(json.dumps(text))
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    folder = tmp_path_factory.mktemp("app")
+    with running_app(folder, config(folder)) as running:
+        yield running
+
+
+def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
+    """The document of an execution that has ended well, its video probed."""
+    document = GeneratorDocument.model_validate(app.document(arn))
+    [name] = [one.file for one in document.files if one.role == "video"]
+    directory = app.row(arn).document.removeprefix(f"s3://{app.assets}/").rpartition("/")[0]
+    app.client("s3").download_file(app.assets, f"{directory}/{name}", str(folder / name))
+    video = probe(folder / name)
+    assert isinstance(video, VideoInfo)
+    made = document.generation
+    assert (video.width, video.height, len(video.timeline.times)) == (made.width, made.height, made.num_frames)
+    return document
+
+
+def requested(app: App, key: str) -> list[dict[str, Any]]:
+    """The executions that a request file started."""
+    described = [
+        app.client("stepfunctions").describe_execution(executionArn=one["executionArn"]) for one in app.executions()
+    ]
+    return [one for one in described if json.loads(one["input"]).get("requestFile") == f"s3://{app.assets}/{key}"]
+
+
+def test_text_becomes_a_video(app: App, tmp_path: Path) -> None:
+    output = f"s3://{app.assets}/made/"
+    arn = app.start({"pipeline": NANO, "prompt": "A robot.", "output": output, "parameters": SMALL})
+    ended = app.ended(arn, 120)
+    assert ended["status"] == "SUCCEEDED", ended
+    document = delivered(app, arn, tmp_path)
+    assert (document.generation.mode, document.generation.prompt) == ("t2v", "A robot.")
+    outputs = json.loads(ended["output"])["outputs"]
+    assert [one["uri"].rpartition(".")[2] for one in outputs] == ["json", "mp4", "gif"]
+
+
+def test_an_uploaded_image_becomes_a_video(app: App, picture: Path, tmp_path: Path) -> None:
+    keys = {"cosmos3_prompt": "It falls.", "cosmos3_resolution": "256", "cosmos3_num_frames": "5"}
+    app.upload("falls/picture.png", picture, **keys)
+    arn = app.execution_of("falls/picture.png", 120)["executionArn"]
+    assert delivered(app, arn, tmp_path).generation.mode == "i2v"
+
+
+def test_an_uploaded_request_becomes_a_video(app: App, clip: Path, tmp_path: Path) -> None:
+    app.client("s3").upload_file(str(clip), app.assets, "asked/clip.mp4")
+    request = {"prompt": "It goes on.", "input": "clip.mp4", "condition_frames": [0], **SMALL}
+    app.upload("asked/on.cosmos.json", json.dumps(request).encode())
+    described = wait_for(lambda: requested(app, "asked/on.cosmos.json"), 30, "no execution for the request")
+    arn = app.ended(described[0]["executionArn"], 120)["executionArn"]
+    assert delivered(app, arn, tmp_path).generation.mode == "v2v"
