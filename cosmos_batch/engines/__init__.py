@@ -1,6 +1,7 @@
 """Engines: load a model, do a job with local files in and an answer or files out. They know nothing of AWS."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made
 from cosmos_batch.contract.s3 import extension
@@ -118,6 +120,23 @@ def create(name: str) -> Engine:
 def best_here() -> str:
     """vLLM where there is a GPU and vLLM is installed, Transformers elsewhere: it starts at once, and needs no GPU."""
     return "vllm" if gpus_here() and find_spec("vllm") else "transformers"
+
+
+@dataclass(frozen=True)
+class GenerationFiles:
+    """The local files of a generation."""
+
+    input: Path | None
+    controls: dict[Hint, Path]
+
+
+def generation_files(job: Job, workdir: Path) -> GenerationFiles:
+    """Which of a job's files is which; a control without one is made from the input."""
+    paths = input_paths(job, workdir)
+    given = None if job.input is None else paths.pop(0)
+    transfer = job.generation.transfer if job.generation is not None else None
+    controls = transfer.controls if transfer is not None else {}
+    return GenerationFiles(given, dict(zip((hint for hint in controls if controls[hint].path), paths, strict=False)))
 
 
 def input_paths(job: Job, workdir: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from cosmos_batch.contract.generation.outcomes import blocked
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made, MadeFile
-from cosmos_batch.engines.generator_inputs import Sources, sources_of
+from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.media import (
     Sound,
     VideoInfo,
@@ -56,7 +56,7 @@ class ScriptedGenerator:
         script = _script(job.generation.prompt)
         if "blocked" in script:
             raise blocked(script["blocked"])
-        made = _settled(job.generation, sources_of(job, workdir))
+        made = _settled(job.generation, generation_files(job, workdir))
         for role in expected_roles(made):
             if role not in script.get("leaves", []):
                 _make(workdir / _NAMES[role], role, made, script)
@@ -81,9 +81,9 @@ def _script(prompt: str) -> dict[str, Any]:
     return script if isinstance(script, dict) else {}
 
 
-def _settled(asked: Generation, files: Sources) -> Generation:
+def _settled(asked: Generation, files: GenerationFiles) -> Generation:
     """With what follows from the files."""
-    shown = files.medium or next(iter(files.controls.values()), None)
+    shown = files.input or next(iter(files.controls.values()), None)
     if shown is None:
         return asked
     asked = asked.fitted(*upright_size(shown))
