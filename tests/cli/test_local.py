@@ -37,7 +37,7 @@ class Cloud:
         self.environment = {"AWS_ENDPOINT_URL": self.endpoint, "AWS_REGION": "it's here"}
 
     def client(self, service: str) -> Any:
-        raise NotImplementedError
+        pytest.fail(f"nothing here may ask {service}")
 
     def stop(self) -> None:
         self.stopped = True

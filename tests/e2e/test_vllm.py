@@ -20,6 +20,7 @@ from tests.real_vllm import needs_vllm
 NANO = "cosmos3-nano-reason"
 CLIPS = 40
 ALONE = (0, 13, 27)  # of the clips, those that are asked again by themselves
+CORES = ("EngineCore", "spawn_main")  # the title that vLLM gives them, or their own where it could not
 STARTS = 400  # seconds, on a machine that does other things too
 
 pytestmark = [
@@ -58,7 +59,8 @@ def answer(app: App, arn: str) -> dict[str, Any]:
 def engine_cores(app: App, pipeline: str) -> list[int]:
     """vLLM's processes that hold a pipeline's model: grandchildren of its workers."""
     ours = set(processes.marked(runtime.MARK, f"{app.cloud.cloud_id}:")) & set(processes.marked("PIPELINE", pipeline))
-    return [process for process, title in titles() if "EngineCore" in title and parent(parent(process)) in ours]
+    named = [process for process, title in titles() if any(one in title for one in CORES)]
+    return [process for process in named if parent(parent(process)) in ours]
 
 
 def titles() -> Iterator[tuple[int, str]]:
