@@ -29,7 +29,7 @@ from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.question import Reader
-from cosmos_batch.engines.vllm_command import serve_environment, within
+from cosmos_batch.engines.vllm_command import chat_template, serve_environment, within
 
 TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)
@@ -128,6 +128,7 @@ def _questions(
 def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload, folder: Path) -> dict[str, Any]:
     asked = {
         "model": str(model),
+        "template": chat_template(model),
         "engine": _engine(model),
         "sampling": {**asdict(ANSWERING), "max_tokens": workload.tokens},
         "passes": passes,

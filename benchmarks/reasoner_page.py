@@ -45,7 +45,7 @@ What was compiled is kept as a worker keeps it
 ([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), with a folder in the place of S3; the wait for a
 host and for the image is not in it.
 
-### What a thousand clips cost
+{_on_a_slower_host()}### What a thousand clips cost
 
 {_costs()}
 
@@ -155,6 +155,21 @@ def _forgotten(found: dict[str, Any]) -> str:
     if all(one["filesForgotten"] for one in found["start"].values()):
         return "Before each start the page cache was emptied: weights and libraries come from the disk."
     return "The page cache could not be emptied."
+
+
+def _on_a_slower_host() -> str:
+    """Machines of one kind differ: what another one found, with the same GPU."""
+    if not figures.was_measured("2b-slower-host"):
+        return ""
+    first, second = (figures.kept(name) for name in ("2b", "2b-slower-host"))
+    imports = [one["process"][0]["import"] for one in (first, second)]
+    rates = figures.rates(second)
+    return f"""Machines of one kind differ. On a second one with the same GPU `import vllm` took {imports[1]:.0f} s and
+not {imports[0]:.0f}, (a) {1 / rates.processes:.0f} s a clip, (c) was {rates.of_raw:.2f} times (b) and \
+{rates.of_processes:.0f} times (a), and a worker started in
+{second["start"]["with"]["seconds"]:.0f} s with kept caches, in {second["start"]["without"]["seconds"]:.0f} s without.
+
+"""
 
 
 def _costs() -> str:

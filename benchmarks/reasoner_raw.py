@@ -22,11 +22,11 @@ def main() -> None:
     imported = time.time()
     llm = LLM(model=asked["model"], **asked["engine"])
     loaded = time.time()
-    template = llm.get_tokenizer()
+    tokenizer = llm.get_tokenizer()
     sampling = SamplingParams(**asked["sampling"], ignore_eos=True)
     said: dict[str, Any] = {"import": imported - BEGAN, "load": loaded - imported, "passes": []}
     for questions in asked["passes"]:
-        prompts: Any = [_prompt(template, one) for one in questions]
+        prompts: Any = [_prompt(tokenizer, asked["template"], one) for one in questions]
         began = time.time()
         answers = llm.generate(prompts, sampling, use_tqdm=False)
         said["passes"].append(
@@ -39,7 +39,7 @@ def main() -> None:
     print(json.dumps(said), flush=True)
 
 
-def _prompt(tokenizer: Any, question: dict[str, str]) -> dict[str, Any]:
+def _prompt(tokenizer: Any, template: str | None, question: dict[str, str]) -> dict[str, Any]:
     from cosmos_batch.media.clip_files import read_clip
 
     frames, metadata = read_clip(Path(question["frames"]).read_bytes())
@@ -48,7 +48,9 @@ def _prompt(tokenizer: Any, question: dict[str, str]) -> dict[str, Any]:
         {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": question["prompt"]}]},
     ]
     return {
-        "prompt": tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True),
+        "prompt": tokenizer.apply_chat_template(
+            messages, chat_template=template, tokenize=False, add_generation_prompt=True
+        ),
         "multi_modal_data": {"video": [(frames, {**metadata, "do_sample_frames": False})]},
     }
 

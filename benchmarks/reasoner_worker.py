@@ -112,9 +112,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
-        asked = await asyncio.get_running_loop().run_in_executor(
-            engine._preparing, question.prepare, engine._reader, job, paths, lambda: None
-        )
+        asked = await engine._preparing.run(job, question.prepare, engine._reader, job, paths, lambda: None)
         body = {"model": MODEL, **asked.body, **_STREAMED}
         connection = client(engine._served._server)
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:

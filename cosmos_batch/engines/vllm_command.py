@@ -77,7 +77,7 @@ def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> l
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
     if (overrides := _overrides(folder)) is not None:
         command += ["--hf-overrides", json.dumps(overrides)]
-    if (template := _template(folder)) is not None:
+    if (template := chat_template(folder)) is not None:
         path = socket.with_name("chat_template.jinja")
         path.write_text(template, encoding="utf-8")
         command += ["--chat-template", str(path)]
@@ -159,7 +159,7 @@ def _release(package: str) -> tuple[int, ...]:
     return Version(version(package)).release[:2]
 
 
-def _template(folder: Path) -> str | None:
+def chat_template(folder: Path) -> str | None:
     """The checkpoint's chat template without the markers around a whole video; None where it is right as it is.
 
     Each pair of frames has markers of its own. Those around the whole were dropped by the processors that the models

@@ -2,6 +2,7 @@
 
 import io
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_the_worker_closest_to_the_job_is_shown(
 
 def test_plain_lines_say_each_thing_once_and_sometimes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, clock = io.StringIO(), [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     lines = progress.Lines(stream)
     lines.reached("planned", "1.0 s")
     for _ in range(3):

@@ -1,6 +1,9 @@
 """`status` and `result`."""
 
 import json
+from collections.abc import Callable
+from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +29,11 @@ def put_document(deployment: Deployment, job: Job) -> None:
     deployment.clients("s3").put_object(Bucket="assets", Key=job.document.key, Body='{"result": "Ein Bär"}'.encode())
 
 
+def in_its_sleep(happens: Callable[[], object]) -> SimpleNamespace:
+    """A `time` for one module alone: threads of other tests may still use the real one."""
+    return SimpleNamespace(sleep=lambda _: happens(), monotonic=monotonic)
+
+
 def test_result_prints_the_document(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,7 +52,7 @@ def test_result_waits(
 ) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
     put_document(deployment, job)
-    monkeypatch.setattr(progress.time, "sleep", lambda _: run_through(deployment, job, stepfunctions))
+    monkeypatch.setattr(progress, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
     assert main(["result", "--wait", job.job_id]) == 0
     assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
 
@@ -57,7 +65,7 @@ def test_result_waits_for_an_upload_to_become_a_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     put_document(deployment, job)
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_through(deployment, job, stepfunctions))
+    monkeypatch.setattr(jobs, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
     assert main(["result", "--wait", job.job_id]) == 0
     monkeypatch.setattr(jobs, "START_SECONDS", 0)
     assert main(["result", "--wait", "nothing"]) == 1

@@ -148,15 +148,15 @@ def test_the_template_leaves_out_the_markers_around_a_whole_video(
     template = image + "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
     text = template if kept_in.endswith("jinja") else json.dumps({"chat_template": template})
     (tmp_path / kept_in).write_text(text)
-    assert vllm_command._template(tmp_path) == image + video
+    assert vllm_command.chat_template(tmp_path) == image + video
     monkeypatch.setattr(vllm_command, "version", lambda _: "4.57.1")
-    assert vllm_command._template(tmp_path) is None, "that processor needs them, and takes them away"
+    assert vllm_command.chat_template(tmp_path) is None, "that processor needs them, and takes them away"
 
 
 def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -> None:
-    assert vllm_command._template(tmp_path) is None
+    assert vllm_command.chat_template(tmp_path) is None
     (tmp_path / "chat_template.jinja").write_text("{{ '<|video_pad|>' }}")
-    assert vllm_command._template(tmp_path) is None
+    assert vllm_command.chat_template(tmp_path) is None
 
 
 def test_a_plan_that_is_lessened_takes_less_of_all_that_work_takes(checkpoint_dir: Path, tmp_path: Path) -> None:

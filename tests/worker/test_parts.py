@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT
+from cosmos_batch.worker import pace as pace_module
 from cosmos_batch.worker import spot
 from cosmos_batch.worker.documents import job_logs
 from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
@@ -133,7 +135,7 @@ def test_giving_up_on_being_alone_lets_the_others_in() -> None:
 
 def test_pace_counts_only_the_time_in_which_there_was_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 3.0, 100.0, 101.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(pace_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     pace = Pace()
     assert pace.seconds_per_item is None
     pace.working()
