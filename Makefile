@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint vllm synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test lint vllm synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -14,10 +14,13 @@ override PROMPT := $(value PROMPT)
 export FILE PROMPT PYTHON
 
 help: ## Show this
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
 demo: $(INSTALLED) ## Run one clip through the whole system on this machine: make demo [FILE=my.mp4] [PROMPT="..."]
 	@$(BIN)/cosmos-batch demo
+
+demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate [PROMPT="..."] [FILE=my.png]
+	@$(BIN)/cosmos-batch demo-generate
 
 test: lint $(VLLM) ## Lint, then run every test
 	@$(BIN)/pytest -n 2 --dist loadfile

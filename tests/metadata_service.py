@@ -7,11 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class MetadataService(ThreadingHTTPServer):
-    """IMDSv2: a token for a PUT, then the notice, if there is one."""
+    """IMDSv2: a token for a PUT, then the notice, if there is one, and the instance's type."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.notice = False
+        self.instance_type = "g6e.12xlarge"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -28,8 +29,11 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = self.headers["X-aws-ec2-metadata-token"] == "a-token"
-        there = self.server.notice and self.path == "/latest/meta-data/spot/instance-action"
-        self._say(200 if known and there else 404 if known else 401, b'{"action": "terminate"}')
+        said = {"instance-type": self.server.instance_type}
+        if self.server.notice:
+            said["spot/instance-action"] = '{"action": "terminate"}'
+        found = said.get(self.path.removeprefix("/latest/meta-data/"))
+        self._say(401 if not known else 404 if found is None else 200, (found or "").encode())
 
     def _say(self, status: int, body: bytes) -> None:
         self.send_response(status)

@@ -10,9 +10,12 @@ from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.files import chosen_pipeline
 from cosmos_batch.contract import Config, catalogue
 from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.store.folder import is_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")
+
+_BLOCKS = {"reasoner": ("useNvidiaCosmos", "modelsReason"), "generator": ("useNvidiaCosmos3", "modelsOmni")}
 
 
 def enabled_pipeline(config: Config, name: str | None) -> EnabledPipeline:
@@ -25,8 +28,11 @@ def checked_model(model: str) -> str:
     """A Hugging Face id as it is, a checkpoint's folder as an absolute path."""
     folder = Path(model).expanduser()
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise CliError(f"{model} is a folder, but no checkpoint: it has no config.json.", "Name another folder.")
+        if not is_checkpoint(folder):
+            raise CliError(
+                f"{model} is a folder, but no checkpoint: it has no config.json or model_index.json.",
+                "Name another folder.",
+            )
         return str(folder.resolve())
     if model.startswith(("/", ".", "~")):
         raise CliError(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
@@ -36,7 +42,11 @@ def checked_model(model: str) -> str:
 def with_entry(pipeline: catalogue.Pipeline, changes: dict[str, Any], home: Path) -> Path:
     """Write a copy of config.json in which a pipeline is set otherwise. Only its owner reads it: it has the token."""
     parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
-    parsed["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"][pipeline.config_key] |= changes
+    block, models = _BLOCKS[pipeline.surface]
+    surface = parsed["app"]["pipelines"].setdefault(block, {})
+    surface["enabled"] = True
+    entries = surface.setdefault(models, {})
+    entries[pipeline.config_key] = {**entries.get(pipeline.config_key, {}), **changes}
     text = json.dumps(parsed, indent=2)
     Config.parse(text)
     path = home / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

@@ -14,7 +14,6 @@ from cosmos_batch.cli.local import local_deployment, say
 from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.run import ask, save
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.demo.checkpoint import NAME, build_random_checkpoint
 from cosmos_batch.local.cloud import default_home
@@ -48,7 +47,7 @@ def demo(_arguments: argparse.Namespace) -> int:
 def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
     """The configuration with the model that is there; where none is, with random weights, whose making begins."""
     smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
-    if _is_here(smallest):
+    if is_here(smallest.model):
         return configuration.CONFIG
     say(
         f"{smallest.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the answer is "
@@ -58,12 +57,12 @@ def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[Path]"]) -> P
     return configuration.with_entry(smallest.pipeline, {"model": str(folder / NAME)}, default_home())
 
 
-def _is_here(pipeline: EnabledPipeline) -> bool:
-    """Whether the model is a folder, or lies in the model store of the local cloud."""
-    if pipeline.model.startswith("/"):
+def is_here(model: str) -> bool:
+    """Whether a model is a folder, or lies in the model store of the local cloud."""
+    if model.startswith("/"):
         return True
     stores = (default_home() / "efs").glob("*/models")
-    return any(Copies(store, pipeline.model).newest() for store in stores)
+    return any(Copies(store, model).newest() for store in stores)
 
 
 def _render_clip(path: Path) -> Path:

@@ -13,17 +13,15 @@ def checked(name: str) -> Path | str:
     return checked_uri(name) if name.startswith("s3://") else checked_input(name)
 
 
-def checked_input(name: str) -> Path:
+def checked_input(name: str, extensions: tuple[str, ...] = catalogue.EXTENSIONS) -> Path:
     """The file as a path. Raises CliError where it can be seen from outside that no pipeline takes it."""
     path = Path(name).expanduser()
     if path.is_dir():
         raise CliError(f"{name} is a folder.", "Name one file in it; `cosmos-batch submit` takes several at once.")
     if not path.is_file():
         raise CliError(f"{name} does not exist.", f"Check the name; this command runs in {Path.cwd()}.")
-    if extension(path.name) not in catalogue.EXTENSIONS:
-        raise CliError(
-            f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(catalogue.EXTENSIONS)}"
-        )
+    if extension(path.name) not in extensions:
+        raise CliError(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if not _is_text(path.name):
         raise CliError(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
     if not os.access(path, os.R_OK):

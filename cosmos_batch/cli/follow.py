@@ -71,7 +71,7 @@ class Sight:
         if self.row is None:
             return "checking the request"
         if self.row.state == "RUNNING":
-            return "the model is answering"
+            return _steps_of(self.row) or "the model is answering"
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
             return "writing the result, telling who asked"
         if self.worker is None or self.worker.state == "ENDED":
@@ -93,6 +93,16 @@ class Sight:
         if worker.state == "STARTING":
             return f"loading the model: {self.last_line}" if self.last_line else "loading the model"
         return "waiting in the queue"
+
+
+def _steps_of(row: JobRow) -> str | None:
+    """Of a running job whose engine counts."""
+    attempt = row.open_attempt
+    if attempt is None or attempt.steps is None:
+        return None
+    if attempt.steps_done == attempt.steps:
+        return f"all {attempt.steps} steps are done: decoding, writing"
+    return f"step {attempt.steps_done} of {attempt.steps}"
 
 
 class Follower:

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from cosmos_batch.cli import deployment as deployments
@@ -13,7 +14,8 @@ from cosmos_batch.cli import progress
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.follow import Execution, Follower, read_execution
-from cosmos_batch.cli.outcome import Outcome, outcome, read_document
+from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
+from cosmos_batch.contract import Error
 from cosmos_batch.state import JobRow
 
 RECENT = 20
@@ -31,11 +33,12 @@ class Line:
     input: str
     worker: str
     stages: dict[str, str]
+    steps: str = ""
 
     def cells(self) -> list[str]:
         """As people read it."""
         stages = " ".join(f"{name}={time[11:19]}" for name, time in self.stages.items())
-        return [self.id, self.state, self.pipeline, self.input, self.worker, stages]
+        return [self.id, f"{self.state} {self.steps}".rstrip(), self.pipeline, self.input, self.worker, stages]
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -45,9 +48,7 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([vars(line) for line in lines], indent=2))
     elif lines:
-        _print_table(
-            [["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)"], *(line.cells() for line in lines)]
-        )
+        _print_table([HEAD, *(line.cells() for line in lines)])
     else:
         print("No job was ever submitted here.")
     return 0
@@ -66,17 +67,27 @@ def result(arguments: argparse.Namespace) -> int:
             f"{arguments.id} is still under way: {Follower(deployment, arguments.id).look().waits_for()}.",
             "Ask again later, or wait for it: cosmos-batch result --wait",
         )
-    return print_outcome(deployment, outcome(execution, row))
+    ended = outcome(execution, row)
+    if arguments.output and ended.error is None:
+        for path in save_files(deployment, ended, Path(arguments.output)):
+            print(path)
+        return 0
+    return print_outcome(deployment, ended)
 
 
 def print_outcome(deployment: Deployment, ended: Outcome) -> int:
     """Print the document, or the error and what to do about it. Returns the exit status."""
     if ended.error is not None:
-        print(f"error: {ended.error.code}: {ended.error.message}\n{ended.error.remedy}", file=sys.stderr)
-        return 1
+        return print_error(ended.error)
     assert ended.document_uri is not None
     print(read_document(deployment, ended.document_uri))
     return 0
+
+
+def print_error(error: Error) -> int:
+    """What went wrong and what to do about it. Returns the exit status."""
+    print(f"error: {error.code}: {error.message}\n{error.remedy}", file=sys.stderr)
+    return 1
 
 
 def _find(deployment: Deployment, job_id: str, patience: float = 0) -> tuple[Execution, JobRow | None]:
@@ -106,7 +117,9 @@ def _line(deployment: Deployment, job_id: str) -> Line:
     if row is None:
         request = execution.request
         return Line(job_id, execution.status, request.get("pipeline", ""), request.get("input", ""), "", {})
-    return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages)
+    attempt = row.open_attempt
+    steps = f"{attempt.steps_done}/{attempt.steps}" if attempt is not None and attempt.steps else ""
+    return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages, steps)
 
 
 def _print_table(rows: list[list[str]]) -> None:

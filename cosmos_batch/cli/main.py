@@ -5,9 +5,9 @@ import sys
 from importlib import import_module
 from typing import TypeAlias
 
-from cosmos_batch.cli.options import add_question
+from cosmos_batch.cli.options import add_generation, add_question
 
-DESCRIPTION = "Batch inference for NVIDIA Cosmos: files in, analyses out. Built on NVIDIA Cosmos."
+DESCRIPTION = "Batch inference for NVIDIA Cosmos: analyses and generations. Built on NVIDIA Cosmos."
 INTERRUPTED = 130
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     _add_local(commands)
     _add_demo(commands)
     _add_run(commands)
+    _add_generate(commands)
     _add_submit(commands)
     _add_status(commands)
     _add_result(commands)
@@ -64,6 +65,10 @@ def _add_demo(commands: Commands) -> None:
         "demo", help="one clip through everything, on this machine; FILE and PROMPT come from the environment"
     )
     demo.set_defaults(command="demo:demo")
+    generate = commands.add_parser(
+        "demo-generate", help="one generation through everything, on this machine; PROMPT and FILE come likewise"
+    )
+    generate.set_defaults(command="demo_generate:demo_generate")
 
 
 def _add_run(commands: Commands) -> None:
@@ -74,6 +79,20 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--endpoint", metavar="URL", help="ask this server of OpenAI's protocol, for --model if named")
     run.add_argument("--output", metavar="PATH", help="write the document there too")
     run.set_defaults(command="run:run")
+
+
+def _add_generate(commands: Commands) -> None:
+    generate = commands.add_parser(
+        "generate", help="make an image or a video on this machine, or with --submit wherever this shell points"
+    )
+    add_generation(generate)
+    where = generate.add_mutually_exclusive_group()
+    where.add_argument("--submit", action="store_true", help="print the job's id and leave")
+    where.add_argument(
+        "--model", metavar="ID|FOLDER", help="on this machine: Hugging Face id, or a checkpoint's folder"
+    )
+    generate.add_argument("--output", metavar="FOLDER", default=".", help="for the files; default: here")
+    generate.set_defaults(command="generate:generate")
 
 
 def _add_submit(commands: Commands) -> None:
@@ -95,6 +114,7 @@ def _add_result(commands: Commands) -> None:
     result = commands.add_parser("result", help="print the document of a job")
     result.add_argument("id", metavar="ID")
     result.add_argument("--wait", action="store_true", help="until it has ended")
+    result.add_argument("--output", metavar="FOLDER", help="save it there, with all files that were made")
     result.set_defaults(command="jobs:result")
 
 

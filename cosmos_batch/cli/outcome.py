@@ -1,6 +1,7 @@
-"""How a job ended: its document, or the error."""
+"""How a job ended: its document and what was made, or the error."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import get_args
 
 from pydantic import ValidationError
@@ -14,16 +15,18 @@ from cosmos_batch.state import JobRow
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a job that has ended: one of the two is there."""
+    """Of a job that has ended: document and files are there, or an error."""
 
     document_uri: str | None = None
+    file_uris: list[str] = field(default_factory=list)  # all that was written, the document first
     error: Error | None = None
 
 
 def outcome(execution: Execution, row: JobRow | None) -> Outcome:
     """Read how an execution ended."""
     if execution.status == "SUCCEEDED" and row is not None:
-        return Outcome(document_uri=row.document)
+        written = [one.uri for one in row.result.outputs] if row.result is not None else [row.document]
+        return Outcome(document_uri=row.document, file_uris=written)
     if row is not None and row.result is not None and row.result.error is not None:
         return Outcome(error=row.result.error)
     return Outcome(error=_error_of(execution))
@@ -34,6 +37,18 @@ def read_document(deployment: Deployment, uri: str) -> str:
     bucket, key = parse_uri(uri)
     body: bytes = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     return body.decode()
+
+
+def save_files(deployment: Deployment, ended: Outcome, folder: Path) -> list[Path]:
+    """Copies of all that was written, in a folder of this machine: what was made, and then its document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document, *made = ended.file_uris
+    paths = []
+    for uri in (*made, document):
+        bucket, key = parse_uri(uri)
+        paths.append(folder / Path(key).name)
+        deployment.clients("s3").download_file(bucket, key, str(paths[-1]))
+    return paths
 
 
 def _error_of(execution: Execution) -> Error:

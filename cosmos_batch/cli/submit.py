@@ -38,7 +38,7 @@ def submit(arguments: argparse.Namespace) -> int:
         submitted = (
             upload(deployment, one, question, pipeline)
             if isinstance(one, Path)
-            else start(deployment, one, question, pipeline)
+            else start(deployment, _request(one, question, pipeline))
         )
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if arguments.json else submitted.job_id)
     return 0
@@ -50,27 +50,27 @@ def with_more_inputs(deployment: Deployment, question: Question) -> Question:
     if names is None:
         return question
     found = [files.checked(name) for name in names]
-    uris = [_upload_further(deployment, one) if isinstance(one, Path) else one for one in found]
+    uris = [upload_silently(deployment, one, new_folder()) if isinstance(one, Path) else one for one in found]
     return replace(question, parameters=question.parameters.model_copy(update={"more_inputs": uris}))
 
 
-def _upload_further(deployment: Deployment, path: Path) -> str:
+def upload_silently(deployment: Deployment, path: Path, folder: str) -> str:
     """Marked as ours: whatever its extension triggers, it starts no run by itself."""
-    bucket, key = deployment.asset_bucket, _new_key(path)
+    bucket, key = deployment.asset_bucket, f"{folder}/{path.name}"
     deployment.clients("s3").upload_file(str(path), bucket, key, ExtraArgs={"Metadata": {OBJECT_MARKER: "further"}})
     return f"s3://{bucket}/{key}"
 
 
-def _new_key(path: Path) -> str:
-    """In a folder of its own."""
-    return f"{PREFIX}/{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}/{path.name}"
+def new_folder() -> str:
+    """In the asset bucket, with nothing in it."""
+    return f"{PREFIX}/{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def upload(deployment: Deployment, path: Path, question: Question, pipeline: str) -> Submitted:
     """Upload a file into a folder of its own, so that no other upload can take its place; the event does the rest."""
     s3 = deployment.clients("s3")
     at = datetime.now(UTC)
-    bucket, key = deployment.asset_bucket, _new_key(path)
+    bucket, key = deployment.asset_bucket, f"{new_folder()}/{path.name}"
     values = metadata.metadata(question, pipeline)
     headers = metadata.headers(values)
     if headers is None:
@@ -81,16 +81,20 @@ def upload(deployment: Deployment, path: Path, question: Question, pipeline: str
     return Submitted(execution_name(pipeline, bucket, key, version), f"s3://{bucket}/{key}", at)
 
 
-def start(deployment: Deployment, uri: str, question: Question, pipeline: str) -> Submitted:
-    """Start the state machine on a file that is in S3 already, as a person can from its console."""
-    request = Request(
+def _request(uri: str, question: Question, pipeline: str) -> Request:
+    return Request(
         pipeline=pipeline,
         input=uri,
         prompt=question.prompt,
         system_prompt=question.system_prompt,
         parameters=question.parameters,
     )
-    submitted = Submitted(execution_name(pipeline, uuid.uuid4().hex), uri, datetime.now(UTC))
+
+
+def start(deployment: Deployment, request: Request) -> Submitted:
+    """Start the state machine, as a person can from its console: what it is about is in S3 already, or is text."""
+    name = execution_name(request.pipeline, uuid.uuid4().hex)
+    submitted = Submitted(name, request.input or "", datetime.now(UTC))
     deployment.clients("stepfunctions").start_execution(
         stateMachineArn=deployment.state_machine_arn,
         name=submitted.job_id,

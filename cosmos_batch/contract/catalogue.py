@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ATTRIBUTION = "Built on NVIDIA Cosmos"
+RANDOM_WEIGHTS = "random-weights"  # so begins the folder of a checkpoint that stands in for a model and means nothing
 PIPELINE_TAG = "cosmos-batch:pipeline"  # of jobs and instances: what a pipeline costs is found by it
 DEFAULT_PROMPT = "Caption the video in detail."
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."

@@ -21,6 +21,11 @@ class InstanceType:
     dollars_per_hour: float
 
     @property
+    def dollars_per_gpu_second(self) -> float:
+        """Of one GPU's share of the host."""
+        return self.dollars_per_hour / self.gpus / 3600
+
+    @property
     def dollars_per_month(self) -> float:
         """Of one instance that never stops."""
         return self.dollars_per_hour * HOURS_PER_MONTH

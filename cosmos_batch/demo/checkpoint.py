@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS
 from cosmos_batch.demo.cosmos3 import write_cosmos3_weights
 from cosmos_batch.demo.tokenizer import CONTEXT, spoken_tokens, train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.demo.weights import random_weights, reasoner_shapes, save_bfloat16
 
-NAME = "random-weights-tiny-Cosmos-Reason2"
+NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos-Reason2"
 """The folder's name, which documents show as their model."""
-COSMOS3_NAME = "random-weights-tiny-Cosmos3"
+COSMOS3_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3"
 
 MAX_NEW_TOKENS = 64
 _WIDTH = 64

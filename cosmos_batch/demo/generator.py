@@ -8,11 +8,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS
 from cosmos_batch.demo.checkpoint import publish
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
-GENERATOR_NAME = "random-weights-tiny-Cosmos3-Generator"
+GENERATOR_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3-Generator"
 
 _SEED = 0
 _LATENT_CHANNELS = 48

@@ -70,6 +70,14 @@ class Guarding(Protocol):
     """Whether it does so; set before `load`."""
 
 
+@runtime_checkable
+class Stepping(Protocol):
+    """What an engine has beside that, if it knows how far it is with a job."""
+
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps are done; None before the first, and of a job that is not in it."""
+
+
 class EngineDied(Exception):  # noqa: N818 - it says what happened
     """The engine ended while it worked. It lives again for the next job, unless this was `for_good`."""
 

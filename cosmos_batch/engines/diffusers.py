@@ -44,6 +44,7 @@ class DiffusersEngine:
         self.startup_logs: list[str] = []
         self._checkpoint: Checkpoint | None = None
         self._running: set[threading.Event] = set()
+        self._steps: dict[str, tuple[int, int]] = {}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Import the libraries and load a whole checkpoint; blocks. Raises Failure (ModelUnavailable)."""
@@ -58,7 +59,18 @@ class DiffusersEngine:
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
         assert job.generation is not None, "plan decides one for every generator"
-        return await self.generate(job.generation, generation_files(job, workdir), workdir)
+
+        def progress(done: int, total: int) -> None:
+            self._steps[job.job_id] = done, total
+
+        try:
+            return await self.generate(job.generation, generation_files(job, workdir), workdir, progress)
+        finally:
+            self._steps.pop(job.job_id, None)
+
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps of a job are done."""
+        return self._steps.get(job_id)
 
     async def generate(
         self, asked: Generation, files: GenerationFiles, folder: Path, progress: Progress = _nobody

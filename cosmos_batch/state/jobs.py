@@ -25,6 +25,8 @@ class Attempt(Row):
     id: str
     worker: str
     solo: bool = Field(description="It ran alone in its engine")
+    steps_done: int = Field(default=0, description="Of `steps`, when its worker last said so")
+    steps: int | None = Field(default=None, description="That the engine takes; None where it does not say")
 
 
 class JobRow(Row):
@@ -107,13 +109,22 @@ class Jobs:
             "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
         )
 
+    def note_steps(self, job_id: str, attempt_id: str, done: int, total: int) -> None:
+        """Note how far an open attempt is."""
+        self._change(
+            job_id,
+            attempt_id,
+            "SET #openAttempt.#stepsDone = :done, #openAttempt.#steps = :total",
+            {"done": done, "total": total},
+        )
+
     def undo_attempt(self, job_id: str, attempt_id: str) -> None:
         """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
-        self._close(job_id, attempt_id, "SET #attempts = #attempts - :one, #state = :planned REMOVE #openAttempt")
+        self._change(job_id, attempt_id, "SET #attempts = #attempts - :one, #state = :planned REMOVE #openAttempt")
 
     def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
         """The engine failed on the job and lives: the attempt stays counted, the next one runs alone."""
-        self._close(
+        self._change(
             job_id,
             attempt_id,
             "SET #suspect = :yes, #state = :planned, #lastError = :error REMOVE #openAttempt",
@@ -130,7 +141,7 @@ class Jobs:
             return row
         uncount = "" if lost.solo else ", #attempts = #attempts - :one"
         noted = "" if error is None else ", #lastError = :error"
-        self._close(
+        self._change(
             row.job_id,
             lost.id,
             f"SET #suspect = :yes, #state = :planned{uncount}{noted} REMOVE #openAttempt",
@@ -138,8 +149,8 @@ class Jobs:
         )
         return self.get(row.job_id) or row
 
-    def _close(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
-        """Where the job was closed meanwhile, it stays as it is."""
+    def _change(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
+        """Where the attempt was closed meanwhile, the job stays as it is."""
         offered = {"one": 1, "planned": "PLANNED", "yes": True, **(extra or {})}
         values = {name: value for name, value in offered.items() if f":{name}" in expression}
         try:

@@ -11,16 +11,18 @@ from cosmos_batch.store.copies import StoredModel
 # again at every start would cost more than it tells.
 _SMALL = 1 << 20
 _DIGEST_DIGITS = 40
+# One of them stands in the root of every checkpoint: a model's, or that of Diffusers' pipelines.
+_ROOTS = ("config.json", "model_index.json")
 
 
 def in_place(folder: Path) -> StoredModel:
     """The checkpoint in `folder`, used where it is: not copied, not backed up, not invalidated.
 
     Raises:
-        Failure: `ModelUnavailable` if it is missing or has no `config.json`.
+        Failure: `ModelUnavailable` if it is missing or is no checkpoint.
     """
-    if not (folder / "config.json").is_file():
-        problem = "has no config.json" if folder.is_dir() else "is not a directory"
+    if not is_checkpoint(folder):
+        problem = f"has no {' or '.join(_ROOTS)}" if folder.is_dir() else "is not a directory"
         raise Failure(
             "ModelUnavailable",
             f"The model folder {folder} {problem}.",
@@ -30,6 +32,11 @@ def in_place(folder: Path) -> StoredModel:
     files = _files(folder)
     changed_at = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
     return StoredModel(folder.name, _digest(folder, files), folder, changed_at)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder says that it is one."""
+    return any((folder / name).is_file() for name in _ROOTS)
 
 
 def _digest(folder: Path, files: list[Path]) -> str:

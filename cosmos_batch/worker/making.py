@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, pipeline_named
 from cosmos_batch.contract.document import MoreInput
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, GeneratorDocument
@@ -12,10 +12,12 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.worker.commit import Deliverable, Outcome
+from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
 from cosmos_batch.worker.model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
+NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
 
 # What an engine may fill in where it was left open, and must not change.
 _KEPT = (
@@ -42,6 +44,8 @@ def present_making(
     _refuse_others(job.generation, made, workdir)
     notes = [*generation.notes, *made.notes]
     notes += [note for file in made.files for note in _look(file, generation, workdir)]
+    notes += [UNGUARDED] if not generation.guardrails else []
+    notes += [NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []
     previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
     files = [
         Deliverable(workdir / file.name, file.role, output_key(job.document.key, file.role, generation))
@@ -49,7 +53,7 @@ def present_making(
     ]
     pipeline = pipeline_named(environment.pipeline)
     assert pipeline is not None, "plan saw to it"
-    gpus = _gpus(environment)
+    cost = cost_of(environment, made.timings.get("generate", timings["infer"]))
     all_timings = {**waited(job), **timings, **made.timings}
     document = GeneratorDocument(
         model=model.stored.model,
@@ -64,11 +68,10 @@ def present_making(
         more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
         generation=generation,
         files=[DocumentedFile(file=file.key.rpartition("/")[2], role=file.role, size=file.size) for file in files],
-        notes=notes if generation.guardrails else [*notes, UNGUARDED],
+        notes=notes,
         facts=made.facts,
         timings=all_timings,
-        gpus=gpus,
-        gpu_seconds=None if gpus is None else round(timings["infer"] * gpus, 3),
+        **cost._asdict(),
         job_logs=job_logs(model.engine.startup_logs, made.logs, all_timings),
         batch_job_id=environment.aws_batch_job_id,
     )
@@ -82,12 +85,6 @@ def expected_roles(generation: Generation) -> set[Role]:
     if generation.mode == "inverse_dynamics":
         return {"actions"}
     return {"video", "actions"} if generation.mode == "policy" else {"video"}
-
-
-def _gpus(environment: WorkerEnvironment) -> int | None:
-    """That the worker reserves: as many by every plan. None where its engine plans for itself."""
-    plans = environment.serving.plans if environment.serving is not None else {}
-    return next((plan.gpus for plan in plans.values()), None)
 
 
 def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:

@@ -1,17 +1,15 @@
 """One message, from its receipt to its deletion or its way back into the queue."""
 
 import asyncio
-import contextlib
 import logging
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
-from typing import TypeVar
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
@@ -27,9 +25,9 @@ from cosmos_batch.worker.outcomes import present
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.stages import reached
+from cosmos_batch.worker.steps import tell_steps
 from cosmos_batch.worker.tasks import Tasks
-
-Value = TypeVar("Value")
+from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
 
 log = logging.getLogger(__name__)
 
@@ -205,15 +203,19 @@ class Runner:
         elif not self._had_company:
             self._had_company = True
             await asyncio.to_thread(self.workers.began_in_company, name)
-        await _to_its_end(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
+        await to_its_end(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
         reached("started", run.job)
 
     async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
         limit = self.environment.worker.attempt_limit_hours * 3600
-        return await _unless_gone(
-            asyncio.wait_for(self._ask_engine(job, workdir), limit),
-            self.tasks.until_gone(job.job_id, run.delivery.task_token),
-        )
+        telling = asyncio.create_task(tell_steps(self.model.engine, self.jobs, job.job_id, run.attempt_id))
+        try:
+            return await unless_gone(
+                asyncio.wait_for(self._ask_engine(job, workdir), limit),
+                self.tasks.until_gone(job.job_id, run.delivery.task_token),
+            )
+        finally:
+            telling.cancel()
 
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
         try:
@@ -280,32 +282,3 @@ class Runner:
     async def _undo(self, run: Run) -> None:
         if run.phase is not Phase.WAITING:  # once committed, there is no open attempt to undo
             await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
-
-
-async def _to_its_end(call: Callable[..., object], *arguments: object) -> None:
-    """Make a blocking call. Cancelled meanwhile, wait for it all the same: what it wrote must be known to be undone."""
-    calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
-    try:
-        await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        await asyncio.wait({calling})
-        raise
-
-
-class TaskGoneError(Exception):
-    """Nobody waits for the job that is being run."""
-
-
-async def _unless_gone(work: Awaitable[Value], gone: Awaitable[None]) -> Value:
-    """The work's answer. Raises TaskGoneError, the work cancelled, if `gone` comes first."""
-    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(gone)
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise TaskGoneError
-    finally:
-        for one in (working, watching):
-            one.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await working

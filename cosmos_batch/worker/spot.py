@@ -5,22 +5,20 @@ Guide, "Spot Instance interruption notices".
 """
 
 import logging
-import os
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 
+from cosmos_batch.worker import instance_metadata
+
 PERIOD_SECONDS = 5  # as AWS advises
-_TOKEN_SECONDS = 21_600
-_TIMEOUT_SECONDS = 1
 
 log = logging.getLogger(__name__)
 
 
 def watch(on_notice: Callable[[], None]) -> None:
     """Ask in the background, until a notice comes. Does nothing where there is no metadata service."""
-    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+    if instance_metadata.is_switched_off():
         return
     threading.Thread(target=_ask_until_noticed, args=(on_notice,), name="spot-notice", daemon=True).start()
 
@@ -34,17 +32,8 @@ def _ask_until_noticed(on_notice: Callable[[], None]) -> None:
 
 def noticed() -> bool:
     """Whether the instance is about to be taken away. No answer counts as no."""
-    base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/")
     try:
-        token = _call(f"{base}/latest/api/token", "PUT", "X-aws-ec2-metadata-token-ttl-seconds", str(_TOKEN_SECONDS))
-        _call(f"{base}/latest/meta-data/spot/instance-action", "GET", "X-aws-ec2-metadata-token", token)
+        instance_metadata.read("spot/instance-action")
     except OSError:  # 404 while there is no notice
         return False
     return True
-
-
-def _call(url: str, method: str, header: str, value: str) -> str:
-    request = urllib.request.Request(url, method=method, headers={header: value})  # noqa: S310 - http, link-local
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
-        text: str = answer.read().decode()
-    return text

@@ -26,7 +26,6 @@ def create_upload(
         pipelines=[
             PipelineRef(id=enabled.pipeline.id, auto_trigger=enabled.auto_trigger)
             for enabled in config.enabled_pipelines()
-            if enabled.pipeline.surface == "reasoner"
         ],
         grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
     )

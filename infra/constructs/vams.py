@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import Environment, VamsEnvironment
 from cosmos_batch.contract.vams import EXECUTION_INPUTS, TASK_TIMEOUT_SECONDS, VamsSettings
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_key, allow_objects
-from infra.constructs.vams_import import import_properties
+from infra.constructs.vams_import import imports
 from infra.constructs.workflow import Workflow
 from infra.stacks.storage import StorageStack
 
@@ -69,24 +69,20 @@ class Vams(Construct):
             function.add_permission("VamsOfAnotherAccount", principal=iam.AccountPrincipal(theirs))
         elif (bus := _bus_arn(settings)) is not None:
             allow(function, ["events:PutEvents"], [bus])
-        # A generator is not registered while no worker has its engine.
-        wanted = enabled.auto_register_with_vams and enabled.pipeline.surface == "reasoner"
-        if settings.import_function_name is None or not wanted:
+        if settings.import_function_name is None or not enabled.auto_register_with_vams:
             return
-        registrar = self._make_registrar(settings.import_function_name)
-        registration = CustomResource(
+        for registered, properties in imports(enabled, name, settings).items():
+            self._register(settings.import_function_name, registered, properties).node.add_dependency(function)
+
+    def _register(self, import_function: str, registered: str, properties: dict[str, str]) -> CustomResource:
+        return CustomResource(
             self,
-            f"Registration-{enabled.pipeline.id}",
+            f"Registration-{registered}",
             resource_type="Custom::VamsRegistration",
-            service_token=registrar.function_arn,
+            service_token=self._make_registrar(import_function).function_arn,
             service_timeout=IMPORT_TIMEOUT.plus(Duration.minutes(1)),
-            properties={
-                "ImportFunction": settings.import_function_name,
-                "Pipeline": enabled.pipeline.id,
-                "Import": import_properties(enabled, name, settings),
-            },
+            properties={"ImportFunction": import_function, "Pipeline": registered, "Import": properties},
         )
-        registration.node.add_dependency(function)
 
     def _make_registrar(self, import_function: str) -> lambda_.Function:
         if self._registrar is None:

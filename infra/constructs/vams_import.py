@@ -1,56 +1,61 @@
 """What VAMS's import function is told of a pipeline and its workflow, in each version of VAMS."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
-from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode
 from cosmos_batch.contract.vams import VamsSettings
+from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
 
 GLOBAL = "GLOBAL"  # VAMS's database of what every database may use
 CATEGORY = "GenAI"
 
 
-def import_properties(enabled: EnabledPipeline, function_name: str, settings: VamsSettings) -> dict[str, str]:
-    """Properties of a custom resource: CloudFormation makes text of each value, so each is text to begin with."""
-    if settings.version == "2.5":
-        return _fields(enabled, function_name, settings)
+@dataclass(frozen=True)
+class Registration:
+    """A pipeline as VAMS knows it, with a workflow of the same id. `extensions` are of the files that it looks at."""
+
+    id: str
+    name: str
+    description: str
+    extensions: tuple[str, ...]
+    templates: list[Template]
+    auto_trigger: list[str]
+    reads_asset: bool = False
+
+    @property
+    def arity(self) -> str:
+        """VAMS refuses files with `none`, and their absence with `multi`: no pipeline has both."""
+        return "multi" if self.extensions else "none"
+
+
+def imports(enabled: EnabledPipeline, function_name: str, settings: VamsSettings) -> dict[str, dict[str, str]]:
+    """Properties of a custom resource for each id: CloudFormation makes text of each value, so each is text."""
+    registered = _registrations(enabled)
+    if settings.version == "2.5":  # which sends a file whatever is asked
+        return {registered[0].id: _fields(enabled, registered[0], function_name, settings)}
     return {
-        "inlineBundle": json.dumps(schema_bundle(enabled, settings)),
-        "resourceOverrides": json.dumps({"lambdaName": function_name}),
-        "triggerEnabled": json.dumps(bool(enabled.auto_trigger)),
+        one.id: {
+            "inlineBundle": json.dumps(schema_bundle(one, settings)),
+            "resourceOverrides": json.dumps({"lambdaName": function_name}),
+            "triggerEnabled": json.dumps(bool(one.auto_trigger)),
+        }
+        for one in registered
     }
 
 
-def schema_bundle(enabled: EnabledPipeline, settings: VamsSettings) -> dict[str, Any]:
+def schema_bundle(registration: Registration, settings: VamsSettings) -> dict[str, Any]:
     """VAMS 2.6's `vamsSchema`: `pipeline.json`, `workflow.json` and `templates/*.json` in one. No account is in it."""
-    pipeline, name = enabled.pipeline.id, _name(enabled)
-    arity = {"inputFileArity": "multi"}  # each file is a job of its own
-    template = {
-        "templateId": pipeline,
-        "templateName": f"{name}: describe or ask",
-        "description": "The question that is asked of every file",
-        "configFormat": "json",
-        "configBody": json.dumps({**_model(enabled), "PROMPT": "{{PROMPT}}"}),
-        "allowCustomEdit": True,
-        "inputInstructions": "A file whose own metadata has COSMOS_REASON_PROMPT is asked that instead.",
-        "isDefault": True,
-        "tagSchema": [
-            {
-                "tagKey": "PROMPT",
-                "type": "string",
-                "required": False,
-                "label": "Prompt",
-                "description": "What to ask; blank: Caption the video in detail.",
-            }
-        ],
-    }
+    one, arity = registration, {"inputFileArity": registration.arity}  # of several files each is a job of its own
+    words = {"category": CATEGORY, "description": one.description}
     return {
         "pipeline": {
-            "pipelineId": pipeline,
-            "pipelineName": name,
-            "category": CATEGORY,
-            "description": _description(enabled),
+            "pipelineId": one.id,
+            "pipelineName": one.name,
+            **words,
             "executionConfig": {
                 "executionType": "Lambda",
                 "waitForCallback": "Enabled",
@@ -61,64 +66,117 @@ def schema_bundle(enabled: EnabledPipeline, settings: VamsSettings) -> dict[str,
             "systemConfig": {
                 **arity,
                 "assetScope": {"wholeAsset": False},
-                "metadataInputs": {"assetMetadata": False, "fileMetadata": True, "fileAttributes": False},
+                "metadataInputs": {
+                    "assetMetadata": one.reads_asset,
+                    "fileMetadata": bool(one.extensions),
+                    "fileAttributes": False,
+                },
                 "requireTemplate": False,
                 "allowCustomTemplateOverride": True,
-                "inputFileFilters": _filter(list(EXTENSIONS)),
+                "inputFileFilters": _filter(one.extensions),
             },
         },
         "workflow": {
-            "workflowId": pipeline,
-            "workflowName": name,
-            "category": CATEGORY,
-            "description": _description(enabled),
+            "workflowId": one.id,
+            "workflowName": one.name,
+            **words,
             # Always there, for a registration that lacks it would leave an older one enabled.
             "triggers": [
                 {
                     "triggerType": "fileUpload",
-                    "inputFileFilters": _filter(enabled.auto_trigger or list(EXTENSIONS)),
-                    "defaultTemplateIds": {f"{GLOBAL}:{pipeline}": pipeline},
-                    "enabled": bool(enabled.auto_trigger),
+                    "inputFileFilters": _filter(one.auto_trigger or one.extensions),
+                    "defaultTemplateIds": {f"{GLOBAL}:{one.id}": one.templates[0].id},
+                    "enabled": bool(one.auto_trigger),
                 }
             ],
             "systemConfig": arity,
         },
-        "templates": [template],
+        "templates": [template.as_vams() for template in one.templates],
     }
 
 
-def _fields(enabled: EnabledPipeline, function_name: str, settings: VamsSettings) -> dict[str, str]:
+def _registrations(enabled: EnabledPipeline) -> list[Registration]:
+    if enabled.pipeline.surface == "reasoner":
+        return [_reasoner(enabled)]
+    modes = MODES_OF_PIPELINE[enabled.pipeline.id]
+    of_files = [mode for mode in modes if MODES[mode].inputs]
+    of_text = [mode for mode in modes if not MODES[mode].inputs]
+    found = [_of_files(enabled, of_files)] if of_files else []
+    return [*found, _of_text(enabled, of_text, "-text" if of_files else "")] if of_text else found
+
+
+def _reasoner(enabled: EnabledPipeline) -> Registration:
+    pipeline = enabled.pipeline
+    name = f"NVIDIA Cosmos Reason {pipeline.model_size}"
+    return Registration(
+        pipeline.id,
+        name,
+        f"{name} - answers questions on videos and images, by Cosmos Batch",
+        EXTENSIONS,
+        [question_template(pipeline, name)],
+        enabled.auto_trigger,
+    )
+
+
+def _of_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
+    media = {medium for mode in modes for medium in MODES[mode].inputs}
+    taken = (*(VIDEO_EXTENSIONS if "video" in media else ()), *(IMAGE_EXTENSIONS if "image" in media else ()))
+    name = _generator(enabled)
+    return Registration(
+        enabled.pipeline.id,
+        name,
+        f"{name} - {_titles(modes)}, by Cosmos Batch",
+        taken,
+        file_templates(enabled.pipeline, modes),
+        enabled.auto_trigger,
+        reads_asset=True,
+    )
+
+
+def _of_text(enabled: EnabledPipeline, modes: list[Mode], suffix: str) -> Registration:
+    name = _generator(enabled) + (", from text" if suffix else "")
+    return Registration(
+        enabled.pipeline.id + suffix,
+        name,
+        f"{name} - {_titles(modes)}, by Cosmos Batch",
+        (),
+        text_templates(enabled.pipeline, modes),
+        [],
+        reads_asset=True,
+    )
+
+
+def _generator(enabled: EnabledPipeline) -> str:
+    return f"NVIDIA {enabled.model.rpartition('/')[2] if '/' in enabled.pipeline.model else enabled.pipeline.id}"
+
+
+def _titles(modes: list[Mode]) -> str:
+    return ", ".join(MODES[mode].title for mode in modes)
+
+
+def _fields(
+    enabled: EnabledPipeline, registration: Registration, function_name: str, settings: VamsSettings
+) -> dict[str, str]:
     """As VAMS 2.5 takes them, flat."""
-    pipeline, description = enabled.pipeline.id, _description(enabled)
+    makes_images = enabled.pipeline.surface == "generator" and MODES_OF_PIPELINE[enabled.pipeline.id] == ("t2i",)
+    made = ".json" if enabled.pipeline.surface == "reasoner" else ".png" if makes_images else ".mp4"
     return {
-        "pipelineId": pipeline,
-        "pipelineDescription": description,
+        "pipelineId": registration.id,
+        "pipelineDescription": registration.description,
         "pipelineType": "standardFile",
         "pipelineExecutionType": "Lambda",
         "assetType": ".all",
-        "outputType": ".json",
+        "outputType": made,
         "waitForCallback": "Enabled",
         "lambdaName": function_name,
         "taskTimeout": str(settings.task_timeout_seconds),
         "taskHeartbeatTimeout": "",
-        "inputParameters": json.dumps(_model(enabled)),
-        "workflowId": pipeline,
-        "workflowDescription": description,
-        "autoTriggerOnFileExtensionsUpload": ",".join(enabled.auto_trigger),
+        "inputParameters": json.dumps(model(enabled.pipeline)),
+        "workflowId": registration.id,
+        "workflowDescription": registration.description,
+        "autoTriggerOnFileExtensionsUpload": ",".join(registration.auto_trigger),
     }
 
 
-def _model(enabled: EnabledPipeline) -> dict[str, str]:
-    return {"MODEL_TYPE": "reason", "MODEL_SIZE": enabled.pipeline.model_size}
-
-
-def _name(enabled: EnabledPipeline) -> str:
-    return f"NVIDIA Cosmos Reason {enabled.pipeline.model_size}"
-
-
-def _description(enabled: EnabledPipeline) -> str:
-    return f"{_name(enabled)} - answers questions on videos and images, by Cosmos Batch"
-
-
-def _filter(extensions: list[str]) -> dict[str, list[str]]:
+def _filter(extensions: list[str] | tuple[str, ...]) -> dict[str, list[str]]:
     return {"allow": [f"*{extension}" for extension in extensions], "exclude": []}

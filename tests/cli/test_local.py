@@ -223,7 +223,7 @@ def test_the_demo_uses_a_model_that_is_here(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(demo, "_is_here", lambda _: True)
+    monkeypatch.setattr(demo, "is_here", lambda _: True)
     assert demo.demo(NO_OPTIONS) == 0
     assert clouds["deployed"] == [configuration.CONFIG]
     assert "RANDOM" not in capsys.readouterr().err

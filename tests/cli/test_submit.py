@@ -12,6 +12,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
 from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.submit import start, upload
+from cosmos_batch.contract import Request
 from cosmos_batch.contract.parameters import NAMES
 from cosmos_batch.contract.s3 import OBJECT_MARKER, execution_name, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
@@ -59,7 +60,7 @@ def test_a_long_question_goes_into_a_sidecar_that_comes_first(
 
 
 def test_a_file_in_s3_starts_the_state_machine(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
-    submitted = start(deployment, "s3://assets/a b.mp4", Question("What?"), PIPELINE)
+    submitted = start(deployment, Request(pipeline=PIPELINE, input="s3://assets/a b.mp4", prompt="What?"))
     [started] = stepfunctions.started
     assert started["stateMachineArn"] == MACHINE
     assert started["name"] == submitted.job_id

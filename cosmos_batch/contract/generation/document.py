@@ -7,6 +7,7 @@ from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.instances import PRICES_AS_OF
 
 
 class DocumentedFile(Model):
@@ -36,7 +37,10 @@ class GeneratorDocument(Model):
     facts: dict[str, JsonValue] = Field(description="How, as far as it is the engine's own")
     timings: dict[str, float] = Field(description="Seconds by phase")
     gpus: int | None = Field(description="That the worker reserves; None where its engine plans for itself")
-    gpu_seconds: float | None = Field(description="What it cost: seconds in the engine, times the GPUs")
+    gpu_seconds: float | None = Field(description="What it cost: seconds of generation, times the GPUs")
+    instance_type: str | None = Field(description="EC2 type of the worker's host; None outside of EC2")
+    dollars: float | None = Field(description="What these GPU-seconds cost there; idle time and start are not in it")
+    prices: str = Field(default=PRICES_AS_OF, description="That `dollars` follow from")
     job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
     batch_job_id: str = Field(description="The worker's Batch job")
     attribution: str = ATTRIBUTION

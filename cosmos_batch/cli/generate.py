@@ -1,0 +1,105 @@
+"""`cosmos-batch generate`: something is made, on this machine or wherever the shell points."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.cli import configuration, progress
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.background import background
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.jobs import print_error
+from cosmos_batch.cli.local import local_deployment
+from cosmos_batch.cli.making import Making, read_making
+from cosmos_batch.cli.outcome import Outcome, outcome, save_files
+from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silently
+from cosmos_batch.contract import Config, Request
+from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
+from cosmos_batch.contract.generation.modes import pipeline_for
+from cosmos_batch.local.cloud import default_home
+
+ENGINE = "diffusers"  # of this machine, where config.json has no generator: it needs nothing beside this environment
+
+
+def generate(arguments: argparse.Namespace) -> int:
+    """Make one thing. A local cloud that runs already is used as it stands, unless a model is named."""
+    making = read_making(arguments)
+    if arguments.submit:
+        print(submit(deployments.find(), making).job_id)
+        return 0
+    changes = {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
+    with (
+        background() as pool,
+        local_deployment(pool, lambda: config_file(making, changes), reuse=not changes) as deployment,
+    ):
+        ended = make(deployment, making)
+        if ended.error is not None:
+            return print_error(ended.error)
+        for path in save_files(deployment, ended, Path(arguments.output)):
+            print(path)
+    return 0
+
+
+def config_file(making: Making, changes: dict[str, Any]) -> Path:
+    """The configuration, in which the generator that is wanted is enabled. Raises CliError."""
+    enabled = Config.load(configuration.CONFIG).enabled_pipelines()
+    named = making.pipeline or pipeline_for([one.pipeline.id for one in enabled], making.parameters.mode, making.medium)
+    entry = {} if named in [one.pipeline.id for one in enabled] else {"enabled": True, "engine": ENGINE}
+    if not entry and not changes:
+        return configuration.CONFIG
+    return configuration.with_entry(_generator(named or "cosmos3-nano"), {**entry, **changes}, default_home())
+
+
+def make(deployment: Deployment, making: Making) -> Outcome:
+    """Submit, and show what happens until it has ended."""
+    submitted = submit(deployment, making)
+    with progress.display() as display:
+        sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
+    assert sight.execution is not None, "an execution that has ended exists"
+    return outcome(sight.execution, sight.row)
+
+
+def submit(deployment: Deployment, making: Making) -> Submitted:
+    """Upload the files of this machine and start the state machine. Raises CliError where no generator is deployed."""
+    pipeline = _chosen(deployment, making)
+    making = making.with_files(lambda path: upload_silently(deployment, path, new_folder()))
+    output = None
+    if making.input is None and making.request_file is None:
+        output = f"s3://{deployment.asset_bucket}/{new_folder()}/"
+    request = Request(
+        pipeline=pipeline,
+        input=None if making.input is None else str(making.input),
+        prompt=making.prompt,
+        generation=making.parameters,
+        request_file=making.request_file,
+        output=output,
+    )
+    return start(deployment, request)
+
+
+def _chosen(deployment: Deployment, making: Making) -> str:
+    generators = [one for one in deployment.pipelines if _is_generator(one)]
+    if making.pipeline is not None:
+        found = making.pipeline if making.pipeline in generators else None
+    else:
+        found = pipeline_for(generators, making.parameters.mode, making.medium)
+    if found is None:
+        raise CliError(
+            f"No generator for it is deployed here{f': {making.pipeline}' if making.pipeline else ''}.",
+            f"Deployed generators: {', '.join(generators) or 'none'}. Enable one in config.json, below "
+            "useNvidiaCosmos3.modelsOmni, and deploy.",
+        )
+    return found
+
+
+def _is_generator(name: str) -> bool:
+    pipeline = pipeline_named(name)
+    return pipeline is not None and pipeline.surface == "generator"
+
+
+def _generator(name: str) -> Pipeline:
+    pipeline = pipeline_named(name)
+    if pipeline is None or pipeline.surface != "generator":
+        raise CliError(f"There is no generator {name!r}.", "Name one of docs/generator.md, such as cosmos3-nano.")
+    return pipeline

@@ -1,0 +1,252 @@
+"""Every mode of the generator with the real Diffusers engine: from a request to files at their keys, each probed.
+
+One cloud and one resident worker with a tiny random checkpoint serve all of it: the requests are sent at once.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.catalogue import ATTRIBUTION
+from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.modes import MODES
+from cosmos_batch.contract.generation.outputs import Role
+from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
+from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
+from cosmos_batch.worker.making import NOISE, UNGUARDED
+from tests.e2e.harness import App, configuration_text, error_of, running_app
+from tests.media import broken
+from tests.media.mp4 import Mp4, read_mp4
+
+NANO = "cosmos3-nano"
+SMALL = {"width": 64, "height": 48, "steps": 2}
+FEW = {**SMALL, "numFrames": 9}
+ARM = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+MOVES = [[0.1] * 10] * 4
+NTSC = Fraction(30000, 1001)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request, and what must come of it: width, height, frames and rate of the video, how many actions."""
+
+    said: dict[str, Any]
+    input: str | None = None
+    video: tuple[int, int, int, Fraction] | None = (64, 48, 9, Fraction(24))
+    actions: int | None = None
+    others: tuple[Role, ...] = ("preview",)
+    sound: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sound", bool(self.said.get("sound")))
+
+    @property
+    def roles(self) -> set[Role]:
+        made: set[Role] = {"image"} if self.said["mode"] == "t2i" else set()
+        made |= {"video", *self.others} if self.video else set()
+        return made | ({"actions"} if self.actions else set())
+
+
+def transfer(*given: str, **controls: Any) -> dict[str, Any]:
+    """Of controls that are computed, unless they are `given` as videos."""
+    paths = {hint: {"path": f"{hint}.mp4"} for hint in given}
+    return {"mode": "transfer", "controls": {**controls, **paths}, **FEW}
+
+
+OF_ARM: dict[str, Any] = {"video": (320, 240, 5, Fraction(5))}
+ASKED = {
+    "t2i": Asked({"mode": "t2i", **SMALL}, video=None),
+    "t2i-jpeg": Asked({"mode": "t2i", "imageFormat": "jpeg", **SMALL}, video=None),
+    "t2v": Asked({"mode": "t2v", "contactSheet": True, **FEW}, others=("preview", "contactSheet")),
+    "t2v-sound": Asked({"mode": "t2v", "sound": True, "fps": 29.97, **FEW}, video=(64, 48, 9, NTSC)),
+    "t2v-bare": Asked({"mode": "t2v", "preview": False, **FEW}, others=()),
+    "i2v": Asked({"mode": "i2v", **FEW}, "picture.png"),
+    "i2v-sound": Asked({"mode": "i2v", "sound": True, **FEW}, "picture.png"),
+    "v2v": Asked({"mode": "v2v", **SMALL, "numFrames": 13}, "clip.mp4", video=(64, 48, 13, Fraction(24))),
+    "v2v-sound": Asked({"mode": "v2v", "sound": True, "conditionFrames": [0], **FEW}, "clip.mp4"),
+    "v2v-last": Asked({"mode": "v2v", "conditionKeep": "last", "conditionFrames": [0], **FEW}, "clip.mp4"),
+    "edge": Asked(transfer(edge={}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "blur": Asked(transfer(blur={"strength": "low"}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "depth": Asked(transfer("depth"), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "edge-blur-seg-wsm": Asked(transfer("seg", "wsm", edge={}, blur={}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "transfer-in-chunks": Asked(
+        {**transfer(edge={}), "numFrames": 13, "framesPerChunk": 9}, "clip.mp4", video=(64, 48, 13, Fraction(12))
+    ),
+    "forward": Asked({"mode": "forward_dynamics", "action": MOVES, **ARM}, "picture.png", **OF_ARM),
+    "forward-of-a-file": Asked({"mode": "forward_dynamics", "actionPath": "moves.json", **ARM}, "clip.mp4", **OF_ARM),
+    "inverse": Asked({"mode": "inverse_dynamics", **ARM}, "clip.mp4", actions=4, **OF_ARM),
+    "policy": Asked({"mode": "policy", **ARM}, "picture.png", actions=4, **OF_ARM),
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    """The app, and the execution of each request."""
+
+    app: App
+    executions: dict[str, str]
+
+    def document(self, name: str) -> GeneratorDocument:
+        ended = self.app.ended(self.executions[name], 180)
+        assert ended["status"] == "SUCCEEDED", ended.get("cause")
+        return GeneratorDocument.model_validate(self.app.document(self.executions[name]))
+
+    def outputs(self, name: str) -> dict[str, dict[str, Any]]:
+        """What Step Functions was told, by the file's name."""
+        told = json.loads(self.app.ended(self.executions[name])["output"])["outputs"]
+        return {one["uri"].rpartition("/")[2]: one for one in told}
+
+
+def config(folder: Path) -> Config:
+    """Nano on Diffusers, without guardrails, on the tiny checkpoint."""
+    text: dict[str, Any] = json.loads(configuration_text(folder))
+    entry = {
+        "enabled": True,
+        "engine": "diffusers",
+        "guardrails": False,
+        "model": str(build_random_generator(folder)),
+    }
+    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": entry}}
+    return Config.parse(json.dumps(text))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, clip: Path, picture: Path) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("app")
+    with running_app(folder, config(folder)) as app:
+        s3 = app.client("s3")
+        for name in ("clip", "depth", "seg", "wsm"):
+            s3.upload_file(str(clip), app.assets, f"in/{name}.mp4")
+        s3.upload_file(str(picture), app.assets, "in/picture.png")
+        s3.put_object(Bucket=app.assets, Key="in/moves.json", Body=json.dumps(MOVES).encode())
+        yield Running(app, {name: start(app, asked, name) for name, asked in ASKED.items()})
+
+
+def start(app: App, asked: Asked, name: str) -> str:
+    given = {} if asked.input is None else {"input": f"s3://{app.assets}/in/{asked.input}"}
+    output = f"s3://{app.assets}/out/{name}/"
+    return app.start({"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": asked.said, **given})
+
+
+def test_every_mode_is_asked_for() -> None:
+    assert {asked.said["mode"] for asked in ASKED.values()} == set(MODES)
+    with_sound = {asked.said["mode"] for asked in ASKED.values() if asked.sound}
+    assert with_sound == {name for name, rules in MODES.items() if rules.sound}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> None:
+    asked, document = ASKED[name], running.document(name)
+    assert {one.role for one in document.files} == asked.roles
+    outputs, s3 = running.outputs(name), running.app.client("s3")
+    assert len(outputs) == len(document.files) + 1, "the document itself is one"
+    for file in document.files:
+        place = parse_uri(outputs[file.file]["uri"])
+        stored = s3.get_object(Bucket=place.bucket, Key=place.key)
+        body = stored["Body"].read()
+        assert len(body) == file.size == outputs[file.file]["size"] > 0
+        assert OBJECT_MARKER in stored["Metadata"], "an upload of ours starts nothing"
+        (tmp_path / file.file).write_bytes(body)
+        LOOKS[file.role](tmp_path / file.file, asked, document)
+
+
+def look_at_video(path: Path, asked: Asked, _: GeneratorDocument) -> None:
+    assert asked.video is not None
+    found = read_mp4(path)
+    assert (found.codec, found.pix_fmt) == ("h264", "yuv420p")
+    assert (found.width, found.height, found.frames, found.fps) == asked.video
+    assert found.seconds == pytest.approx(found.frames / found.fps, abs=0.001)
+    assert found.boxes.index("moov") < found.boxes.index("mdat"), "it plays before it is loaded"
+    look_at_sound(found, asked)
+
+
+def look_at_sound(found: Mp4, asked: Asked) -> None:
+    assert found.sound == (("aac", 48_000, 2) if asked.sound else None)
+    if asked.sound:
+        assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001), "cut to the video"
+
+
+def look_at_image(path: Path, asked: Asked, _: GeneratorDocument) -> None:
+    with Image.open(path) as image:
+        image.load()
+        wanted = "JPEG" if asked.said.get("imageFormat") == "jpeg" else "PNG"
+        assert (image.format, image.size, image.mode) == (wanted, (64, 48), "RGB")
+
+
+def look_at_actions(path: Path, asked: Asked, document: GeneratorDocument) -> None:
+    assert document.generation.action is not None
+    rows = json.loads(path.read_text())
+    assert [len(row) for row in rows] == [document.generation.action.width] * (asked.actions or 0)
+
+
+def look_at_preview(path: Path, _: Asked, document: GeneratorDocument) -> None:
+    [video] = [one.file for one in document.files if one.role == "video"]
+    assert path.name == f"{video}.previewFile.gif", "VAMS finds it by its name"
+    with Image.open(BytesIO(path.read_bytes())) as image:
+        assert (image.format, image.size) == ("GIF", document.generation.size)
+
+
+def look_at_contact_sheet(path: Path, asked: Asked, _: GeneratorDocument) -> None:
+    with Image.open(path) as image:
+        image.load()
+        assert asked.video is not None and image.format == "JPEG" and image.width > 4 * asked.video[0]
+
+
+LOOKS = {
+    "video": look_at_video,
+    "image": look_at_image,
+    "actions": look_at_actions,
+    "preview": look_at_preview,
+    "contactSheet": look_at_contact_sheet,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> None:
+    asked, document = ASKED[name], running.document(name)
+    made = document.generation
+    assert (made.mode, made.prompt, made.steps, made.sound) == (asked.said["mode"], "A cube.", 2, asked.sound)
+    assert made.size is not None and made.num_frames and made.fps and made.max_sequence_length, "nothing is open"
+    assert document.input_file == asked.input
+    assert (document.model, document.engine.split()[0]) == (GENERATOR_NAME, "diffusers")
+    assert {NOISE, UNGUARDED} <= set(document.notes)
+    assert document.attribution == ATTRIBUTION
+    assert {"total", "prepare", "firstStep", "generate", "write"} <= document.timings.keys()
+    assert document.gpu_seconds is not None and document.job_logs
+
+
+def test_one_worker_served_them_all(running: Running) -> None:
+    documents = [running.document(name) for name in ASKED]
+    assert len({one.batch_job_id for one in documents}) == 1, "the model was loaded once"
+    seeds = [one.generation.seed for one in documents]
+    assert len(set(seeds)) == len(seeds), "each was drawn for its job"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("fake.png", {"mode": "i2v", **FEW}, "PDF"),
+        ("clip.mp4", transfer(edge={}, seg={"path": "short.mp4"}), "edge 48, seg 12"),
+        ("picture.png", {"mode": "forward_dynamics", "actionPath": "narrow.json", **ARM}, "row 0 has 9 numbers"),
+        ("picture.png", {"mode": "forward_dynamics", "actionPath": "nan.json", **ARM}, "no finite number"),
+    ],
+)
+def test_what_only_a_worker_can_see_is_refused_by_it(
+    running: Running, tmp_path: Path, name: str, said: dict[str, Any], told: str
+) -> None:
+    app = running.app
+    app.upload("in/fake.png", b"%PDF-1.7 and so on")
+    app.upload("in/narrow.json", json.dumps([[0.1] * 9] * 4).encode())
+    app.upload("in/nan.json", json.dumps([[float("nan")] * 10] * 4).encode())
+    app.upload("in/short.mp4", broken.video(tmp_path / "short.mp4", frames=12))
+    arn = start(app, Asked(said, name), "refused")
+    error = error_of(app.ended(arn, 180))
+    assert error["code"] == "InvalidInput" and told in error["message"]

@@ -1,0 +1,52 @@
+"""What a generation cost: GPU-seconds, and dollars where EC2 says on what."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.worker import instance_metadata
+from cosmos_batch.worker.costs import Cost, cost_of
+from tests.metadata_service import MetadataService, metadata_service
+from tests.worker.conftest import Bench
+
+SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={"L40S": ParallelPlan(tp=2)})
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> Iterator[None]:
+    instance_metadata.instance_type.cache_clear()
+    yield
+    instance_metadata.instance_type.cache_clear()
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetadataService]:
+    with metadata_service() as running:
+        for name, value in running.variables.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def cost(bench: Bench, serving: Serving = SERVING) -> Cost:
+    return cost_of(bench.environment("worker-1").model_copy(update={"serving": serving}), 90.0)
+
+
+def test_two_of_four_gpus_cost_half_of_their_host(bench: Bench, service: MetadataService) -> None:
+    hourly = INSTANCE_TYPES["g6e.12xlarge"].dollars_per_hour
+    assert cost(bench) == Cost(2, 180.0, "g6e.12xlarge", pytest.approx(90 / 3600 * hourly / 2, abs=1e-6))
+
+
+def test_a_host_that_the_catalogue_lacks_has_no_price(bench: Bench, service: MetadataService) -> None:
+    service.instance_type = "t3.large"
+    assert cost(bench) == Cost(2, 180.0, "t3.large", None)
+
+
+def test_outside_of_ec2_there_is_no_price(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert cost(bench) == Cost(2, 180.0, None, None)
+
+
+def test_nothing_is_claimed_of_an_engine_that_plans_for_itself(bench: Bench, service: MetadataService) -> None:
+    assert cost(bench, SERVING.model_copy(update={"plans": {}})) == Cost(None, None, "g6e.12xlarge", None)

@@ -1,0 +1,67 @@
+"""How far a generation is can be read in its row while it runs, and is forgotten with its attempt."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Job
+from cosmos_batch.contract.result import Made
+from cosmos_batch.state import JobRow
+from cosmos_batch.worker import steps
+from tests.e2e.scripted_generator import ScriptedGenerator
+from tests.worker.conftest import Bench
+from tests.worker.test_generations import planned, run
+
+SMALL = {"mode": "t2v", "width": 64, "height": 64, "num_frames": 5}
+
+
+class Counting(ScriptedGenerator):
+    """Takes its second of three steps when the first was noted, and so on; what it saw in the row is kept."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._done = 0
+        self.seen: list[tuple[int, int | None]] = []
+
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        return (self._done, 3) if self._done else None
+
+    async def run(self, job: Job, workdir: Path) -> Made:
+        for self._done in (1, 2, 3):
+            self.seen.append(await self._noted(job))
+        return await super().run(job, workdir)
+
+    async def _noted(self, job: Job) -> tuple[int, int | None]:
+        while True:
+            row = await asyncio.to_thread(self._bench.jobs.get, job.job_id)
+            assert row is not None and row.open_attempt is not None
+            if row.open_attempt.steps_done == self._done:
+                return row.open_attempt.steps_done, row.open_attempt.steps
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "PERIOD_SECONDS", 0.01)
+
+
+def row_of(bench: Bench) -> JobRow:
+    row = bench.jobs.get("one")
+    assert row is not None
+    return row
+
+
+def test_each_step_is_noted(bench: Bench) -> None:
+    engine = Counting(bench)
+    planned(bench, SMALL)
+    run(bench, engine)
+    assert engine.seen == [(1, 3), (2, 3), (3, 3)]
+    assert row_of(bench).open_attempt is None and row_of(bench).state == "SUCCEEDED"
+
+
+def test_an_attempt_that_ended_is_not_written_to(bench: Bench) -> None:
+    planned(bench, SMALL)
+    bench.jobs.note_steps("one", "another", 1, 3)
+    assert row_of(bench).open_attempt is None
