@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made
 from cosmos_batch.contract.s3 import extension
@@ -78,6 +79,14 @@ class Stepping(Protocol):
         """How many of how many steps are done; None before the first, and of a job that is not in it."""
 
 
+@runtime_checkable
+class Sharing(Protocol):
+    """What an engine has beside that, if several GPUs can share one job."""
+
+    plan: ParallelPlan
+    """How they do; set before `load`."""
+
+
 class EngineDied(Exception):  # noqa: N818 - it says what happened
     """The engine ended while it worked. It lives again for the next job, unless this was `for_good`."""
 
@@ -104,6 +113,7 @@ ENGINES = {
     "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
     "diffusers": "cosmos_batch.engines.diffusers:DiffusersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
+    "vllm-omni": "cosmos_batch.engines.vllm_omni:VllmOmniEngine",
     "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }
 

@@ -8,15 +8,12 @@ import httpx2
 from cosmos_batch.contract import Answer, Failure, Usage
 from cosmos_batch.engines.question import Question
 from cosmos_batch.engines.reasoning import split_reasoning
+from cosmos_batch.engines.server import ServerFault
 
 _CONSTRAINT = "response_format"
 _NO_GRAMMAR, _NO_ANSWER = "Grammar error", "Unsatisfiable schema"
 _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum")
 _SAID_LIMIT = 600  # characters of a server's message
-
-
-class ServerFault(Failure):
-    """The server failed, which may be the end of it."""
 
 
 async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:

@@ -14,7 +14,7 @@ from cosmos_batch.contract.generation.outcomes import blocked
 from cosmos_batch.contract.generation.prompts import settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.diffusers_checkpoint import Checkpoint
-from cosmos_batch.engines.generator_inputs import Frames, Prepared
+from cosmos_batch.engines.generator_inputs import Frames, Prepared, refuse_lacking
 from cosmos_batch.engines.generator_outputs import Rendered
 from cosmos_batch.media import Sound
 
@@ -36,10 +36,8 @@ def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
             "is configured without.",
             "Send the job without guardrails, or to a worker that has them; the project's image does.",
         )
-    if asked.sound and checkpoint.omni.sound_tokenizer is None:
-        raise Failure("InvalidInput", "sound: this checkpoint makes none.", "Leave sound out, or use another model.")
-    if asked.action and not checkpoint.omni.transformer.config.action_gen:
-        raise Failure("InvalidInput", f"mode: this checkpoint does no {asked.mode}.", "Use cosmos3-nano.")
+    omni = checkpoint.omni
+    refuse_lacking(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
 
 
 def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:

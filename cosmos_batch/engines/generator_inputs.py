@@ -38,6 +38,14 @@ class Prepared:
     actions: Actions | None = None
 
 
+def refuse_lacking(asked: Generation, *, sound: bool, actions: bool) -> None:
+    """Raises Failure, before any work, where a checkpoint has no such part."""
+    if asked.sound and not sound:
+        raise Failure("InvalidInput", "sound: this checkpoint makes none.", "Leave sound out, or use another model.")
+    if asked.action and not actions:
+        raise Failure("InvalidInput", f"mode: this checkpoint does no {asked.mode}.", "Use cosmos3-nano.")
+
+
 def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> Prepared:
     """Decode and fit the inputs; `check` is called after each decoded frame, and what it raises ends it.
 

@@ -8,7 +8,21 @@ import numpy as np
 
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
-from cosmos_batch.media import Sound, exact_rate, write_actions, write_image, write_video
+from cosmos_batch.media import (
+    ImageInfo,
+    Sound,
+    cover_image,
+    exact_rate,
+    probe,
+    rewrite_video,
+    upright_size,
+    write_actions,
+    write_image,
+    write_video,
+)
+from cosmos_batch.media.nonsense import made_by_engine, nonsense
+
+VIDEO, ACTIONS = MadeFile(name="output.mp4", role="video"), MadeFile(name="actions.json", role="actions")
 
 
 @dataclass(frozen=True)
@@ -18,6 +32,23 @@ class Rendered:
     frames: np.ndarray
     sound: Sound | None = None
     actions: np.ndarray | None = None
+
+
+def rewrite_files(
+    source: Path, actions: np.ndarray | None, asked: Generation, folder: Path, check: Callable[[], None]
+) -> list[MadeFile]:
+    """The same of a file that an engine wrote itself: an image, or a video whose frames and sound are kept as they are.
+
+    Raises Failure (EngineFailed) where it is none.
+    """
+    if not asked.is_video:
+        with made_by_engine("image"):
+            if not isinstance(probe(source), ImageInfo):
+                raise nonsense("a video; an image was asked for")
+            return write_files(Rendered(cover_image(source, upright_size(source))[None]), asked, folder, check)
+    assert asked.fps is not None  # of transfer alone it was open
+    rewrite_video(source, folder / VIDEO.name, exact_rate(asked.fps), sound=asked.sound, check=check)
+    return [VIDEO, *_write_actions(actions, folder)]
 
 
 def write_files(rendered: Rendered, asked: Generation, folder: Path, check: Callable[[], None]) -> list[MadeFile]:
@@ -30,9 +61,12 @@ def write_files(rendered: Rendered, asked: Generation, folder: Path, check: Call
         write_image(folder / image.name, rendered.frames[0])
         return [image]
     assert asked.fps is not None  # of transfer alone it was open
-    files = [MadeFile(name="output.mp4", role="video")]
-    write_video(folder / files[0].name, rendered.frames, exact_rate(asked.fps), rendered.sound, check)
-    if rendered.actions is not None:
-        files.append(MadeFile(name="actions.json", role="actions"))
-        write_actions(folder / files[1].name, rendered.actions)
-    return files
+    write_video(folder / VIDEO.name, rendered.frames, exact_rate(asked.fps), rendered.sound, check)
+    return [VIDEO, *_write_actions(rendered.actions, folder)]
+
+
+def _write_actions(actions: np.ndarray | None, folder: Path) -> list[MadeFile]:
+    if actions is None:
+        return []
+    write_actions(folder / ACTIONS.name, actions)
+    return [ACTIONS]

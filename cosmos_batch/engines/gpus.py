@@ -2,10 +2,12 @@
 
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 DEVICES = Path("/dev")
 _QUERY = ["nvidia-smi", "--query-gpu=memory.free,memory.total", "--format=csv,noheader,nounits"]
+_NAMES = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
@@ -20,6 +22,16 @@ def gpus_here() -> int:
     if chosen is not None:
         return len([one for one in chosen.split(",") if one.strip() not in ("", "-1")])
     return len([path for path in DEVICES.glob("nvidia[0-9]*") if path.name.removeprefix("nvidia").isdigit()])
+
+
+def kind_here(kinds: Iterable[str]) -> str | None:
+    """Which of these GPUs a machine has, by the words of their names, such as NVIDIA H100 80GB HBM3; None if it does
+    not say."""
+    try:
+        told = subprocess.run(_NAMES, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next((kind for kind in kinds if kind in told.split()), None)
 
 
 def free_share() -> float:

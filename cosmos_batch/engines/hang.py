@@ -1,4 +1,4 @@
-"""Whether vLLM goes on while it is asked. A core that hangs is never missed by its own `/health`."""
+"""Whether a server goes on while it is asked. A core of vLLM that hangs is never missed by its own `/health`."""
 
 import contextlib
 from collections.abc import Callable
@@ -14,17 +14,17 @@ LOOK_SECONDS = 10
 LOOKS = 30
 
 
-def watch(server: Server, is_asked: Callable[[], bool]) -> None:
+def watch(server: Server, is_asked: Callable[[], bool], sign: Callable[[httpx2.Client], str | None]) -> None:
     """Stop a server that hangs, so that what was asked of it breaks off; returns when the server has ended.
 
-    Life is a change in what it counts: tokens, or memory that a prompt fills step by step.
+    Life is a change in its `sign`, which is None where it does not answer.
     """
-    counted, silent = "", 0
+    seen, silent = "", 0
     with _client(server) as client:
         while not server.wait(LOOK_SECONDS):
-            now = _counters(client)
-            silent = silent + 1 if is_asked() and now in (counted, None) else 0
-            counted = now or counted
+            now = sign(client)
+            silent = silent + 1 if is_asked() and now in (seen, None) else 0
+            seen = now or seen
             if silent == LOOKS:
                 server.stop(f"hung for {LOOKS * LOOK_SECONDS:g} s and was stopped")
 
@@ -34,8 +34,9 @@ def _client(server: Server) -> httpx2.Client:
     return httpx2.Client(transport=transport, base_url="http://engine", timeout=LOOK_SECONDS)
 
 
-def _counters(client: httpx2.Client) -> str | None:
-    """What vLLM counts, without what Python and its web server do; None where it does not answer."""
+def counters(client: httpx2.Client) -> str | None:
+    """What vLLM counts, tokens and memory that a prompt fills step by step, without what Python and its web server do;
+    None where it does not answer."""
     with contextlib.suppress(httpx2.TransportError):
         return "\n".join(line for line in client.get("/metrics").text.splitlines() if line.startswith("vllm:"))
     return None

@@ -1,26 +1,25 @@
-"""A checkpoint that vLLM serves: its server is started, watched, started again where it ended, and stopped."""
+"""A checkpoint that a server serves: it is started, watched, started again where it ended, and stopped."""
 
 import asyncio
 import logging
 import re
 import shutil
-import tempfile
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Generic, Protocol, Self, TypeVar
 
 import httpx2
 
-from cosmos_batch.contract import Answer, Error, Failure
-from cosmos_batch.engines import EngineDied, chat
+from cosmos_batch.contract import Error, Failure
+from cosmos_batch.engines import EngineDied
 from cosmos_batch.engines.hang import watch
 from cosmos_batch.engines.journal import Journal, plain_lines
-from cosmos_batch.engines.question import Question
-from cosmos_batch.engines.server import Server, ServerDied
+from cosmos_batch.engines.server import Server, ServerDied, ServerFault
 from cosmos_batch.engines.startup import Phases, has_weights, phases, tells
-from cosmos_batch.engines.vllm_command import MODEL, Plan, serve_command, serve_environment
 
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
 DEATHS_IN_A_ROW = 3  # without an answer in between
@@ -31,12 +30,39 @@ _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answ
 _OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
 _FATAL_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
 _LINE_LIMIT, _KEPT_ERRORS = 300, 10
-_MORE_MEMORY = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
 
 log = logging.getLogger(__name__)
 
 
-class ServedModel:
+class ServerPlan(Protocol):
+    """How a program is started as a server, and with how much. As text, what it may do, for a person."""
+
+    @property
+    def program(self) -> str:
+        """Its name, for a person."""
+
+    @property
+    def less_memory(self) -> str:
+        """What would help where memory runs out."""
+
+    def command(self, folder: Path, socket: Path) -> list[str]:
+        """The argument list, for a checkpoint."""
+
+    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
+        """Variables beside our own."""
+
+    def lessened(self) -> Self | None:
+        """One whose work takes much less memory, if there is one."""
+
+    def sign_of_life(self, server: Server, client: httpx2.Client) -> str | None:
+        """What changes as long as it works, and is no change of its own; None where it does not answer."""
+
+
+Plan = TypeVar("Plan", bound=ServerPlan)
+Answer = TypeVar("Answer")
+
+
+class ServedModel(Generic[Plan]):
     """One checkpoint and the server that answers for it. What is asked of it is asked in one event loop."""
 
     def __init__(self, name: str, plan: Plan) -> None:
@@ -63,8 +89,8 @@ class ServedModel:
         self._closed.clear()
         self._start()
 
-    async def ask(self, question: Question) -> Answer:
-        """The answer to one question. Cancelling aborts it.
+    async def ask(self, question: Callable[[httpx2.AsyncClient], Awaitable[Answer]]) -> Answer:
+        """The answer to one question, which is put over a connection of its own. Cancelling closes that.
 
         Raises Failure, and EngineDied where the server ended meanwhile: nobody knows which of the requests did it.
         """
@@ -72,8 +98,8 @@ class ServedModel:
         self._asked += 1
         try:
             async with client(server) as connection:
-                answer = await chat.ask(connection, MODEL, question)
-        except (chat.ServerFault, httpx2.TransportError) as error:
+                answer = await question(connection)
+        except (ServerFault, httpx2.TransportError) as error:
             raise await self._death(server, error) from error
         finally:
             self._asked -= 1
@@ -106,7 +132,8 @@ class ServedModel:
                         continue
                     raise self._not_started(server, str(died)) from died
                 self._has_served = True
-                threading.Thread(target=watch, args=(server, self._is_asked), name="watch", daemon=True).start()
+                sign = partial(self.plan.sign_of_life, server)
+                threading.Thread(target=watch, args=(server, self._is_asked, sign), name="watch", daemon=True).start()
                 self.startup_seconds = phases(journal.lines, time.monotonic() - began)
                 took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.startup_seconds.items())
                 self.startup_logs = [*journal.lines, f"{self._name} is ready: {took}"]
@@ -114,11 +141,10 @@ class ServedModel:
         raise Failure("Cancelled", "The engine was closed while it started.", "Ask again.", retryable=True)
 
     def _launch(self, journal: Journal) -> Server:
-        plan = self.plan
-        journal.note(f"starting {self._name}: {plan.sequences} requests at once, context of {plan.context:,} tokens")
+        journal.note(f"starting {self._name}: {self.plan}")
         return Server(
-            partial(serve_command, self._folder, plan, Path(tempfile.gettempdir())),
-            partial(serve_environment, plan.gpus, self.caches),
+            partial(self.plan.command, self._folder),
+            partial(self.plan.environment, self.caches),
             on_line=partial(_note_start, journal),
         )
 
@@ -141,10 +167,10 @@ class ServedModel:
 
     def _ask_for_less(self, server: Server) -> bool:
         """Lessen the plan where the server's last words are of memory; whether that was tried and may help."""
-        if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS:
+        if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS or (less := self.plan.lessened()) is None:
             return False
         self._lessened += 1
-        self.plan = self.plan.lessened()
+        self.plan = less
         return True
 
     async def _alive(self) -> Server:
@@ -178,7 +204,7 @@ class ServedModel:
         if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
             await asyncio.to_thread(server.stop)
         self._bury(server)
-        return EngineDied(_error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
+        return EngineDied(self._error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
 
     def _bury(self, server: Server) -> None:
         """Count the end of a server, once, and plan the next by it."""
@@ -194,13 +220,21 @@ class ServedModel:
         said = " ".join(last_errors(server)[-3:]) or "It said nothing of it."
         if ran_out_of_memory(server):
             message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
-            return Failure("ModelUnavailable", message, _MORE_MEMORY, retryable=self._has_served)
+            return Failure("ModelUnavailable", message, self.plan.less_memory, retryable=self._has_served)
         return Failure(
             "EngineFailed",
-            f"vLLM, started for {self._folder.name}, {how}. {said}",
+            f"{self.plan.program}, started for {self._folder.name}, {how}. {said}",
             "See the worker's log. If files of the model are broken, run once with INVALIDATE_COSMOS_MODELS.",
             retryable=True,
         )
+
+    def _error_of(self, server: Server) -> Error:
+        if ran_out_of_memory(server):
+            message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
+        else:
+            message = f"The engine {server.obituary()} while it worked."
+            remedy = "The job is tried again, alone. See the worker's log."
+        return Error(code="EngineFailed", message=message, remedy=remedy, retryable=True)
 
 
 def client(server: Server) -> httpx2.AsyncClient:
@@ -233,16 +267,3 @@ def _note_start(journal: Journal, line: str) -> None:
     """What it says while it starts, and for a while after; `_start` takes what there is when it is ready."""
     if len(journal.lines) < STARTUP_LINES or tells(line):
         journal.note(line)
-
-
-def _error_of(server: Server) -> Error:
-    if ran_out_of_memory(server):
-        return Error(
-            code="EngineFailed", message="The engine ran out of GPU memory.", remedy=_MORE_MEMORY, retryable=True
-        )
-    return Error(
-        code="EngineFailed",
-        message=f"The engine {server.obituary()} while it worked.",
-        remedy="The job is tried again, alone. See the worker's log.",
-        retryable=True,
-    )

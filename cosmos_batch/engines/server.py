@@ -19,6 +19,8 @@ from pathlib import Path
 
 import httpx2
 
+from cosmos_batch.contract.error import Failure
+
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
@@ -31,8 +33,18 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
 
 
+def program_here(name: str) -> str:
+    """The command beside our interpreter, or the one on the path."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return shutil.which(name, path=path) or name
+
+
 class ServerDied(Exception):  # noqa: N818 - it says what happened
     """The server ended by itself; the text is how, with its last words."""
+
+
+class ServerFault(Failure):
+    """The server failed at a request, which may be the end of it."""
 
 
 class Server:
@@ -57,6 +69,7 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
         self.socket = self._folder / "socket"
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self.lines_read = 0
         self._why_stopped: str | None = None
         self._process = subprocess.Popen(
             list(command(self.socket)),
@@ -134,4 +147,5 @@ class Server:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.append(line.rstrip("\n"))
+            self.lines_read += 1
             on_line(line)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines import chat, input_paths
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.preparing import Preparing
@@ -21,7 +21,7 @@ from cosmos_batch.engines.question import Reader, prepare
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.served_model import ServedModel
 from cosmos_batch.engines.startup import Phases
-from cosmos_batch.engines.vllm_command import Plan, memory_share, uneven, within
+from cosmos_batch.engines.vllm_command import MODEL, Plan, memory_share, uneven, within
 
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
 _LEAST_MEMORY = 0.05  # of a GPU's, 4 GB of the largest: less than the smallest model's weights
@@ -101,7 +101,7 @@ class VllmEngine:
         with self._check() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
-        return await self._served.ask(question)
+        return await self._served.ask(lambda connection: chat.ask(connection, MODEL, question))
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""

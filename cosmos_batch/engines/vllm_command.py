@@ -1,17 +1,18 @@
 """How `vllm serve` is started for a checkpoint on what a worker finds."""
 
 import json
-import os
-import shutil
-import sys
+import tempfile
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from packaging.version import Version
 
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.hang import counters
+from cosmos_batch.engines.server import Server, program_here
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
 
 MODEL = "cosmos"  # the name that requests ask for
@@ -33,7 +34,7 @@ _AROUND_A_VIDEO = f"<|vision_start|>{_VIDEO}<|vision_end|>"
 
 @dataclass(frozen=True)
 class Plan:
-    """What one server may use.
+    """What one server may use: the `ServerPlan` of vLLM.
 
     Attributes
     ----------
@@ -55,6 +56,24 @@ class Plan:
     step_tokens: int = _STEP_TOKENS
     memory: float = _MEMORY_SHARE
 
+    program = "vLLM"
+    less_memory = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
+
+    def __str__(self) -> str:
+        return f"{self.sequences} requests at once, context of {self.context:,} tokens"
+
+    def command(self, folder: Path, socket: Path) -> list[str]:
+        """The argument list; clips lie in the system's temporary folder."""
+        return serve_command(folder, self, Path(tempfile.gettempdir()), socket)
+
+    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
+        """Variables beside our own."""
+        return serve_environment(self.gpus, caches, socket)
+
+    def sign_of_life(self, _server: Server, client: httpx2.Client) -> str | None:
+        """What it counts."""
+        return counters(client)
+
     def lessened(self) -> "Plan":
         """One whose work takes much less memory; the weights take what they take."""
         step_tokens = max(_LEAST_STEP_TOKENS, self.step_tokens // 4)
@@ -63,7 +82,7 @@ class Plan:
 
 def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:
     """The argument list."""
-    command = [_program(), "serve", str(folder), "--uds", str(socket), "--served-model-name", MODEL]
+    command = [program_here("vllm"), "serve", str(folder), "--uds", str(socket), "--served-model-name", MODEL]
     command += ["--allowed-local-media-path", str(media_root)]
     # Our clips, every frame of them: they are sampled already.
     command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
@@ -133,12 +152,6 @@ def _on_gpus(plan: Plan) -> list[str]:
 def _on_cpu() -> list[str]:
     """For tests and the newcomer: a tiny model at once, and no compilation."""
     return ["--enforce-eager", "--kv-cache-memory-bytes", str(64 << 20), "--dtype", "float32"]
-
-
-def _program() -> str:
-    """The command beside our interpreter."""
-    found = shutil.which("vllm", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-    return found or "vllm"
 
 
 def _overrides(folder: Path) -> dict[str, object] | None:

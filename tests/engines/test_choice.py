@@ -58,7 +58,7 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
 
 def test_a_reasoner_is_auto_unless_it_is_told() -> None:
     assert ReasonerEntry().engine == engines.AUTO
-    for name in engines.ENGINES.keys() - {"diffusers"}:
+    for name in engines.ENGINES.keys() - {"diffusers", "vllm-omni"}:
         ReasonerEntry(engine=name)
     assert GeneratorEntry().engine == engines.AUTO
 

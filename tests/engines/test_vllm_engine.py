@@ -304,13 +304,13 @@ def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
             try:
                 task = asyncio.create_task(vllm.run(job, tmp_path))
                 with hang._client(server) as looking:
-                    before = hang._counters(looking)
+                    before = hang.counters(looking)
                     await asyncio.sleep(2)
                     assert (await client.get("/health")).is_success and not task.done()
-                    assert before and before == hang._counters(looking)
+                    assert before and before == hang.counters(looking)
                     os.kill(core, signal.SIGCONT)
                     assert (await task).text
-                    assert before != hang._counters(looking)
+                    assert before != hang.counters(looking)
             finally:
                 os.kill(core, signal.SIGCONT)
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import Compiling, EngineDied, compiled, hang, served_model
+from cosmos_batch.engines import Compiling, EngineDied, compiled, hang, served_model, vllm_command
 from cosmos_batch.engines import server as server_module
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.journal import Journal
@@ -39,7 +39,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def command(_folder: Path, plan: Plan, _media: Path, socket: Path) -> list[str]:
         return [sys.executable, script, str(socket), "--sequences", str(plan.sequences), *file.read_text().split()]
 
-    monkeypatch.setattr(served_model, "serve_command", command)
+    monkeypatch.setattr(vllm_command, "serve_command", command)
     return file
 
 

@@ -1,0 +1,42 @@
+"""Makes `.venv/omni`, in which the tests run the real vLLM-Omni on the CPU; `scripts/setup.sh` comes first.
+
+Where it cannot be had, everything else goes on without it.
+"""
+
+import subprocess
+import time
+
+from install import CPU_INDEX, LOUDNESS, PYTHON, ROOT, VENV, pinned, reachable, say, uv_environment
+
+ENVIRONMENT = VENV / "omni"
+PACKAGE = ROOT / "scripts" / "vllm_omni_cpu"
+PINS = PACKAGE / "constraints.txt"  # those of the image as far as they know the Pythons of ours
+# Of the project's own requirements, those of an engine's worker; the others conflict.
+OURS = ("av", "jsonschema", "opencv-python-headless", "pillow", "pydantic", "httpx2", "tokenizers", "packaging")
+TOOLS = ("hypothesis", "pytest", "pytest-timeout")
+
+
+def main() -> None:
+    """Make it, or say why not."""
+    began = time.monotonic()
+    say("Adding vLLM-Omni and vLLM's CPU build to .venv/omni, a minute or two, once")
+    subprocess.run([PYTHON, "-m", "venv", "--clear", "--without-pip", str(ENVIRONMENT)], check=True)
+    index = ["--index", CPU_INDEX] if reachable(CPU_INDEX) else []
+    pins = ["--overrides", str(PACKAGE / "overrides.txt"), "--constraint", str(PINS)]
+    installed = uv(*index, *pins, str(PACKAGE), *OURS, *map(pinned, TOOLS))
+    if not (installed and uv("--no-deps", "--editable", str(ROOT))):
+        say("Note: vLLM-Omni cannot be installed here; uv's message stands above. Its tests are skipped.")
+        return
+    (ENVIRONMENT / "installed").touch()
+    say(f"vLLM-Omni added in {time.monotonic() - began:.0f} s")
+
+
+def uv(*arguments: str) -> bool:
+    """Install with uv; whether it could."""
+    command = [PYTHON, "-m", "uv", "pip", "install", "--python", str(ENVIRONMENT / "bin" / "python")]
+    command += ["--compile-bytecode", *LOUDNESS, *arguments]
+    return subprocess.run(command, env=uv_environment()).returncode == 0
+
+
+if __name__ == "__main__":
+    main()

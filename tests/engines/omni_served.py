@@ -1,0 +1,160 @@
+"""A stand-in for `vllm-omni serve` where a test needs what the real one cannot be made to do.
+
+    python omni_served.py SOCKET ASKED
+
+It answers vLLM-Omni's API on a socket, with noise of the size and length that it is asked for, and writes each request
+as a line of JSON into the file ASKED. Words of a prompt change that: `single` makes one frame, `small` another size,
+`mute` no sound, `broken` a file that is none, `fail` ends the job with 500 and `refuse` with 400, `block` as the
+guardrails do, `memory` as one whose memory runs out, `gone` makes content that is not there, `die` kills it, `stuck`
+never completes, and `nonsense` answers with no job. `slow` completes when it was deleted by nobody for half a second.
+"""
+
+import base64
+import io
+import json
+import os
+import re
+import signal
+import socketserver
+import sys
+import tempfile
+import time
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from cosmos_batch.media import Sound, write_video
+
+BLOCKED = "Input was blocked by Cosmos3 guardrails."
+FAILURES = {
+    "fail": (500, "Cosmos3 video tensor must have shape [1, 3, T, H, W]."),
+    "refuse": (400, "This diffusion model does not do it."),
+    "block": (400, BLOCKED),
+    "memory": (500, "CUDA out of memory. Tried to allocate 20.00 GiB."),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    jobs: ClassVar[dict[str, dict[str, Any]]] = {}
+    asked: Path
+
+    def address_string(self) -> str:
+        return "socket"
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing, as the real one without its access log."""
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self._answer(200, {"status": "healthy"})
+        elif self.path.endswith("/content"):
+            job = self.jobs[self.path.split("/")[-2]]
+            if "gone" in job["prompt"]:
+                self._answer(422, {"error": {"message": "Video generation failed. Check job status."}})
+            else:
+                self._send(200, job["content"], "video/mp4")
+        else:
+            self._poll(self.jobs[self.path.rsplit("/", 1)[1]])
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        form = json.loads(body) if self.path == "/v1/images/generations" else self._form(body)
+        self._note({"path": self.path, **form})
+        prompt = form["prompt"]
+        if "die" in prompt:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "nonsense" in prompt:
+            self._answer(200, [])
+        elif self.path == "/v1/images/generations":
+            self._image(prompt, form["size"])
+        else:
+            name = f"video_gen_{len(self.jobs)}"
+            self.jobs[name] = {"id": name, "prompt": prompt, "began": time.monotonic(), **_made(form)}
+            self._answer(200, {"id": name, "status": "queued"})
+
+    def do_DELETE(self) -> None:
+        self._note({"path": self.path, "deleted": True})
+        self._answer(200, {"deleted": True})
+
+    def _poll(self, job: dict[str, Any]) -> None:
+        prompt = job["prompt"]
+        failure = next((told for word, told in FAILURES.items() if word in prompt), None)
+        if failure is not None:
+            status, message = failure
+            self._answer(status, {"status": "failed", "prompt": prompt, "error": {"code": status, "message": message}})
+        elif "stuck" in prompt or ("slow" in prompt and time.monotonic() < job["began"] + 0.5):
+            self._answer(200, {"status": "in_progress", "progress": 0})
+        else:
+            told = {"stage_durations": {"diffusion": 0.5}, "peak_memory_mb": 2.0, "action": job["action"]}
+            self._answer(200, {"status": "completed", "progress": 100, **told})
+
+    def _image(self, prompt: str, size: str) -> None:
+        if "block" in prompt:
+            self._answer(400, {"error": {"message": BLOCKED}})
+            return
+        file = io.BytesIO()
+        Image.fromarray(_noise(1, size)[0]).save(file, "PNG")
+        content = b"no image" if "broken" in prompt else file.getvalue()
+        self._answer(200, {"data": [{"b64_json": base64.b64encode(content).decode()}], "size": size})
+
+    def _form(self, body: bytes) -> dict[str, Any]:
+        found: dict[str, Any] = {"files": {}}
+        for part in body.split(b"--" + self.headers["Content-Type"].partition("boundary=")[2].encode())[1:-1]:
+            head, _, content = part.partition(b"\r\n\r\n")
+            names = dict(re.findall(r'(\w+)="([^"]*)"', head.decode()))
+            if "filename" in names:
+                found["files"][names["name"]] = [names["filename"], len(content) - 2]
+            else:
+                found[names["name"]] = content[:-2].decode()
+        return found
+
+    def _note(self, told: dict[str, Any]) -> None:
+        with self.asked.open("a", encoding="utf-8") as file:
+            print(json.dumps(told), file=file)
+
+    def _answer(self, status: int, body: Any) -> None:
+        self._send(status, json.dumps(body).encode(), "application/json")
+
+    def _send(self, status: int, data: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _made(form: dict[str, Any]) -> dict[str, Any]:
+    """A video, and actions where they are asked for."""
+    prompt, extra = form["prompt"], json.loads(form["extra_params"])
+    frames = 1 if "single" in prompt else int(form["num_frames"])
+    pixels = _noise(frames, "48x64" if "small" in prompt else form["size"])
+    wants_sound = form["generate_sound"] == "true" and "mute" not in prompt
+    sound = Sound(np.random.default_rng(0).uniform(-1, 1, (2, 48_000 * 2)).astype(np.float32)) if wants_sound else None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.mp4"
+        write_video(path, pixels, Fraction(25), sound)
+        content = b"no video" if "broken" in prompt else path.read_bytes()
+    action = None
+    if extra.get("action_mode"):
+        rows = np.ones((extra["action_chunk_size"], extra["raw_action_dim"])) / 4
+        action = {"data": rows.tolist(), "shape": list(rows.shape)}
+    return {"content": content, "action": action}
+
+
+def _noise(frames: int, size: str) -> np.ndarray:
+    width, height = map(int, size.split("x"))
+    return np.random.default_rng(0).integers(0, 255, (frames, height, width, 3), np.uint8)
+
+
+def main() -> None:
+    socket, asked = sys.argv[1:]
+    Handler.asked = Path(asked)
+    socketserver.ThreadingUnixStreamServer(socket, Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
