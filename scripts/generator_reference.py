@@ -63,7 +63,7 @@ def _engines() -> str:
             f"`{name}`",
             "all" if set(engine.modes) == set(MODES) else _names(engine.modes),
             _names(engine.sound),
-            "yes" if engine.guardrails else "no",
+            _guardrails(engine),
             ", ".join(engine.axes) or "one GPU",
             "yes" if engine.offload else "no",
             _limits(engine),
@@ -71,6 +71,12 @@ def _engines() -> str:
         for name, engine in ENGINES.items()
     ]
     return table("| engine | modes | sound with | guardrails | shares a job by | offload | limits |", rows)
+
+
+def _guardrails(engine: Engine) -> str:
+    if not engine.guardrails:
+        return "no"
+    return f"yes, not with {_names(engine.unguarded)}" if engine.unguarded else "yes"
 
 
 def _limits(engine: Engine) -> str:

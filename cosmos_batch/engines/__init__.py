@@ -114,6 +114,7 @@ ENGINES = {
     "diffusers": "cosmos_batch.engines.diffusers:DiffusersEngine",
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
     "vllm-omni": "cosmos_batch.engines.vllm_omni:VllmOmniEngine",
+    "cosmos-framework": "cosmos_batch.engines.framework_generator:FrameworkGenerator",
     "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }
 

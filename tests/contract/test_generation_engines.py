@@ -24,7 +24,7 @@ def test_every_engine_of_ours_has_an_image() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mode) -> None:
     said, medium = OF_MODE[mode]
-    assert engines_for(settled(said, medium=medium)) == GUARDED
+    assert engines_for(settled(said, medium=medium)) == (NOT_FRAMEWORK if mode == "transfer" else GUARDED)
     unguarded = engines_for(settled(said, medium=medium, guardrails=False))
     assert unguarded == (GUARDED if mode in ("t2i", "transfer") else ALL)
 
@@ -36,9 +36,11 @@ def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mod
         ("cosmos-framework", {"fps": 29.97}, None, "whole frame rates, not 29.97", NOT_FRAMEWORK),
         ("cosmos-framework", {"size": "640x480"}, None, "sizes of NVIDIA's table, not 640x480", NOT_FRAMEWORK),
         ("vllm-omni", {**EDGE, "size": "640x480"}, None, "sizes of NVIDIA's table", ["diffusers"]),
-        ("diffusers", {**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}}, None, "one weight", GUARDED[:2]),
+        ("diffusers", {**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "guardrails": False}, None, "one weight",
+         GUARDED[:2]),
         ("phyai", {}, None, "has no guardrails", GUARDED),
-        ("phyai", EDGE, None, "does not do transfer", GUARDED),
+        ("phyai", EDGE, None, "does not do transfer", NOT_FRAMEWORK),
+        ("cosmos-framework", EDGE, None, "no guardrails for transfer", NOT_FRAMEWORK),
         ("phyai", {"guardrails": False, "sound": True}, "video", "no sound with v2v", GUARDED),
         ("phyai", {"guardrails": False, "flow_shift": 5}, None, "flowShift of 10 from its start, not 5", GUARDED),
         ("cosmos-framework", {"mode": "policy", "domain_name": "hand_pose"}, "image", "no actions of hand_pose",

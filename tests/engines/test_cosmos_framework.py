@@ -15,6 +15,7 @@ from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.demo.checkpoint import build_random_cosmos3
 from cosmos_batch.engines import EngineDied, cosmos_framework, create
 from cosmos_batch.engines.cosmos_framework import REVISION, FrameworkEngine, sample_of
+from cosmos_batch.engines.group import GroupPlan
 from cosmos_batch.engines.question import Reader, prepare
 from cosmos_batch.engines.server import Server
 from tests.engines import served
@@ -94,30 +95,30 @@ def test_what_the_framework_refuses_or_fails_at_is_one_requests_alone(ask: Run) 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
     ask: Run, framework: FrameworkEngine
 ) -> None:
-    before = framework._server
+    before = framework._served._server
     (died,) = ask("die")
     assert isinstance(died, EngineDied) and not died.for_good
     assert before is not None and not before.is_running
     [answer] = ask("fine", maxTokens=64)
     assert isinstance(answer, Answer) and "fine" in answer.text
-    assert framework._server is not before
+    assert framework._served._server is not before
 
 
 def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def command(*more: str) -> Callable[[Path, Path], list[str]]:
-        return lambda _, socket: [sys.executable, served.__file__, str(socket), *more]
+    def command(*more: str) -> Callable[[GroupPlan, Path, Path], list[str]]:
+        return lambda _plan, _folder, socket: [sys.executable, served.__file__, str(socket), *more]
 
-    monkeypatch.setattr(cosmos_framework, "group_command", command())
+    monkeypatch.setattr(GroupPlan, "command", command())
     engine = FrameworkEngine()
     engine.load(cosmos3)
-    dead = engine._server
+    dead = engine._served._server
     assert dead is not None
     dead.stop()
-    monkeypatch.setattr(cosmos_framework, "group_command", command("--deaf"))
+    monkeypatch.setattr(GroupPlan, "command", command("--deaf"))
 
     async def closed_meanwhile() -> Server:
-        asking = asyncio.ensure_future(engine._alive())
-        while (starting := engine._server) is dead or starting is None or not starting.last_lines:
+        asking = asyncio.ensure_future(engine._served._alive())
+        while (starting := engine._served._server) is dead or starting is None or not starting.last_lines:
             await asyncio.sleep(0.05)
         engine.close()
         with pytest.raises(EngineDied):
@@ -144,7 +145,7 @@ def test_a_group_that_cannot_start_says_why(cosmos3: Path, patched: pytest.Monke
     with pytest.raises(Failure) as raised:
         engine.load(cosmos3)
     patched.delenv("COSMOS_STANDIN_REFUSES")
-    assert raised.value.error.code == "EngineFailed" and "engine 'vllm'" in raised.value.error.remedy
+    assert raised.value.error.code == "ModelUnavailable" and "engine 'vllm'" in raised.value.error.remedy
     engine.close()
 
 

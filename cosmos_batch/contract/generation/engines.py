@@ -31,6 +31,8 @@ class Engine:
         Modes with which it makes sound.
     guardrails
         Whether it has any.
+    unguarded
+        Modes that it does not check all the same.
     table_sizes
         Modes in which it makes the sizes of NVIDIA's table alone.
     whole_fps
@@ -55,6 +57,7 @@ class Engine:
     modes: tuple[Mode, ...] = _ALL
     sound: tuple[Mode, ...] = _WITH_SOUND
     guardrails: bool = True
+    unguarded: tuple[Mode, ...] = ()
     guidance_limit: float = GUIDANCE_LIMIT
     table_sizes: tuple[Mode, ...] = ()
     whole_fps: bool = False
@@ -75,6 +78,8 @@ class Engine:
             return f"makes no sound with {mode}"
         if asked.guardrails and not self.guardrails:
             return "has no guardrails"
+        if asked.guardrails and mode in self.unguarded:
+            return f"has no guardrails for {mode}"
         if asked.guidance_scale > self.guidance_limit:
             return f"takes a guidanceScale of {self.guidance_limit:g} at most, not {asked.guidance_scale:g}"
         if mode in self.table_sizes and asked.size is not None and not is_in_table(asked.size):
@@ -96,6 +101,7 @@ ENGINES: dict[str, Engine] = {
     "vllm-omni": Engine("vLLM-Omni", table_sizes=("transfer",), axes=("tp", "cfg", "ulysses"), offload=True),
     "cosmos-framework": Engine(
         "Cosmos Framework",
+        unguarded=("transfer",),
         guidance_limit=7,
         table_sizes=tuple(name for name in MODES if name not in _ACTIONS),
         whole_fps=True,

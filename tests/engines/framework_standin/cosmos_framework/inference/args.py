@@ -1,8 +1,8 @@
 """A stand-in for Cosmos Framework where there is no GPU: what our driver uses of it, in the framework's own names.
 
-Samples are held to the framework's argument model as `samples.json` has it, and every process of the group must enter
-a generation. A prompt with `die` ends the last process, one with `fail` is told as failed; others are answered by what
-was seen. `COSMOS_STANDIN_REFUSES` makes the load fail.
+Samples are held to the framework's argument model as the records have it, and every process of the group must enter
+a generation. A prompt with `die` ends the last process, one with `fail` is told as failed, one with `unsafe picture` is
+what the guardrail for videos refuses; reasoners answer by what was seen. `COSMOS_STANDIN_REFUSES` makes the load fail.
 """
 
 import json
@@ -15,7 +15,11 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from PIL import Image
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "samples.json").read_text())["schema"]
+from cosmos_framework.inference.making import make
+
+ENGINES = Path(__file__).parents[3]
+REASONERS = json.loads((ENGINES / "framework_standin" / "samples.json").read_text())["schema"]
+GENERATORS = json.loads((ENGINES / "argument_models" / "framework.json").read_text())["schema"]
 
 
 class OmniSampleOverrides:
@@ -27,16 +31,19 @@ class OmniSampleOverrides:
 
     @classmethod
     def model_validate(cls, values: dict[str, Any]) -> "OmniSampleOverrides":
-        for error in Draft202012Validator(SCHEMA).iter_errors(values):
+        schema = REASONERS if values["model_mode"] == "reasoner" else GENERATORS
+        for error in Draft202012Validator(schema).iter_errors(values):
             raise ValueError(f"{error.json_path}: {error.message}")
-        if not Path(values["vision_path"]).is_file():
+        if "vision_path" in values and not Path(values["vision_path"]).is_file():
             raise ValueError("Path does not point to a file")
         return cls(values)
 
     def build_sample(self, *, model_config: Any) -> SimpleNamespace:
         assert model_config == "config" and self.output_dir is not None
-        if not self.values["prompt"].strip():
+        if self.values["model_mode"] == "reasoner" and not self.values["prompt"].strip():
             raise ValueError("Reasoner inference requires a non-empty 'prompt'.")
+        if "defaults_file" in self.values:
+            assert json.loads(Path(self.values["defaults_file"]).read_text()) == {}
         return SimpleNamespace(**self.values, output_dir=self.output_dir)
 
 
@@ -46,14 +53,18 @@ class Pipe:
     model_config = "config"
     loaded = 0
 
+    def __init__(self, setup: Any) -> None:
+        self.guardrails = SimpleNamespace(text="text guardrail") if setup.guardrails else None
+        self.model = SimpleNamespace(_get_velocity=lambda *_: None)
+        self.plan = setup.plan
+
     @classmethod
     def create(cls, setup: Any) -> "Pipe":
         if os.environ.get("COSMOS_STANDIN_REFUSES"):
             raise RuntimeError("CUDA out of memory")
-        assert "model.config.load_vision_tokenizer=false" in setup.experiment_overrides
         cls.loaded += 1
-        print(f"loaded {setup.checkpoint_path}", flush=True)
-        return cls()
+        print(f"loaded {setup.checkpoint_path} {setup.plan} guardrails {setup.guardrails}", flush=True)
+        return cls(setup)
 
     def generate(self, samples: list[SimpleNamespace]) -> list[SimpleNamespace]:
         [sample] = samples
@@ -62,10 +73,16 @@ class Pipe:
         entered = self._all_enter()
         if "fail" in sample.prompt:
             return [SimpleNamespace(status="error", message="Error generating sample", outputs=[])]
-        with Image.open(sample.vision_path) as image:
-            said = f"{entered} processes, load {self.loaded}, saw {image.size}: {sample.prompt}"
-        text = " ".join(said.split()[: sample.max_new_tokens])
-        return [SimpleNamespace(status="success", outputs=[SimpleNamespace(content={"reasoner_text": text})])]
+        if sample.model_mode == "reasoner":
+            return [_output(*_read(sample, entered, self.loaded))]
+        if self.guardrails and "unsafe picture" in sample.prompt:
+            message = f"Error generating sample 'sample': Guardrail blocked video 'sample': {sample.prompt}"
+            return [SimpleNamespace(status="error", message=message, outputs=[])]
+        for _ in range(sample.num_steps):
+            self.model._get_velocity()
+        if os.environ.get("RANK", "0") != "0":  # it shares the work of the first one
+            return []
+        return [_output(*make(sample))]
 
     def _all_enter(self) -> int:
         import torch
@@ -77,16 +94,37 @@ class Pipe:
         return int(count.item())
 
 
+def _read(sample: SimpleNamespace, entered: int, loaded: int) -> tuple[dict[str, Any], list[Path]]:
+    with Image.open(sample.vision_path) as image:
+        said = f"{entered} processes, load {loaded}, saw {image.size}: {sample.prompt}"
+    return {"reasoner_text": " ".join(said.split()[: sample.max_new_tokens])}, []
+
+
+def _output(content: dict[str, Any], files: list[Path]) -> SimpleNamespace:
+    return SimpleNamespace(status="success", outputs=[SimpleNamespace(content=content, files=files)])
+
+
 class OmniSetupOverrides:
     """What the driver sets."""
 
-    def __init__(self, **given: Any) -> None:
-        assert given.keys() == {"checkpoint_path", "output_dir", "keep_going", "guardrails", "parallelism_preset"}
-        self.given = given
+    def __init__(
+        self,
+        *,
+        checkpoint_path: str,
+        output_dir: Path,
+        keep_going: bool,
+        guardrails: bool,
+        diffusion_cache: bool,
+        **plan: Any,
+    ) -> None:
+        assert keep_going and output_dir and not diffusion_cache
+        self.checkpoint_path, self.guardrails, self.plan = checkpoint_path, guardrails, plan
 
     def build_setup(self) -> SimpleNamespace:
         return SimpleNamespace(
-            **self.given,
+            checkpoint_path=self.checkpoint_path,
+            guardrails=self.guardrails,
+            plan=self.plan,
             experiment_overrides=[],
             get_inference_cls=lambda: Pipe,
             get_sample_overrides_cls=lambda: OmniSampleOverrides,

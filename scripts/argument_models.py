@@ -1,0 +1,102 @@
+"""Ask the engines that need a GPU what they say of what we send them, and keep it as test data.
+
+    .venv/bin/python scripts/argument_models.py [framework] [phyai] [--source FOLDER] [--python PYTHON]
+
+It fetches each engine's repository at the commit that its image has, into a folder outside of this repository, and
+installs there what its argument models import; both from the Internet, a gigabyte for torch. The engine's own classes
+then read each case of `tests/engines/argument_models/table.py`. Nothing is generated: that needs a GPU.
+"""
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ROOT / "tests" / "engines" / "argument_models"
+
+
+def main() -> None:
+    """Write the record of each engine that is named, of both by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engines", nargs="*", default=["framework", "phyai"])
+    parser.add_argument("--source", type=Path, help="A checkout that is there already")
+    parser.add_argument("--python", type=Path, help="An interpreter that has all that the engine's models import")
+    given = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    for name in given.engines:
+        engine = importlib.import_module(f"tests.engines.argument_models.{name}")
+        with tempfile.TemporaryDirectory() as folder:
+            source = given.source or fetched(engine.REPOSITORY, engine.COMMIT, Path(folder) / "source")
+            python = given.python or environment(engine.PACKAGES, Path(folder) / "environment")
+            engine.RECORD.write_text(written(asked(engine, name, source, python)), encoding="utf-8")
+        print(f"wrote {engine.RECORD.relative_to(ROOT)}")
+
+
+def fetched(repository: str, revision: str, folder: Path) -> Path:
+    """A checkout of one commit."""
+    url = f"https://github.com/{repository}.git"
+    for command in (
+        ["init", "--quiet", str(folder)],
+        ["-C", str(folder), "fetch", "--quiet", "--depth", "1", url, revision],
+        ["-C", str(folder), "checkout", "--quiet", "FETCH_HEAD"],
+    ):
+        subprocess.run(["git", *command], check=True)  # noqa: S607 - whichever a person has
+    return folder
+
+
+def environment(packages: tuple[str, ...], folder: Path) -> Path:
+    """The interpreter of a virtual environment with these packages."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+    return python
+
+
+def asked(engine: Any, name: str, source: Path, python: Path) -> dict[str, Any]:
+    """What the engine said, with what it was asked."""
+    sent, spoiled = engine.sent(), engine.spoiled()
+    order = {
+        "source": str(source),
+        "asked": {case: engine.question(case, one) for case, one in {**sent, **spoiled}.items()},
+    }
+    program = [str(python), str(MODELS / f"ask_{name}.py")]
+    answer = json.loads(
+        subprocess.run(program, input=json.dumps(order), stdout=subprocess.PIPE, text=True, check=True).stdout
+    )
+    said = answer.pop("said")
+    return {
+        "source": f"{engine.CLASSES} of github.com/{engine.REPOSITORY}",
+        "commit": engine.COMMIT,
+        "how": "scripts/argument_models.py: the engine's own classes, without a GPU and without a model",
+        **answer,
+        "accepted": {case: {"sent": sent[case], **verdict(said[case], True)} for case in sent},
+        "refused": {case: {"sent": spoiled[case], **verdict(said[case], False)} for case in spoiled},
+    }
+
+
+def verdict(said: dict[str, Any], expected: bool) -> dict[str, Any]:
+    """Ends the run where it is another than the table expects."""
+    if said.pop("accepted") is not expected:
+        raise SystemExit(f"{'refused' if expected else 'accepted'}, against what was expected: {said}")
+    return said
+
+
+def written(record: dict[str, Any]) -> str:
+    """One line for each case."""
+    parts = []
+    for name, value in record.items():
+        if name in ("accepted", "refused"):
+            lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(one)}" for case, one in value.items())
+            parts.append(f"{json.dumps(name)}: {{\n{lines}\n }}")
+        else:
+            parts.append(f"{json.dumps(name)}: {json.dumps(value)}")
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Runs in an environment of Cosmos Framework, not of ours: what its own argument model says of samples.
+
+Reads `{"source": folder of the framework, "asked": {name: [sample, model config]}}`, writes `{"python", "schema",
+"said"}`: of each sample whether it is accepted, what of it was changed, what else was filled in, and the size that it
+means.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import typing
+from pathlib import Path
+from typing import Any
+
+import omegaconf
+import typing_extensions
+
+if not hasattr(typing, "override"):  # it is written for Python 3.12 and later, of which it uses this alone here
+    typing.override = typing_extensions.override  # type: ignore[attr-defined]
+
+_TEXTS = ("title", "description", "default")
+_FILES = ("defaults.json", "actions.json", "given.png", "given.mp4", "given.avi")
+_HINTS = ("edge", "blur", "depth", "seg", "wsm")
+
+
+def main() -> None:
+    """From standard input to standard output."""
+    order = json.load(sys.stdin)
+    source = Path(order["source"]).absolute()
+    sys.path.insert(0, str(source))
+    told, sys.stdout = sys.stdout, sys.stderr  # it prints as it is imported
+    from cosmos_framework.inference.args import OmniSampleOverrides
+
+    configs = source / "cosmos_framework" / "inference" / "configs" / "model"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("given").mkdir()
+        for name in (*_FILES, *(f"given_{hint}.mp4" for hint in _HINTS)):
+            Path("given", name).write_text("{}" if name.endswith(".json") else "", encoding="utf-8")
+        said = {}
+        for name, (sample, config) in order["asked"].items():
+            model = omegaconf.OmegaConf.load(configs / f"{config}.yaml").model.config
+            said[name] = _verdict(OmniSampleOverrides, sample, model)
+        os.chdir("/")
+    json.dump(
+        {
+            "python": sys.version.split()[0],
+            "schema": _without_texts(OmniSampleOverrides.model_json_schema()),
+            "said": said,
+        },
+        told,
+    )
+
+
+def _verdict(overrides: Any, sample: dict[str, Any], model: Any) -> dict[str, Any]:
+    try:
+        found = overrides.model_validate(sample)
+        found.output_dir = Path("given")
+        arguments = found.build_sample(model_config=model)
+    except ValueError as error:  # pydantic's too
+        return {"accepted": False, "said": " ".join(str(error).replace(str(Path.cwd()), "").split())[:300]}
+    resolved = arguments.model_dump(mode="json", exclude_none=True)
+    changed = {name: resolved.get(name) for name, value in sample.items() if not _is_same(value, resolved.get(name))}
+    filled = sorted(resolved.keys() - sample.keys())
+    size = None if arguments.model_mode.is_action else list(arguments.vision_size)
+    return {"accepted": True, "changed": changed, "filled": filled, "size": size}
+
+
+def _is_same(sent: Any, found: Any) -> bool:
+    """Paths are made absolute; of the file of defaults nothing is left."""
+    if isinstance(sent, dict):
+        return isinstance(found, dict) and all(_is_same(value, found.get(name)) for name, value in sent.items())
+    if isinstance(sent, str) and sent.startswith("given/"):
+        return found is None or str(found).endswith(sent)
+    return bool(sent == found)
+
+
+def _without_texts(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_texts(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {own: _without_texts(one) for own, one in value.items()}
+        if name in ("properties", "$defs")
+        else _without_texts(value)
+        for name, value in schema.items()
+        if name not in _TEXTS
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Generations of every kind, for what engines' own argument models say of what we make of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cosmos_batch.contract.generation.actions import DOMAINS
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.sizes import SIZES
+from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.engines.generator_inputs import action_size
+from tests.contract.generations import settled
+
+INPUT = (1920, 1080)
+CONTROL = {"path": "control.mp4"}
+JSON_PROMPT = {"subject": "a robot", "duration": "7s"}
+TEXT_TO_IMAGE, IMAGE_TO_VIDEO = "cosmos3-super-text2image", "cosmos3-super-image2video"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request, as a caller may say it."""
+
+    name: str
+    said: dict[str, Any]
+    medium: Medium | None = None
+    pipeline: str = "cosmos3-nano"
+    prompt: str | dict[str, Any] = "A robot pours water."
+
+    def generation(self) -> Generation:
+        """As it is when the input was seen."""
+        asked = settled({"seed": 7, **self.said}, self.medium, self.prompt, self.pipeline, guardrails=False)
+        if asked.transfer:
+            asked = asked.following(dict.fromkeys(asked.transfer.controls, asked.num_frames or 100), 24.0)
+        if asked.action is None:
+            return asked.fitted(*INPUT)
+        assert asked.resolution is not None
+        size = action_size(asked.resolution, *INPUT)
+        return asked.model_copy(update={"width": size.width, "height": size.height})
+
+
+def cases(engine: str) -> Iterator[tuple[Case, Generation]]:
+    """Those that an engine can make."""
+    for case in CASES:
+        asked = case.generation()
+        if ENGINES[engine].why_not(asked) is None:
+            yield case, asked
+
+
+def _sizes() -> Iterator[Case]:
+    for tier, sizes in SIZES.items():
+        for ratio in sizes:
+            preset = {"resolution": tier, "aspectRatio": ratio}
+            yield Case(f"t2i {tier} {ratio}", {"mode": "t2i", **preset}, pipeline=TEXT_TO_IMAGE)
+            if tier != "768p":
+                yield Case(f"t2v {tier} {ratio}", {"mode": "t2v", **preset})
+
+
+def _actions() -> Iterator[Case]:
+    for name, domain in DOMAINS.items():
+        rows = [[0.25] * domain.width] * domain.chunk_size
+        yield Case(
+            f"forward_dynamics {name}", {"mode": "forward_dynamics", "domainName": name, "action": rows}, "image"
+        )
+        yield Case(f"inverse_dynamics {name}", {"mode": "inverse_dynamics", "domainName": name}, "video")
+        yield Case(f"policy {name}", {"mode": "policy", "domainName": name}, "image")
+
+
+def _transfers() -> Iterator[Case]:
+    for hint in ("edge", "blur", "depth", "seg", "wsm"):
+        yield Case(f"transfer {hint}", {"mode": "transfer", "controls": {hint: CONTROL}})
+    several = {"edge": {**CONTROL, "weight": 2}, "depth": CONTROL}
+    yield Case("transfer of two, weighted", {"mode": "transfer", "controls": several})
+    short = {"mode": "transfer", "controls": {"edge": CONTROL}, "numFrames": 17, "framesPerChunk": 61}
+    yield Case("transfer shorter than its chunk", short)
+    yield Case(
+        "transfer whose edges are made", {"mode": "transfer", "controls": {"edge": {"strength": "high"}}}, "video"
+    )
+
+
+CASES = (
+    *_sizes(),
+    *(Case(f"{mode} at its defaults", {"mode": mode}) for mode in ("t2i", "t2v")),
+    Case("i2v at its defaults", {}, "image"),
+    Case("v2v at its defaults", {}, "video"),
+    *(
+        Case(f"{mode} with sound", {"mode": mode, "sound": True}, medium)
+        for mode, medium in (("t2v", None), ("i2v", "image"), ("v2v", "video"))
+    ),
+    Case("v2v on its last frames", {"conditionFrames": [0, 1, 2], "conditionKeep": "last"}, "video"),
+    Case("t2i of a prompt in JSON", {"mode": "t2i"}, prompt=JSON_PROMPT),
+    Case("t2v of a prompt in JSON", {"mode": "t2v"}, prompt=JSON_PROMPT),
+    Case("t2v without templates", {"mode": "t2v", "useResolutionTemplate": False, "useDurationTemplate": False}),
+    Case("t2v with one template", {"mode": "t2v", "useResolutionTemplate": False}),
+    Case("t2v without a negative prompt", {"mode": "t2v", "negativePrompt": ""}),
+    Case("t2v unguided", {"mode": "t2v", "guidanceScale": 1}),
+    Case("t2v of its longest", {"mode": "t2v", "resolution": "256p", "numFrames": 397}),
+    Case("t2v of its shortest", {"mode": "t2v", "numFrames": 5, "steps": 1}),
+    Case("t2v at another rate", {"mode": "t2v", "fps": 16}),
+    Case("t2v at a broadcast rate", {"mode": "t2v", "fps": 29.97}),
+    Case("t2v of another size", {"mode": "t2v", "width": 640, "height": 368}),
+    Case("t2v with the highest seed", {"mode": "t2v", "seed": 2**32 - 1}),
+    Case("t2v of another shift", {"mode": "t2v", "flowShift": 5}),
+    Case("t2v, strongly guided", {"mode": "t2v", "guidanceScale": 7}),
+    Case("i2v on Super", {}, "image", IMAGE_TO_VIDEO),
+    Case("t2v on Super", {"mode": "t2v"}, pipeline="cosmos3-super"),
+    *_actions(),
+    Case("policy from a video at 720p", {"mode": "policy", "domainName": "av", "resolution": "720p"}, "video"),
+    Case(
+        "forward_dynamics seen from the wrist",
+        {"mode": "forward_dynamics", "domainName": "umi", "viewPoint": "wrist_view", "action": [[0.5] * 10] * 16},
+        "image",
+    ),
+    *_transfers(),
+)
+
+assert len({case.name for case in CASES}) == len(CASES)

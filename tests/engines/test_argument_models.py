@@ -1,0 +1,69 @@
+"""What we send to the engines that need a GPU is what their own argument models accepted, case by case.
+
+`scripts/argument_models.py` asked those, at the commits of our images; here is seen that our side is still the same.
+"""
+
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.modes import MODES
+from tests.containers.test_images import ROOT
+from tests.engines.argument_models import framework
+from tests.engines.argument_models.table import CASES, cases
+
+ASKED = [framework]
+IMAGES = {"cosmos-framework": "framework", "phyai": "phyai"}
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(params=ASKED, ids=lambda one: one.ENGINE)
+def engine(request: pytest.FixtureRequest) -> ModuleType:
+    module: ModuleType = request.param
+    return module
+
+
+@pytest.fixture
+def record(engine: ModuleType) -> Record:
+    found: Record = json.loads(engine.RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def test_what_we_send_is_what_was_accepted(engine: ModuleType, record: Record) -> None:
+    accepted = {name: one["sent"] for name, one in record["accepted"].items()}
+    for name, sent in engine.sent().items():
+        assert accepted.get(name) == sent, f"{name}: run scripts/argument_models.py"
+    assert accepted.keys() == engine.sent().keys()
+
+
+def test_what_is_wrong_was_refused(engine: ModuleType, record: Record) -> None:
+    assert {name: one["sent"] for name, one in record["refused"].items()} == engine.spoiled()
+    assert all(one["said"] for one in record["refused"].values()) and len(record["refused"]) > 5
+
+
+def test_the_engine_changed_nothing_of_it(record: Record) -> None:
+    assert {name for name, one in record["accepted"].items() if one["changed"]} == set()
+
+
+def test_the_engine_means_the_size_that_was_asked_for(engine: ModuleType, record: Record) -> None:
+    for case, asked in cases(engine.ENGINE):
+        if asked.action is None:
+            assert asked.size is not None
+            assert record["accepted"][case.name]["size"] == list(asked.size), case.name
+
+
+def test_the_record_is_of_the_commit_that_the_image_has(engine: ModuleType, record: Record) -> None:
+    dockerfile = (ROOT / "containers" / IMAGES[engine.ENGINE] / "Dockerfile").read_text(encoding="utf-8")
+    assert record["commit"] == engine.COMMIT and f"ARG REVISION={engine.COMMIT}\n" in dockerfile
+
+
+def test_the_table_has_each_mode_of_the_engine(engine: ModuleType) -> None:
+    made = [asked for _, asked in cases(engine.ENGINE)]
+    contract = ENGINES[engine.ENGINE]
+    assert {one.mode for one in made} == set(contract.modes) <= MODES.keys()
+    assert {one.mode for one in made if one.sound} == set(contract.sound)
+    assert len(made) < len(CASES)  # and some that it refuses

@@ -1,0 +1,200 @@
+"""Cosmos Framework's generator: our driver in a real torchrun group of two, on a stand-in for the framework."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
+from cosmos_batch.engines import EngineDied, GenerationFiles, Guarding, Sharing, create
+from cosmos_batch.engines.framework_generator import FrameworkGenerator
+from cosmos_batch.media import ImageInfo, VideoInfo, probe
+from tests.contract.generations import settled
+
+STANDIN, ROOT = Path(__file__).parent / "framework_standin", Path(__file__).parents[2]
+SMALL = {"resolution": "256p", "aspectRatio": "16:9", "steps": 2}
+FEW = {"numFrames": 9}
+ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+ROWS = [[0.25] * 10] * 4
+
+Make = Callable[..., Made]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What our side reads of one; the stand-in reads nothing."""
+    folder = tmp_path_factory.mktemp("Cosmos3-Nano")
+    for part in ("transformer", "text_tokenizer"):
+        (folder / part).mkdir()
+    write_tokenizer(folder / "text_tokenizer", train_tokenizer())
+    write_json(folder / "transformer" / "config.json", {"sound_gen": True, "action_gen": True})
+    write_json(folder / "model_index.json", {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Iterator[FrameworkGenerator]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(STANDIN), str(ROOT)]))
+        engine = FrameworkGenerator()
+        engine.plan = ParallelPlan(cfg=2)
+        engine.load(checkpoint)
+        yield engine
+        engine.close()
+
+
+@pytest.fixture
+def make(engine: FrameworkGenerator, tmp_path: Path) -> Make:
+    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
+        kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
+        controls = how.pop("controls", {})
+        asked = settled(said, kind, **{"guardrails": False, **how})
+        engine._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
+        return asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), tmp_path))
+
+    return make
+
+
+def video(folder: Path) -> tuple[int, int, int, float, bool]:
+    """Width, height, frames, rate and whether there is sound."""
+    found = probe(folder / "output.mp4")
+    assert isinstance(found, VideoInfo) and found.codec == "h264"
+    with av.open(str(folder / "output.mp4")) as container:
+        sound = bool(container.streams.audio)
+    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
+
+
+@pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
+def test_text_becomes_an_image(make: Make, tmp_path: Path, image_format: str, suffix: str) -> None:
+    [file] = make({"mode": "t2i", "imageFormat": image_format, **SMALL}).files
+    assert file.role == "image" and probe(tmp_path / f"output{suffix}") == ImageInfo(320, 192)
+
+
+@pytest.mark.parametrize("sound", [False, True])
+def test_text_becomes_a_video(make: Make, tmp_path: Path, sound: bool) -> None:
+    made = make({"mode": "t2v", "sound": sound, **SMALL, **FEW})
+    assert video(tmp_path) == (320, 192, 9, 24, sound)
+    assert made.timings.keys() == {"prepare", "generate", "write"} and made.facts["plan"] == "cfg 2"
+    assert made.generation.max_sequence_length is not None
+    if sound:  # the framework's goes on after the picture
+        with av.open(str(tmp_path / "output.mp4")) as container:
+            assert float(container.streams.audio[0].duration * container.streams.audio[0].time_base) < 0.5
+
+
+def test_an_image_becomes_a_video_with_sound(make: Make, tmp_path: Path, picture: Path) -> None:
+    make({"sound": True, **SMALL, **FEW}, picture)
+    assert video(tmp_path) == (320, 192, 9, 24, True)
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_a_video_goes_on(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
+    make({"conditionKeep": keep, **SMALL, "numFrames": 13}, clip)
+    assert video(tmp_path) == (320, 192, 13, 24, False)
+
+
+def test_actions_become_a_video(make: Make, tmp_path: Path, picture: Path) -> None:
+    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert [file.role for file in made.files] == ["video"]
+    assert video(tmp_path)[2:] == (5, 5, False)
+
+
+@pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
+def test_a_video_becomes_actions(make: Make, tmp_path: Path, clip: Path, mode: str) -> None:
+    made = make({"mode": mode, **ACTIONS}, clip)
+    assert [file.role for file in made.files] == ["video", "actions"]
+    assert np.array(json.loads((tmp_path / "actions.json").read_text())).shape == (4, 10)
+
+
+def test_controls_become_a_video(make: Make, tmp_path: Path, clip: Path) -> None:
+    controls = {"edge": {"weight": 2}, "blur": {}}
+    make({"mode": "transfer", "controls": controls, "fps": 12, **SMALL, **FEW}, clip)
+    assert video(tmp_path) == (320, 192, 9, 12, False)
+
+
+def test_a_job_that_takes_what_its_control_has_is_refused_where_the_framework_cannot(make: Make, clip: Path) -> None:
+    with pytest.raises(Failure, match="whole frame rates") as raised:
+        make({"mode": "transfer", "controls": {"edge": {}}, "fps": 23.5, **SMALL, **FEW}, clip)
+    assert raised.value.error.code == "InvalidInput"
+
+
+def test_one_frame_in_place_of_many_is_told_by_its_video(make: Make, tmp_path: Path) -> None:
+    make({"mode": "t2v", **SMALL, **FEW}, prompt="one frame")
+    assert video(tmp_path)[2] == 1  # which the worker refuses, as of every engine
+
+
+def test_a_prompt_in_json_is_filled_in_and_a_note_says_so(make: Make) -> None:
+    made = make({"mode": "t2v", **SMALL, **FEW}, prompt={"subject": "a robot"})
+    assert any("prompt in JSON" in note for note in made.notes)
+
+
+def test_a_prompt_that_would_be_cut_is_refused(make: Make) -> None:
+    with pytest.raises(Failure, match="maxSequenceLength"):
+        make({"mode": "t2v", "maxSequenceLength": 1, **SMALL, **FEW})
+
+
+def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="failed at this job") as raised:
+        make({"mode": "t2v", **SMALL, **FEW}, prompt="fail")
+    assert raised.value.error.retryable
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9
+
+
+def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(EngineDied):
+        make({"mode": "t2v", **SMALL, **FEW}, prompt="die")
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9
+
+
+def test_guardrails_are_loaded_and_asked_before_anything_is_made(make: Make, engine: FrameworkGenerator) -> None:
+    assert any("guardrails True" in line for line in engine.startup_logs)
+    for prompt, what in (("forbidden", "the prompt"), ("an unsafe picture", "the output")):
+        with pytest.raises(Failure, match=what) as raised:
+            make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt, guardrails=True)
+        assert raised.value.error.code == "Blocked" and prompt not in raised.value.error.message
+        make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt)
+
+
+@pytest.mark.parametrize(
+    ("plan", "shared"),
+    [
+        (ParallelPlan(), "'parallelism_preset': 'throughput', 'dp_shard_size': 1, 'cfgp_size': 1, 'cp_size': 1"),
+        (ParallelPlan(cfg=2, ulysses=4), "'dp_shard_size': 1, 'cfgp_size': 2, 'cp_size': 4"),
+        (ParallelPlan(tp=4), "{'parallelism_preset': 'latency'}"),
+    ],
+    ids=str,
+)
+def test_the_plan_reaches_the_framework(checkpoint: Path, plan: ParallelPlan, shared: str) -> None:
+    from argparse import Namespace
+
+    from cosmos_batch.engines.framework_driver import _sharing
+
+    engine = FrameworkGenerator()
+    engine.plan, engine.guardrails = plan, False
+    command = engine.group_plan().command(checkpoint, Path("socket"))
+    assert command[command.index("--nproc-per-node") + 1] == str(plan.gpus)
+    assert "--guardrails" not in command
+    options = command[command.index("--generator") + 1 :]
+    degrees = {flag.removeprefix("--"): int(degree) for flag, degree in zip(options[::2], options[1::2], strict=True)}
+    assert shared.strip("{}") in str(_sharing(Namespace(**degrees)))
+
+
+def test_it_is_created_by_its_name() -> None:
+    engine = create("cosmos-framework")
+    assert isinstance(engine, FrameworkGenerator) and isinstance(engine, Guarding) and isinstance(engine, Sharing)
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="no checkpoint"):
+        FrameworkGenerator().load(tmp_path)
