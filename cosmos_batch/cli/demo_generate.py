@@ -25,9 +25,9 @@ from cosmos_batch.local.cloud import default_home
 
 NANO = "cosmos3-nano"
 PROMPT = "A robot arm carries a red cube from the left to the right of a table."
-# Two seconds that a CPU makes soon, with all that can be made beside them.
+# One second, which a CPU makes soon, with all that can be made beside it.
 PARAMETERS = GenerationParameters(
-    resolution="256p", num_frames=49, steps=12, sound=True, guardrails=False, contact_sheet=True
+    resolution="256p", num_frames=25, steps=8, sound=True, guardrails=False, contact_sheet=True
 )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import Annotations, CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -65,7 +65,7 @@ class PipelinesStack(Stack):
         self.undelivered: dict[str, sqs.IQueue] = {"report": ends.undelivered, "scale": nudges.failed}
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
-        if storage.assets.triggering and any(one.enabled.pipeline.surface == "reasoner" for one in pipelines):
+        if storage.assets.triggering and pipelines:
             intake = self._hear_uploads(storage)
             self.undelivered["upload"] = intake.undelivered
             create_upload(functions, config, storage, workflow.machine, intake)
@@ -78,12 +78,6 @@ class PipelinesStack(Stack):
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
         self.machine, self.functions = workflow.machine, functions.made
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
-        if any(pipeline.enabled.pipeline.surface == "generator" for pipeline in pipelines):
-            Annotations.of(self).add_warning_v2(
-                "cosmos-batch:no-generator-engines",
-                "The generators' compute, queues and images are deployed, but no worker has their engines yet: "
-                "a job for one ends with EngineFailed. Nor are they registered with VAMS.",
-            )
 
     def _hear_uploads(self, storage: StorageStack) -> EventQueue:
         return EventQueue(

@@ -85,6 +85,34 @@ def test_a_control_is_written_in_three_keys_and_means_transfer() -> None:
         prompt_and_parameters({"COSMOS3_CONTROL_PATH": "d.mp4"})
 
 
+def test_several_controls_are_separated_by_commas_and_so_are_their_paths_and_weights() -> None:
+    keys = {
+        "COSMOS3_CONTROL_TYPE": "edge, Depth,seg",
+        "COSMOS3_CONTROL_PATH": ",s3://b/d.mp4",
+        "COSMOS3_CONTROL_WEIGHT": "1, 0.5, 2",
+    }
+    assert read_generation(prompt_and_parameters(of_metadata(keys))[1]).controls == {
+        "edge": Control(weight=1),
+        "depth": Control(path="s3://b/d.mp4", weight=0.5),
+        "seg": Control(weight=2),
+    }
+    with pytest.raises(ValueError, match="COSMOS3_CONTROL_WEIGHT: has 2 values for 1"):
+        prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge", "COSMOS3_CONTROL_WEIGHT": "1,2"})
+
+
+def test_a_configuration_of_vams_own_template_is_read() -> None:
+    """Of `cosmos3-nano-transfer.json` in VAMS 2.6: its keys have no prefix, and what was left blank is blank."""
+    said = configuration(
+        MODEL_VARIANT="nano", TASK_MODE="transfer", DISABLE_GUARDRAILS=True, PROMPT="A robot.", NEGATIVE_PROMPT="",
+        NUM_FRAMES=93, CONTROL_TYPE="edge,blur", CONTROL_WEIGHT="", CONTROL_GUIDANCE="2", SEED="3", GUIDANCE="4",
+    )  # fmt: skip
+    prompt, parameters = prompt_and_parameters(said)
+    read = read_generation(parameters)
+    assert (prompt, read.mode, read.num_frames, read.seed, read.guidance_scale) == ("A robot.", "transfer", 93, 3, 4)
+    assert read.controls is not None and list(read.controls) == ["edge", "blur"]
+    assert (read.control_guidance, read.guardrails, read.negative_prompt) == (2, False, None)
+
+
 def test_the_configuration_of_vams() -> None:
     said = configuration(
         MODEL_VARIANT="Nano", DISABLE_GUARDRAILS="true", GENERATE_PREVIEW_GIF="false", PROMPT="A robot.",

@@ -154,16 +154,21 @@ def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -
 class TestGenerators:
     """`examples/generator-only.json` and `everything.json`"""
 
-    def test_a_prompt_on_an_upload_starts_no_generator(self) -> None:
-        assert not example("generator-only").properties("Pipelines", "Lambda::Function", "FunctionsUpload")
-        pipelines = json.loads(environment_variables(example("everything"), "FunctionsUpload")["PIPELINES"])
-        assert [one["id"] for one in pipelines] == REASONERS, "the smallest first: a prompt alone asks for that"
+    @pytest.mark.parametrize("name", ["generator-only", "everything"])
+    def test_an_upload_starts_generators_too(self, name: str) -> None:
+        pipelines = json.loads(environment_variables(example(name), "FunctionsUpload")["PIPELINES"])
+        wanted = ["cosmos3-nano"] if name == "generator-only" else [*REASONERS, *GENERATORS]
+        assert [one["id"] for one in pipelines] == wanted, "the smallest first: a prompt alone asks for that"
+
+    def test_the_variables_of_upload_fit(self) -> None:
+        assert len(json.dumps(environment_variables(example("everything"), "FunctionsUpload"))) < 4096
 
     def test_a_super_worker_takes_four_gpus(self) -> None:
         assert asked("cosmos3super")["GPU"] == "4"
 
 
 REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "cosmos3-super-reason"]
+GENERATORS = ["cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video"]
 
 
 def asked(pipeline: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import NAMES, is_known
 from cosmos_batch.contract.metadata import is_said
 
+_PREFIX = "COSMOS3_"
 PROMPT = "COSMOS3_PROMPT"
 CONTROL_TYPE, CONTROL_PATH, CONTROL_WEIGHT = "COSMOS3_CONTROL_TYPE", "COSMOS3_CONTROL_PATH", "COSMOS3_CONTROL_WEIGHT"
 
@@ -26,7 +27,8 @@ PARAMETERS = {
 _WRITTEN_APART = (PROMPT, CONTROL_TYPE, CONTROL_PATH, CONTROL_WEIGHT)
 KEYS = {*_WRITTEN_APART, *PARAMETERS}
 
-# Of a workflow's configuration; the prompt and our parameters stand there by their own names.
+# Of a workflow's configuration; the prompt and our parameters stand there by their own names, or as VAMS's own
+# templates write them: `NUM_FRAMES` is `COSMOS3_NUM_FRAMES`.
 PROMPTS = (PROMPT, "prompt", "PROMPT")
 MODEL_VARIANT, INVALIDATE = "MODEL_VARIANT", "INVALIDATE_COSMOS_MODELS"
 DISABLE_GUARDRAILS, PREVIEW_GIF = "DISABLE_GUARDRAILS", "GENERATE_PREVIEW_GIF"
@@ -46,9 +48,11 @@ def of_metadata(*sources: dict[str, Any]) -> dict[str, Any]:
 def of_configuration(configuration: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
     """What a workflow's configuration says, by our keys; what is not ours is left alone. Raises Failure."""
     _refuse_variant(configuration, pipeline)
-    found = of_metadata(configuration)
+    found = of_metadata(
+        configuration, {f"{_PREFIX}{name}": configuration[name] for name in configuration if name.isupper()}
+    )
     for name, value in configuration.items():
-        if is_said(value) and is_known(name):
+        if is_said(value) and is_known(name) and f"{_PREFIX}{name}" not in found:
             found.setdefault(name, value)
     if prompts := [configuration[name] for name in PROMPTS if is_said(configuration.get(name))]:
         found[PROMPT] = prompts[0]
@@ -106,5 +110,18 @@ def _by_our_names(source: dict[str, Any]) -> dict[str, Any]:
         if path is not None or weight is not None:
             raise ValueError(f"{CONTROL_TYPE}: is missing beside {CONTROL_PATH} or {CONTROL_WEIGHT}")
         return said
-    control = {name: value for name, value in (("path", path), ("weight", weight)) if value is not None}
-    return {"mode": "transfer", "controls": {str(hint).strip().lower(): control}, **said}
+    return {"mode": "transfer", "controls": _controls(str(hint), path, weight), **said}
+
+
+def _controls(hints: str, path: Any, weight: Any) -> dict[str, dict[str, str]]:
+    """Several are separated by commas, and so are their paths and weights, in the same order; one may be blank."""
+    names = [name.strip().lower() for name in hints.split(",")]
+    controls: dict[str, dict[str, str]] = {name: {} for name in names}
+    for key, field, given in ((CONTROL_PATH, "path", path), (CONTROL_WEIGHT, "weight", weight)):
+        values = [] if given is None else [value.strip() for value in str(given).split(",")]
+        if len(values) > len(names):
+            raise ValueError(f"{key}: has {len(values)} values for {len(names)} of {CONTROL_TYPE}")
+        for name, value in zip(names, values, strict=False):
+            if value:
+                controls[name][field] = value
+    return controls

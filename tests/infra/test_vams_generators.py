@@ -1,0 +1,124 @@
+"""What VAMS is told of generators: one pipeline for modes that look at files, one for those that do not."""
+
+import json
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, pipeline_named
+from cosmos_batch.contract.generation.keys import of_configuration
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from infra.constructs.vams_import import imports
+from infra.synth import synthesize
+from tests.infra.assembly import Assembly
+from tests.infra.test_vams import configuration, registrations
+
+NANO, TO_IMAGE, TO_VIDEO = "cosmos3-nano", "cosmos3-super-text2image", "cosmos3-super-image2video"
+
+
+def generators(**changes: Any) -> dict[str, dict[str, str]]:
+    """What VAMS is told of three generators, by the ids that it knows them by."""
+    given = configuration(**changes)
+    models = {key: {"enabled": True} for key in ("nano16B", "superText2Image64B", "superImage2Video64B")}
+    models["nano16B"]["autoTriggerOnFileExtensionsUpload"] = ".png"
+    given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
+    config = Config.parse(json.dumps(given))
+    settings = config.own.vams
+    assert settings is not None
+    return {
+        name: said
+        for enabled in config.enabled_pipelines()
+        for name, said in imports(enabled, f"vams-{enabled.pipeline.id}-cosmos-batch", settings).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def bundles() -> dict[str, dict[str, Any]]:
+    return {name: json.loads(said["inlineBundle"]) for name, said in generators().items()}
+
+
+def test_files_and_text_have_a_pipeline_each(bundles: dict[str, dict[str, Any]]) -> None:
+    """VAMS 2.6 refuses a run with a file where none is declared, and one without where several are."""
+    arities = {name: one["workflow"]["systemConfig"]["inputFileArity"] for name, one in bundles.items()}
+    assert arities == {NANO: "multi", f"{NANO}-text": "none", TO_IMAGE: "none", TO_VIDEO: "multi"}
+    for name, bundle in bundles.items():
+        assert bundle["pipeline"]["systemConfig"]["inputFileArity"] == arities[name]
+
+
+def test_both_invoke_the_one_function() -> None:
+    said = generators()
+    assert said[NANO]["resourceOverrides"] == said[f"{NANO}-text"]["resourceOverrides"]
+
+
+def test_metadata_of_file_and_asset_is_sent(bundles: dict[str, dict[str, Any]]) -> None:
+    for name, bundle in bundles.items():
+        sent = bundle["pipeline"]["systemConfig"]["metadataInputs"]
+        assert sent == {
+            "assetMetadata": True,
+            "fileMetadata": name in (NANO, TO_VIDEO),
+            "fileAttributes": False,
+        }
+
+
+def test_only_files_that_its_modes_look_at_may_be_selected(bundles: dict[str, dict[str, Any]]) -> None:
+    allowed = {
+        name: {one.removeprefix("*") for one in bundle["pipeline"]["systemConfig"]["inputFileFilters"]["allow"]}
+        for name, bundle in bundles.items()
+    }
+    assert allowed == {
+        NANO: set(EXTENSIONS),
+        f"{NANO}-text": set(),
+        TO_IMAGE: set(),
+        TO_VIDEO: set(IMAGE_EXTENSIONS),
+    }
+
+
+def test_an_upload_starts_what_its_kind_means(bundles: dict[str, dict[str, Any]]) -> None:
+    [trigger] = bundles[NANO]["workflow"]["triggers"]
+    assert trigger["enabled"] and trigger["inputFileFilters"]["allow"] == ["*.png"]
+    [default] = [one for one in bundles[NANO]["templates"] if one["isDefault"]]
+    assert trigger["defaultTemplateIds"] == {f"GLOBAL:{NANO}": default["templateId"]}
+    assert "TASK_MODE" not in json.loads(default["configBody"])
+
+
+def test_every_mode_has_a_form(bundles: dict[str, dict[str, Any]]) -> None:
+    templates = [one for name in (NANO, f"{NANO}-text") for one in bundles[name]["templates"]]
+    modes = {json.loads(one["configBody"]).get("TASK_MODE") for one in templates}
+    assert modes == {None, *MODES_OF_PIPELINE[NANO]} - {"i2v", "v2v"}
+    ids = [one["templateId"] for bundle in bundles.values() for one in bundle["templates"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
+    """Each key of a configuration means something to us, and a blank one nothing."""
+    pipeline = pipeline_named(NANO)
+    assert pipeline is not None
+    for template in bundles[NANO]["templates"] + bundles[f"{NANO}-text"]["templates"]:
+        body = json.loads(template["configBody"])
+        tags = [one["tagKey"] for one in template["tagSchema"]]
+        assert [body[tag] for tag in tags] == [f"{{{{{tag}}}}}" for tag in tags]
+        filled = of_configuration({**body, **dict.fromkeys(tags, "7")}, pipeline)
+        assert len(filled) == len(body) - 1, "all but MODEL_VARIANT, which is checked"
+        fixed = {key: value for key, value in body.items() if key not in tags}
+        assert of_configuration({**fixed, **dict.fromkeys(tags, "")}, pipeline).keys() <= {"COSMOS3_TASK_MODE"}
+
+
+def test_2_5_has_one_each() -> None:
+    said = generators(version="2.5", orchestrationBusName=None)
+    assert {name: one["outputType"] for name, one in said.items()} == {
+        NANO: ".mp4",
+        TO_IMAGE: ".png",
+        TO_VIDEO: ".mp4",
+    }
+    assert json.loads(said[TO_IMAGE]["inputParameters"]) == {"MODEL_VARIANT": "super-text2image"}
+
+
+def test_they_are_registered() -> None:
+    given = configuration()
+    given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
+    outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
+    assembly = Assembly(synthesize(Config.parse(json.dumps(given)), outdir))
+    assert {one["Pipeline"] for one in registrations(assembly)} == {NANO, f"{NANO}-text"}

@@ -1,0 +1,104 @@
+"""The bad input that the generator's issue lists, each refused by `plan`: before a queue, a worker or a GPU has it.
+
+What only a worker can see (a PDF called .png, a control video of another length, actions in a file) is refused in
+`tests/e2e/test_generator_modes.py`, what an engine does wrong in `tests/worker/test_generations.py`.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.state import Jobs
+from lambdas.plan import environment, handler
+from tests.lambdas.cloud import Cloud
+
+NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
+SERVING = Serving(engine="diffusers", guardrails=True, max_resolution="720p", plans={})
+ROW = [0.0] * 9
+DRIVE = {"mode": "forward_dynamics", "domainName": "av", "actionChunkSize": 4}
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
+    configure(PlanEnvironment, generator=SERVING)
+    queues = environment().pipelines
+    queues.append(PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, serving=SERVING))
+    for key in ("car.png", "car.mp4", "car.pdf"):
+        cloud.put(key)
+
+
+def refused(cloud: Cloud, request: dict[str, Any]) -> Error:
+    """The error, after which nothing is left of the request."""
+    execution = {"id": "arn:execution:bad", "name": "bad", "startTime": datetime.now(UTC).isoformat()}
+    given = {"pipeline": NANO, "prompt": "A car.", "output": "s3://assets/out/", **request}
+    with pytest.raises(Failure) as failure:
+        handler({"request": given, "execution": execution}, None)
+    assert Jobs(cloud.table).get("bad") is None and cloud.messages(cloud.jobs_queue) == []
+    return failure.value.error
+
+
+def said(**parameters: Any) -> dict[str, Any]:
+    return {"parameters": parameters}
+
+
+def driven(action: Any) -> dict[str, Any]:
+    return {"input": "s3://assets/car.png", "parameters": {**DRIVE, "action": action}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message", "remedy"),
+    [
+        pytest.param(said(numFrames=0), "numFrames: 0 is not possible", "Use 5 to 200", id="0 frames"),
+        pytest.param(said(numFrames=10_000), "numFrames: 10,000", "Use 5 to 200", id="10,000 frames"),
+        pytest.param(said(width=61, height=61), "61x61 are no multiples of 16", "Use 64x64", id="61x61"),
+        pytest.param(said(aspectRatio="16:7"), "aspectRatio: '16:7'", "", id="16:7"),
+        pytest.param(said(fps=0), "fps: 0: Input should be greater than 0", "", id="fps 0"),
+        pytest.param(said(steps=0), "steps: 0: Input should be greater than or equal to 1", "", id="steps 0"),
+        pytest.param(
+            said(steps=10_000), "steps: 10000: Input should be less than or equal to 200", "", id="steps 10,000"
+        ),
+        pytest.param(said(guidanceScale=-1), "guidanceScale: -1: Input should be greater", "", id="guidance -1"),
+        pytest.param(said(seed=2**70), "Input should be less than 4294967296", "", id="seed 2^70"),
+        pytest.param({"prompt": "x" * 100_000}, "prompt: 100,000 bytes", "32,768 bytes", id="a prompt of 100 KB"),
+        pytest.param(driven([ROW[:8]] * 4), "row 0 has 8 numbers", "each of 9 finite numbers", id="wrong width"),
+        pytest.param(
+            driven([ROW, [*ROW[:8], "NaN"], ROW, ROW]), "row 1 holds NaN", "finite numbers", id="NaN, written"
+        ),
+        pytest.param(driven([[*ROW[:8], float("nan")]] * 4), "row 0 holds", "finite numbers", id="NaN"),
+        pytest.param(driven([ROW] * 5), "5 rows, and actionChunkSize is 4", "as many rows", id="too many actions"),
+        pytest.param(
+            {"input": "s3://assets/car.pdf"}, ".pdf of s3://assets/car.pdf is not supported", ".png", id="PDF"
+        ),
+        pytest.param(said(mode="t2i", sound=True), "sound: t2i makes none", "t2v, i2v, v2v", id="sound of an image"),
+        pytest.param(
+            {"input": "s3://assets/car.mp4", **said(mode="transfer", edge=True, sound=True)},
+            "sound: transfer makes none",
+            "t2v, i2v, v2v",
+            id="sound of transfer",
+        ),
+        pytest.param(
+            {"pipeline": TO_IMAGE, "input": "s3://assets/car.mp4", **said(mode="transfer", edge=True)},
+            f"{TO_IMAGE} does not do transfer",
+            f"Use {NANO} for it",
+            id="transfer on text2image",
+        ),
+        pytest.param(said(trueCfgScale=4), "use guidanceScale", "", id="true_cfg_scale"),
+        pytest.param(
+            {"input": "s3://assets/car.mp4", **said(mode="transfer", edge={"weight": 2}, blur=True)},
+            "Diffusers, the engine of this pipeline, gives all controls one weight",
+            "vLLM-Omni or Cosmos Framework",
+            id="weights on Diffusers",
+        ),
+    ],
+)
+def test_it_is_refused_by_the_planner(cloud: Cloud, request_: dict[str, Any], message: str, remedy: str) -> None:
+    error = refused(cloud, request_)
+    assert error.code == "InvalidInput" and not error.retryable
+    assert message in error.message and error.remedy and remedy in error.remedy
+    assert json.loads(error.cause())["code"] == "InvalidInput", "it travels as JSON"
