@@ -1,11 +1,12 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test lint vllm synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-omni lint vllm synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 VLLM := .venv/vllm
+OMNI := .venv/omni/installed
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
@@ -24,6 +25,9 @@ demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate 
 
 test: lint $(VLLM) ## Lint, then run every test
 	@$(BIN)/pytest -n 2 --dist loadfile
+
+test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
+	@.venv/omni/bin/python -m pytest tests/omni
 
 lint: $(INSTALLED) ## Check style, format and types
 	@$(BIN)/ruff check .
@@ -60,3 +64,7 @@ $(INSTALLED): pyproject.toml constraints.txt scripts/setup.sh scripts/install.py
 # Where vLLM cannot be installed there is no such file, and what needs one goes on without it.
 $(VLLM): $(INSTALLED) scripts/install_vllm.py $(wildcard scripts/vllm_cpu/*)
 	@$(BIN)/python scripts/install_vllm.py
+
+# Unlike vLLM, without it there is nothing for `make test-omni` to run.
+$(OMNI): $(INSTALLED) scripts/install_omni.py scripts/vllm_cpu/torchvision_operators.py $(wildcard scripts/vllm_omni_cpu/*) $(wildcard scripts/vllm_omni_cpu/*/*)
+	@$(BIN)/python scripts/install_omni.py

@@ -29,6 +29,7 @@ _DYING_SECONDS = 5  # from a connection that broke to the end of its process
 _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
 _OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
 _FATAL_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
+_REASON = re.compile(r"\b\w*(Error|Exception): \S.*")
 _LINE_LIMIT, _KEPT_ERRORS = 300, 10
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,10 @@ class ServerPlan(Protocol):
     @property
     def less_memory(self) -> str:
         """What would help where memory runs out."""
+
+    @property
+    def last_words(self) -> str | None:
+        """What it says when it cannot start, if it may live on then."""
 
     def command(self, folder: Path, socket: Path) -> list[str]:
         """The argument list, for a checkpoint."""
@@ -125,7 +130,7 @@ class ServedModel(Generic[Plan]):
                 if self._closed.is_set():  # and `close` did not see this one
                     server.stop()
                 try:
-                    server.wait_until_ready(START_SECONDS)
+                    server.wait_until_ready(START_SECONDS, self.plan.last_words)
                 except ServerDied as died:
                     less = has_weights(server.last_lines) and self._ask_for_less(server)
                     if less or self._closed.is_set() or (warm and self._forget_caches(server)):
@@ -217,7 +222,7 @@ class ServedModel(Generic[Plan]):
 
     def _not_started(self, server: Server, how: str) -> Failure:
         """Where it has served before, another worker may do better: a GPU's memory is held by the dead for a while."""
-        said = " ".join(last_errors(server)[-3:]) or "It said nothing of it."
+        said = " ".join((_reasons(server) or last_errors(server))[-3:]) or "It said nothing of it."
         if ran_out_of_memory(server):
             message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
             return Failure("ModelUnavailable", message, self.plan.less_memory, retryable=self._has_served)
@@ -254,6 +259,12 @@ def last_errors(server: Server) -> list[str]:
     return [line[:_LINE_LIMIT] for text in server.last_lines for line in plain_lines(text) if _FATAL_LINE.search(line)][
         -_KEPT_ERRORS:
     ]
+
+
+def _reasons(server: Server) -> list[str]:
+    """The errors that it names, each once, without what leads to them."""
+    found = (_REASON.search(line) for text in server.last_lines for line in plain_lines(text))
+    return list(dict.fromkeys(one[0][:_LINE_LIMIT] for one in found if one))
 
 
 async def _is_well(server: Server) -> bool:

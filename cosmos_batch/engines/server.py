@@ -24,6 +24,7 @@ from cosmos_batch.contract.error import Failure
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
+DYING_SECONDS = 30  # after its last words, which are followed by tracebacks
 # Ends the group when our end of the pipe closes, which it does however we end; the folder goes with it.
 _GUARD = """
 import os, shutil, signal, sys
@@ -90,8 +91,11 @@ class Server:
         self._reader = threading.Thread(target=self._read, args=(on_line,), name="server-log", daemon=True)
         self._reader.start()
 
-    def wait_until_ready(self, limit_seconds: float) -> None:
-        """Return when `/health` says so. Raises ServerDied where it ends first, or takes longer; it is stopped then."""
+    def wait_until_ready(self, limit_seconds: float, last_words: str | None = None) -> None:
+        """Return when `/health` says so.
+
+        Raises ServerDied where it ends first, takes longer, or lives on after its `last_words`; it is stopped then.
+        """
         deadline = time.monotonic() + limit_seconds
         with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(self.socket)), base_url="http://engine") as client:
             while time.monotonic() < deadline and self.is_running:
@@ -99,7 +103,12 @@ class Server:
                     if client.get("/health").is_success:
                         return
                 time.sleep(_POLL_SECONDS)
+                if last_words is not None and any(last_words in line for line in self.last_lines):
+                    self.wait(DYING_SECONDS)
+                    break
         how = self.obituary() if not self.is_running else f"was not ready within {limit_seconds:g} s"
+        if self.is_running and time.monotonic() < deadline:
+            how = "gave up and did not end"
         self.stop()
         raise ServerDied(how)
 

@@ -57,6 +57,7 @@ class Plan:
     memory: float = _MEMORY_SHARE
 
     program = "vLLM"
+    last_words = None
     less_memory = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
 
     def __str__(self) -> str:

@@ -33,6 +33,7 @@ class OmniPlan:
     guardrails: bool
 
     program = "vLLM-Omni"
+    last_words = "Orchestrator initialization failed"
     less_memory = LESS_MEMORY
 
     def __str__(self) -> str:

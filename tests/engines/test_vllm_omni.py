@@ -30,11 +30,13 @@ from cosmos_batch.engines import (
     served_model,
     vllm_omni,
 )
+from cosmos_batch.engines import server as server_module
 from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW
 from cosmos_batch.engines.vllm_omni import VllmOmniEngine
 from cosmos_batch.engines.vllm_omni_command import OmniPlan
 from cosmos_batch.media import ImageInfo, VideoInfo, WantedVideo, check_video, exact_rate, probe
 from tests.contract.generations import settled
+from tests.engines.test_server import lives, until
 
 SMALL = {"width": 64, "height": 48, "steps": 2}
 VIDEO = {"mode": "t2v", **SMALL, "num_frames": 9}
@@ -388,6 +390,28 @@ def test_a_folder_that_is_no_checkpoint_is_refused(asked: Any, checkpoint: Path,
     with pytest.raises(Failure, match=part) as raised:
         VllmOmniEngine().load(broken)
     assert raised.value.error.code == "ModelUnavailable"
+
+
+def test_one_that_cannot_start_and_does_not_end_is_ended(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a plan that its workers refuse: the reason is told, and no process of it is left."""
+    child = tmp_path / "child"
+    script = (
+        "import subprocess, sys, time\n"
+        f"open({str(child)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
+        "print('(Worker pid=1) AssertionError: 128 is not divisible by 3')\n"
+        "print('(APIServer pid=2) ERROR 11-21     raise EOFError')\n"
+        "print('(APIServer pid=2) RuntimeError: Orchestrator initialization failed: ', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    monkeypatch.setattr(OmniPlan, "command", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr(vllm_omni, "version", lambda _: "0.30.0")
+    monkeypatch.setattr(server_module, "DYING_SECONDS", 0.2)
+    with pytest.raises(Failure, match=r"gave up and did not end\. AssertionError: 128 is not divisible by 3") as raised:
+        VllmOmniEngine().load(checkpoint)
+    assert raised.value.error.code == "EngineFailed"
+    until(lambda: not lives(int(child.read_text())))
 
 
 def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:

@@ -1,0 +1,76 @@
+"""The real server's end: killed while it works, dropped jobs, a plan that cannot be."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines import EngineDied, GenerationFiles
+from cosmos_batch.engines.vllm_omni import VllmOmniEngine
+from tests.contract.generations import settled
+
+QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}
+LONG = {**QUICK, "width": 320, "height": 192, "steps": 200, "num_frames": 49}
+
+
+def asked(said: dict[str, Any]) -> Any:
+    return settled(said, guardrails=False, engine="vllm-omni")
+
+
+async def works(engine: Any) -> None:
+    """Until it is at its first steps."""
+    server = engine._served._server
+    while not any("/200 [" in line for line in server.last_lines):
+        await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def test_a_job_that_is_cancelled_is_dropped_and_the_next_is_made(engine: VllmOmniEngine, folder: Path) -> None:
+    async def scene() -> None:
+        long = asyncio.ensure_future(engine.generate(asked(LONG), GenerationFiles(None, {}), folder))
+        await works(engine)
+        long.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await long
+        assert (await engine.generate(asked(QUICK), GenerationFiles(None, {}), folder)).files
+
+    asyncio.run(scene())
+
+
+def test_one_that_is_killed_while_it_works_starts_again(engine: VllmOmniEngine, folder: Path) -> None:
+    async def scene() -> None:
+        server = engine._served._server
+        assert server is not None
+        long = asyncio.ensure_future(engine.generate(asked(LONG), GenerationFiles(None, {}), folder))
+        await works(engine)
+        os.kill(server._process.pid, signal.SIGKILL)
+        with pytest.raises(EngineDied, match="was killed by SIGKILL") as died:
+            await long
+        assert not died.value.for_good
+        assert (await engine.generate(asked(QUICK), GenerationFiles(None, {}), folder)).files
+
+    asyncio.run(scene())
+
+
+def test_a_plan_that_cannot_be_is_told_and_leaves_nothing_running(checkpoint: Path) -> None:
+    """Its workers raise, and its first process waits for them."""
+    engine = VllmOmniEngine()
+    engine.guardrails, engine.plan = False, ParallelPlan(tp=3)
+    with pytest.raises(Failure, match="vLLM-Omni, started for") as raised:
+        engine.load(checkpoint)
+    assert raised.value.error.code == "EngineFailed"
+    server = engine._served._server
+    assert server is not None and not server.is_running
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server._process.pid, 0)

@@ -1,0 +1,124 @@
+"""Every mode through the real server, and the files that come of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.media import ImageInfo, WantedVideo, check_video, exact_rate, probe
+from tests.media.mp4 import read_mp4
+from tests.omni.conftest import Files, Make
+
+SMALL = {"width": 64, "height": 48, "steps": 2}
+FEW = {**SMALL, "num_frames": 9}
+ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+TABLE = {"mode": "transfer", "resolution": "256p", "aspect_ratio": "16:9", "steps": 2, "num_frames": 9}
+ROWS = [[0.1] * 10] * 4
+
+
+def video(made: Files) -> tuple[int, int, int, float, bool]:
+    """Width, height, frames, rate and sound: what was asked for, in the container that is promised."""
+    path, asked = made.file("video"), made.made.generation
+    assert asked.size and asked.num_frames and asked.fps
+    check_video(path, WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound))
+    file = read_mp4(path)
+    assert (file.codec, file.pix_fmt, file.fps) == ("h264", "yuv420p", exact_rate(asked.fps))
+    assert file.boxes.index("moov") < file.boxes.index("mdat")
+    assert file.sound in (None, ("aac", 48_000, 2))
+    assert file.sound_seconds is None or file.sound_seconds <= file.seconds + 0.001
+    return file.width, file.height, file.frames, round(float(file.fps), 3), file.sound is not None
+
+
+def frames(made: Files) -> np.ndarray:
+    with av.open(str(made.file("video"))) as container:
+        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+
+
+@pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
+def test_text_becomes_an_image(make: Make, image_format: str, suffix: str) -> None:
+    made = make({"mode": "t2i", "image_format": image_format, **SMALL})
+    assert made.file("image").suffix == suffix and probe(made.file("image")) == ImageInfo(64, 48)
+
+
+@pytest.mark.parametrize("sound", [False, True])
+def test_text_becomes_a_video(make: Make, sound: bool) -> None:
+    assert video(make({"mode": "t2v", "fps": 29.97, "sound": sound, **FEW})) == (64, 48, 9, 29.97, sound)
+
+
+@pytest.mark.parametrize("sound", [False, True])
+def test_an_image_becomes_a_video(make: Make, picture: Path, sound: bool) -> None:
+    assert video(make({"sound": sound, **FEW}, picture)) == (64, 48, 9, 24, sound)
+
+
+@pytest.mark.parametrize(("keep", "sound"), [("first", False), ("last", True)])
+def test_a_video_goes_on(make: Make, clip: Path, keep: str, sound: bool) -> None:
+    said = {"condition_keep": keep, "sound": sound, **SMALL, "num_frames": 13}
+    assert video(make(said, clip)) == (64, 48, 13, 24, sound)
+
+
+def test_actions_become_a_video(make: Make, picture: Path) -> None:
+    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert video(made) == (320, 240, 5, 5, False)
+    first = frames(made)
+    other = make({"mode": "forward_dynamics", "action": [[-0.9] * 10] * 4, **ACTIONS}, picture)
+    assert not np.array_equal(first, frames(other)), "the model saw them"
+
+
+@pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
+def test_a_video_becomes_actions(make: Make, clip: Path, mode: str) -> None:
+    made = make({"mode": mode, **ACTIONS}, clip)
+    assert video(made) == (320, 240, 5, 5, False)
+    assert np.array(json.loads(made.file("actions").read_text())).shape == (4, 10)
+
+
+@pytest.mark.parametrize(
+    "controls", [{"edge": {}}, {"edge": {"weight": 0.5}, "blur": {}, "depth": {"path": "s3://my-bucket/depth.mp4"}}]
+)
+def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, controls: dict[str, Any]) -> None:
+    given = {hint: clip for hint, control in controls.items() if "path" in control}
+    made = make({"controls": controls, "frames_per_chunk": 5, **TABLE}, clip, **given)
+    assert video(made) == (320, 192, 9, 12, False)
+
+
+def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
+    said = {"mode": "t2v", **SMALL, "num_frames": 5}
+    first = frames(make({**said, "seed": 1}))
+    assert not np.array_equal(first, frames(make({**said, "seed": 2})))
+    assert not np.array_equal(first, frames(make({**said, "seed": 1, "flow_shift": 2.0})))
+    assert np.array_equal(first, frames(make({**said, "seed": 1})))
+
+
+def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers 500 to a ValueError of its own, here to a size that it has no table for."""
+    from cosmos_batch.engines import vllm_omni_requests
+
+    server = engine._served._server
+    monkeypatch.setattr(vllm_omni_requests, "_extra", lambda _: {"action_mode": "policy", "domain_name": "nobody"})
+    with pytest.raises(Failure, match="nobody") as raised:
+        make({"mode": "t2v", **FEW})
+    assert raised.value.error.code == "EngineFailed" and raised.value.error.retryable
+    monkeypatch.undo()
+    assert video(make({"mode": "t2v", **FEW})) and engine._served._server is server
+
+
+def test_what_its_schema_refuses_is_not_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cosmos_batch.engines import vllm_omni_requests
+
+    common = vllm_omni_requests._common
+    monkeypatch.setattr(
+        vllm_omni_requests, "_common", lambda prepared: {**common(prepared), "num_inference_steps": 201}
+    )
+    for mode in ("t2i", "t2v"):
+        with pytest.raises(Failure, match="HTTP 400") as raised:
+            make({**SMALL, "mode": mode})
+        assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
+
+
+def test_files_do_not_pile_up(make: Make, engine: Any) -> None:
+    make({"mode": "t2v", **FEW})
+    videos = engine._served._server.socket.with_name("videos")
+    assert videos.is_dir() and not list(videos.iterdir())
