@@ -48,6 +48,8 @@ class GroupPlan:
     counts_steps: bool = True
     online: bool = False
 
+    last_words = None
+
     def __str__(self) -> str:
         return " ".join([f"{self.processes} processes", *self.options])
 
