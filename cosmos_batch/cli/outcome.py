@@ -25,8 +25,8 @@ class Outcome:
 def outcome(execution: Execution, row: JobRow | None) -> Outcome:
     """Read how an execution ended."""
     if execution.status == "SUCCEEDED" and row is not None:
-        written = [one.uri for one in row.result.outputs] if row.result is not None else [row.document]
-        return Outcome(document_uri=row.document, file_uris=written)
+        written = [one.uri for one in row.result.outputs] if row.result is not None else []
+        return Outcome(document_uri=row.document, file_uris=written or [row.document])
     if row is not None and row.result is not None and row.result.error is not None:
         return Outcome(error=row.result.error)
     return Outcome(error=_error_of(execution))

@@ -99,11 +99,16 @@ def worker(state: str, **fields: object) -> WorkerRow:
     return WorkerRow.model_validate({"worker": "batch-1", "state": state, "lastSeen": "now", **fields})
 
 
+def attempt(done: int) -> Attempt:
+    return Attempt(id="a", worker="w", solo=True, steps_done=done, steps=35)
+
+
 def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
     row = deployment.jobs.get(job.job_id)
     assert row is not None
     runnable = {"status": "RUNNABLE", "statusReason": "no capacity"}
     running = row.model_copy(update={"state": "RUNNING"})
+    counted = {done: running.model_copy(update={"open_attempt": attempt(done)}) for done in (7, 35)}
     done = row.model_copy(update={"state": "SUCCEEDED"})
     cases = [
         (Sight(), "waiting for the upload's event"),
@@ -115,6 +120,8 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
         (Sight(execution(), row, worker("STARTING"), last_line="40 %"), "loading the model: 40 %"),
         (Sight(execution(), row, worker("READY")), "waiting in the queue"),
         (Sight(execution(), running, worker("READY")), "the model is answering"),
+        (Sight(execution(), counted[7], worker("READY")), "step 7 of 35"),
+        (Sight(execution(), counted[35], worker("READY")), "all 35 steps are done: decoding, writing"),
         (Sight(execution(), done, worker("READY")), "writing the result, telling who asked"),
     ]
     for sight, text in cases:

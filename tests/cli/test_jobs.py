@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
+from cosmos_batch.state.jobs import Attempt
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.cli.test_follow import run_through
 
@@ -69,6 +71,29 @@ def test_result_waits_for_an_upload_to_become_a_job(
     assert main(["result", "--wait", job.job_id]) == 0
     monkeypatch.setattr(jobs, "START_SECONDS", 0)
     assert main(["result", "--wait", "nothing"]) == 1
+
+
+def test_result_is_saved_with_all_files(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, tmp_path: Path
+) -> None:
+    run_through(deployment, job, stepfunctions)
+    put_document(deployment, job)
+    assert main(["result", job.job_id, "--output", str(tmp_path / "made")]) == 0
+    [path] = (tmp_path / "made").iterdir()
+    assert path.name == job.document.key and json.loads(path.read_text()) == {"result": "Ein Bär"}
+
+
+def test_status_says_how_far_a_job_is(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    deployment.jobs.open_attempt(job.job_id, Attempt(id="a", worker="w", solo=True))
+    deployment.jobs.note_steps(job.job_id, "a", 7, 35)
+    assert main(["status", job.job_id]) == 0
+    assert "RUNNING 7/35" in capsys.readouterr().out
+    assert main(["status", "--json", job.job_id]) == 0
+    [line] = json.loads(capsys.readouterr().out)
+    assert (line["state"], line["steps"]) == ("RUNNING", "7/35")
 
 
 def test_a_job_under_way_has_no_result_yet(

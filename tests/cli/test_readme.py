@@ -54,16 +54,17 @@ def test_every_target_is_explained() -> None:
     assert {line.split()[0] for line in listed.splitlines()} == targets()
 
 
+@pytest.mark.parametrize("target", ["demo", "demo-generate"])
 @pytest.mark.parametrize(
     "value",
     ["my clip.mp4", 'it\'s "quoted".mp4', "🎬 何.mp4", "$HOME $(FILE) `id`.mp4", "a;b&c|d#e\\f.mp4", "two\nlines"],
 )
-def test_file_and_prompt_arrive_as_they_are(value: str, tmp_path: Path) -> None:
+def test_file_and_prompt_arrive_as_they_are(value: str, target: str, tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     program = tmp_path / ".venv" / "bin" / "cosmos-batch"
     program.write_text('#!/bin/sh\nprintf \'%s|%s\' "$FILE" "$PROMPT"\n')
     program.chmod(0o755)
     (tmp_path / ".venv" / "installed").touch()
-    command = ["make", "-s", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed", "demo"]
+    command = ["make", "-s", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed", target]
     ran = subprocess.run([*command, f"FILE={value}", f"PROMPT={value}"], cwd=tmp_path, capture_output=True, text=True)
     assert ran.stdout == f"{value}|{value}", ran.stderr

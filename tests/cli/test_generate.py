@@ -1,0 +1,193 @@
+"""What is asked to be made: options and requests become one request of the state machine, and files come back."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli import configuration, demo_generate, generate, making
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.main import main, parser
+from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
+from cosmos_batch.cli.outcome import Outcome, save_files
+from cosmos_batch.contract import Config, Failure
+from cosmos_batch.contract.generation import controls
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
+from lambdas.planning import read_request
+from tests.cli.conftest import PIPELINE, FakeStepFunctions
+
+NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
+
+
+@pytest.fixture
+def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """With generators beside the reasoner."""
+    found = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
+    monkeypatch.setattr(deployments, "find", lambda: found)
+    return found
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with a file of each kind."""
+    for name in ("first.png", "clip.mp4", "depth.mp4", "moves.json", "notes.txt"):
+        (tmp_path / name).write_bytes(b"content")
+    return tmp_path
+
+
+def submitted(stepfunctions: FakeStepFunctions, *options: str) -> dict[str, Any]:
+    """The input of the execution that a command starts, which `plan` reads."""
+    assert main(["generate", "--submit", *options]) == 0
+    given: dict[str, Any] = json.loads(stepfunctions.started[-1]["input"])
+    read_request(given)
+    return given
+
+
+def test_options_are_the_parameters_by_their_names() -> None:
+    named = {name for name, *_ in GENERATION_OPTIONS} | {name for name, _ in GENERATION_SWITCHES}
+    assert named | {"condition_frames", "controls", "action"} == set(GenerationParameters.model_fields)
+    assert (HINTS, COMPUTED) == (controls.HINTS, controls.COMPUTED)
+
+
+def test_a_prompt_alone_is_made_in_a_folder_of_its_own(
+    omni: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = submitted(stepfunctions, "--prompt", "何が?", "--seed", "7", "--fps", "29.97", "--sound", "--no-guardrails")
+    assert (said["pipeline"], said["prompt"], "input" in said) == (NANO, "何が?", False)
+    assert said["generation"] == {"seed": 7, "fps": 29.97, "sound": True, "guardrails": False}
+    assert said["output"].startswith("s3://assets/uploads/") and said["output"].endswith("/")
+    assert capsys.readouterr().out.strip() == stepfunctions.started[0]["name"]
+
+
+def test_files_of_this_machine_are_uploaded_and_start_nothing_by_themselves(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path
+) -> None:
+    said = submitted(
+        stepfunctions,
+        *(str(files / "clip.mp4"), "--prompt", "At night.", "--edge", "--depth", str(files / "depth.mp4")),
+        *("--seg", "s3://assets/seg.mp4"),
+    )
+    assert said["generation"]["mode"] == "transfer"
+    assert said["generation"]["controls"]["edge"] == {}
+    assert said["generation"]["controls"]["seg"] == {"path": "s3://assets/seg.mp4"}
+    for uri in (said["input"], said["generation"]["controls"]["depth"]["path"]):
+        bucket, key = parse_uri(uri)
+        assert OBJECT_MARKER in omni.clients("s3").head_object(Bucket=bucket, Key=key)["Metadata"]
+    assert "output" not in said, "beside the input"
+
+
+def test_actions_come_from_a_file(omni: Deployment, stepfunctions: FakeStepFunctions, files: Path) -> None:
+    options = ("--mode", "forward_dynamics", "--domain-name", "av", "--action-path", str(files / "moves.json"))
+    said = submitted(stepfunctions, str(files / "first.png"), "--prompt", "x", *options, "--condition-frames", "0", "2")
+    assert said["generation"]["actionPath"].endswith("/moves.json")
+    assert said["generation"]["conditionFrames"] == [0, 2]
+
+
+def test_a_request_names_files_beside_it_and_options_go_before_it(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path
+) -> None:
+    request = {"prompt": {"duration": "4s"}, "input": "first.png", "num_steps": 20, "seed": 1, "fps": 12}
+    (files / "rain.cosmos.json").write_text(json.dumps(request))
+    said = submitted(stepfunctions, str(files / "rain.cosmos.json"), "--seed", "2")
+    assert (said["prompt"], said["generation"]) == ('{"duration": "4s"}', {"steps": 20, "seed": 2, "fps": 12})
+    assert said["input"].endswith("/first.png")
+
+
+def test_a_request_in_s3_is_read_by_plan(omni: Deployment, stepfunctions: FakeStepFunctions) -> None:
+    said = submitted(stepfunctions, "s3://assets/rain.cosmos.json", "--steps", "20")
+    assert (said["requestFile"], said["generation"]) == ("s3://assets/rain.cosmos.json", {"steps": 20})
+
+
+def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
+    omni: Deployment, stepfunctions: FakeStepFunctions
+) -> None:
+    assert submitted(stepfunctions, "--prompt", "x", "--mode", "t2i")["pipeline"] == NANO
+    assert submitted(stepfunctions, "--prompt", "x", "--pipeline", TO_IMAGE)["pipeline"] == TO_IMAGE
+    for named in (PIPELINE, "cosmos3-super"):
+        assert main(["generate", "--submit", "--prompt", "x", "--pipeline", named]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "There is no prompt"),
+        (["--prompt", " "], "There is no prompt"),
+        (["--prompt", "x", "--fps", "0"], "fps"),
+        (["--prompt", "x", "--steps", "many"], "steps"),
+        (["--prompt", "x" * 40_000], "40,000 bytes"),
+        (["{}/none.png", "--prompt", "x"], "does not exist"),
+        (["{}/notes.txt", "--prompt", "x"], "no pipeline takes"),
+        (["{}/clip.mp4", "--prompt", "x", "--depth", "{}/none.mp4"], "none.mp4 does not exist"),
+        (["{}/clip.mp4", "--prompt", "x", "--depth", "{}/first.png"], "Allowed extensions: .mp4"),
+        (["{}/none.cosmos.json"], "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_sent(files: Path, options: list[str], told: str) -> None:
+    arguments = parser().parse_args(["generate", *(option.replace("{}", str(files)) for option in options)])
+    with pytest.raises((CliError, Failure)) as raised:
+        making.read_making(arguments)
+    error = raised.value
+    said = f"{error.message} {error.remedy}" if isinstance(error, CliError) else error.error.message
+    assert told in said
+
+
+def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path) -> None:
+    names = ["a.json", "a.mp4", "a.mp4.previewFile.gif"]
+    for name in names:
+        omni.clients("s3").put_object(Bucket="assets", Key=f"out/{name}", Body=name.encode())
+    ended = Outcome(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
+    paths = save_files(omni, ended, tmp_path / "made")
+    assert [path.name for path in paths] == [*names[1:], names[0]]
+    assert [path.read_text() for path in paths] == [path.name for path in paths]
+
+
+@pytest.mark.parametrize("changes", [{}, {"model": "org/name"}])
+def test_on_this_machine_the_generator_is_enabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    asked = making.Making("x", None, GenerationParameters())
+    config = Config.load(generate.config_file(asked, changes))
+    [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
+    assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
+    assert PIPELINE in [one.pipeline.id for one in config.enabled_pipelines()], "what was there stays"
+
+
+def test_the_demo_says_that_it_is_random_and_unguarded(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from contextlib import nullcontext
+
+    from tests.cli.test_local import Pool
+
+    asked: list[making.Making] = []
+    configurations: list[Path] = []
+
+    def local(_: object, config_file: Any) -> Any:
+        configurations.append(config_file())
+        return nullcontext(deployment)
+
+    def make(_: Deployment, wanted: making.Making) -> Outcome:
+        asked.append(wanted)
+        return Outcome(document_uri="s3://assets/a.json")
+
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setenv("PROMPT", "何?")
+    monkeypatch.setattr(demo_generate, "background", lambda: nullcontext(Pool()))
+    monkeypatch.setattr(demo_generate, "local_deployment", local)
+    monkeypatch.setattr(demo_generate, "build_random_generator", lambda folder: folder)
+    monkeypatch.setattr(demo_generate, "make", make)
+    monkeypatch.setattr(demo_generate, "save_files", lambda *_: [])
+    monkeypatch.setattr(demo_generate, "_show", lambda *_: None)
+    assert demo_generate.demo_generate(argparse.Namespace()) == 0
+    said = capsys.readouterr().err
+    assert "RANDOM weights" in said and "guardrails are OFF" in said
+    assert (asked[0].prompt, asked[0].parameters.guardrails) == ("何?", False)
+    [nano] = [one for one in Config.load(configurations[0]).enabled_pipelines() if one.pipeline.id == NANO]
+    assert nano.serving is not None and not nano.serving.guardrails and nano.model.startswith(str(tmp_path))
+    assert configurations[0] != configuration.CONFIG
