@@ -115,6 +115,7 @@ ENGINES = {
     "vllm": "cosmos_batch.engines.vllm:VllmEngine",
     "vllm-omni": "cosmos_batch.engines.vllm_omni:VllmOmniEngine",
     "cosmos-framework": "cosmos_batch.engines.framework_generator:FrameworkGenerator",
+    "phyai": "cosmos_batch.engines.phyai:PhyaiEngine",
     "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
 }
 

@@ -156,6 +156,8 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
 
 # Where a module and its distribution are called differently.
 DISTRIBUTIONS = {"PIL": "pillow"}
+# What drivers import, which run in the images of these alone.
+OF_DRIVERS = {"cosmos_framework", "phyai", "phyai_utils_tools"}
 
 
 @pytest.mark.parametrize("lock", [one for one in LOCKS if one.parent.name == "reasoner"], ids=lambda one: one.stem)
@@ -163,8 +165,27 @@ def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     for room in ("engines", "media"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
-            for root in third_party(path) - {"cosmos_framework"}:  # the driver's, which runs in the framework's image
+            for root in third_party(path) - OF_DRIVERS:
                 assert DISTRIBUTIONS.get(root, root) in locked, f"{path} imports {root}"
+
+
+def test_phyais_image_has_what_its_engine_imports() -> None:
+    locked = set(
+        re.findall(r"^([a-z0-9-]+)==", (ROOT / "containers/phyai/requirements.lock").read_text(), re.MULTILINE)
+    )
+    seen: set[str] = set()
+    left = ["cosmos_batch.engines.phyai", "cosmos_batch.engines.phyai_driver"]
+    while left:
+        name = left.pop()
+        path = ROOT / Path(*name.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name in seen or not path.is_file():
+            continue
+        seen.add(name)
+        left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
+        for root in third_party(path) - OF_DRIVERS - {"cv2"}:  # of controls, which it does not follow
+            assert DISTRIBUTIONS.get(root, root).replace("_", "-") in locked, f"{path} imports {root}"
+    assert "cosmos_batch.engines.served_model" in seen
 
 
 def third_party(path: Path) -> set[str]:

@@ -39,6 +39,7 @@ def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mod
         ("diffusers", {**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "guardrails": False}, None, "one weight",
          GUARDED[:2]),
         ("phyai", {}, None, "has no guardrails", GUARDED),
+        ("phyai", {"guardrails": False, "guidance_scale": 0.5}, None, "guidanceScale of 1 at least, not 0.5", GUARDED),
         ("phyai", EDGE, None, "does not do transfer", NOT_FRAMEWORK),
         ("cosmos-framework", EDGE, None, "no guardrails for transfer", NOT_FRAMEWORK),
         ("phyai", {"guardrails": False, "sound": True}, "video", "no sound with v2v", GUARDED),

@@ -1,11 +1,9 @@
 """Cosmos Framework's generator: our driver in a real torchrun group of two, on a stand-in for the framework."""
 
-import asyncio
 import json
-import os
-from collections.abc import Callable, Iterator
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -13,65 +11,29 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.contract.result import Made
-from cosmos_batch.contract.tasks import Medium
-from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines import EngineDied, GenerationFiles, Guarding, Sharing, create
+from cosmos_batch.engines import EngineDied, Guarding, Sharing, create
+from cosmos_batch.engines.framework_driver import _sharing
 from cosmos_batch.engines.framework_generator import FrameworkGenerator
-from cosmos_batch.media import ImageInfo, VideoInfo, probe
-from tests.contract.generations import settled
+from cosmos_batch.media import ImageInfo, probe
+from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
-STANDIN, ROOT = Path(__file__).parent / "framework_standin", Path(__file__).parents[2]
-SMALL = {"resolution": "256p", "aspectRatio": "16:9", "steps": 2}
-FEW = {"numFrames": 9}
-ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
-ROWS = [[0.25] * 10] * 4
-
-Make = Callable[..., Made]
+STANDIN = Path(__file__).parent / "framework_standin"
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What our side reads of one; the stand-in reads nothing."""
-    folder = tmp_path_factory.mktemp("Cosmos3-Nano")
-    for part in ("transformer", "text_tokenizer"):
-        (folder / part).mkdir()
-    write_tokenizer(folder / "text_tokenizer", train_tokenizer())
-    write_json(folder / "transformer" / "config.json", {"sound_gen": True, "action_gen": True})
-    write_json(folder / "model_index.json", {})
-    return folder
+    return checkpoint_in(tmp_path_factory.mktemp("Cosmos3-Nano"))
 
 
 @pytest.fixture(scope="module")
 def engine(checkpoint: Path) -> Iterator[FrameworkGenerator]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(STANDIN), str(ROOT)]))
-        engine = FrameworkGenerator()
-        engine.plan = ParallelPlan(cfg=2)
-        engine.load(checkpoint)
+    with loaded(FrameworkGenerator(), checkpoint, STANDIN) as engine:
         yield engine
-        engine.close()
 
 
 @pytest.fixture
 def make(engine: FrameworkGenerator, tmp_path: Path) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
-        controls = how.pop("controls", {})
-        asked = settled(said, kind, **{"guardrails": False, **how})
-        engine._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
-        return asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), tmp_path))
-
-    return make
-
-
-def video(folder: Path) -> tuple[int, int, int, float, bool]:
-    """Width, height, frames, rate and whether there is sound."""
-    found = probe(folder / "output.mp4")
-    assert isinstance(found, VideoInfo) and found.codec == "h264"
-    with av.open(str(folder / "output.mp4")) as container:
-        sound = bool(container.streams.audio)
-    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
+    return maker(engine, tmp_path)
 
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
@@ -176,10 +138,6 @@ def test_guardrails_are_loaded_and_asked_before_anything_is_made(make: Make, eng
     ids=str,
 )
 def test_the_plan_reaches_the_framework(checkpoint: Path, plan: ParallelPlan, shared: str) -> None:
-    from argparse import Namespace
-
-    from cosmos_batch.engines.framework_driver import _sharing
-
     engine = FrameworkGenerator()
     engine.plan, engine.guardrails = plan, False
     command = engine.group_plan().command(checkpoint, Path("socket"))

@@ -58,6 +58,7 @@ class Engine:
     sound: tuple[Mode, ...] = _WITH_SOUND
     guardrails: bool = True
     unguarded: tuple[Mode, ...] = ()
+    guidance_least: float = 0
     guidance_limit: float = GUIDANCE_LIMIT
     table_sizes: tuple[Mode, ...] = ()
     whole_fps: bool = False
@@ -80,6 +81,8 @@ class Engine:
             return "has no guardrails"
         if asked.guardrails and mode in self.unguarded:
             return f"has no guardrails for {mode}"
+        if asked.guidance_scale < self.guidance_least:
+            return f"takes a guidanceScale of {self.guidance_least:g} at least, not {asked.guidance_scale:g}"
         if asked.guidance_scale > self.guidance_limit:
             return f"takes a guidanceScale of {self.guidance_limit:g} at most, not {asked.guidance_scale:g}"
         if mode in self.table_sizes and asked.size is not None and not is_in_table(asked.size):
@@ -120,6 +123,7 @@ ENGINES: dict[str, Engine] = {
         modes=(*_PLAIN_VIDEOS, *_ACTIONS),
         sound=("t2v", "i2v"),
         guardrails=False,
+        guidance_least=1,
         flow_shift=10.0,
         axes=("tp", "cfg"),
     ),

@@ -8,7 +8,7 @@ from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.cosmos_framework import REVISION
 from cosmos_batch.engines.framework_samples import Given, sample_of
-from tests.engines.argument_models.table import Case, cases
+from tests.engines.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "NVIDIA/cosmos-framework", REVISION
 CLASSES = "OmniSampleOverrides and OmniSampleArgs"
@@ -82,5 +82,5 @@ def _sample(case: Case, asked: Generation) -> dict[str, Any]:
     )
     sample: dict[str, Any] = json.loads(json.dumps(sample_of(asked, asked.size, given)))
     if asked.negative_prompt == nvidia_negative_prompt():
-        sample["negative_prompt"] = "NVIDIA's own"  # two pages, a hundred times
+        sample["negative_prompt"] = NEGATIVE
     return sample

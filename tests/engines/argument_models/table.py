@@ -13,6 +13,7 @@ from cosmos_batch.engines.generator_inputs import action_size
 from tests.contract.generations import settled
 
 INPUT = (1920, 1080)
+NEGATIVE = "NVIDIA's own"  # for two pages of text, a hundred times
 CONTROL = {"path": "control.mp4"}
 JSON_PROMPT = {"subject": "a robot", "duration": "7s"}
 TEXT_TO_IMAGE, IMAGE_TO_VIDEO = "cosmos3-super-text2image", "cosmos3-super-image2video"

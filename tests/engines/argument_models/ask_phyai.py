@@ -1,0 +1,68 @@
+"""Runs in an environment of PhyAI, not of ours: what its own classes make of our driver's requests.
+
+Reads `{"source": folder of PhyAI, "asked": {name: request, or {"plan"}}}`, writes `{"python", "said"}`: of each whether
+it is accepted, and what it means. PhyAI's compiled extension is stood in for; the tokenizer is the demo's tiny one.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[3]
+_PACKAGES = ("phyai", "phyai-utils-tools", "phyai-kernel")
+
+
+def main() -> None:
+    """From standard input to standard output."""
+    order = json.load(sys.stdin)
+    source = Path(order["source"]).absolute()
+    sys.path[:0] = [str(ROOT), *(str(source / name / "src") for name in _PACKAGES)]
+    sys.modules |= {name: MagicMock() for name in ("phyai_ext", "phyai_ext.radix_cache")}
+    told, sys.stdout = sys.stdout, sys.stderr
+    from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("text_tokenizer").mkdir()
+        write_tokenizer(Path("text_tokenizer"), train_tokenizer())
+        said = {name: _verdict(asked) for name, asked in order["asked"].items()}
+        os.chdir("/")
+    json.dump({"python": sys.version.split()[0], "said": said}, told)
+
+
+def _verdict(asked: dict[str, Any]) -> dict[str, Any]:
+    from cosmos_batch.engines.phyai_driver import action_request, engine_arguments, video_request
+
+    try:
+        if "plan" in asked:
+            arguments = engine_arguments(".", asked["plan"]["tp"], asked["plan"]["cfg"], "0")
+            return {"accepted": True, "changed": {}, "means": asdict(arguments.config.parallel)}
+        _write_frames(asked)
+        make = video_request if asked["mode"] == "video" else action_request
+        request = make(asked, "text_tokenizer")
+    except ValueError as error:
+        return {"accepted": False, "said": " ".join(str(error).split())[:300]}
+    found = vars(request)
+    means = {name: value for name, value in found.items() if isinstance(value, int | float | str | tuple)}
+    means |= {
+        name: list(value.shape) for name, value in found.items() if hasattr(value, "shape") and "text" not in name
+    }
+    latent = request.video_shape
+    return {"accepted": True, "changed": {}, "means": means, "size": [latent[2] * 16, latent[1] * 16]}
+
+
+def _write_frames(asked: dict[str, Any]) -> None:
+    count = max(asked["condition_frames"], default=0) * 4 + 1
+    count = asked["num_frames"] if asked["mode"] == "inverse_dynamics" else count
+    np.save("given.npy", np.zeros((count, asked["height"], asked["width"], 3), np.uint8))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A stand-in for PhyAI where there is no GPU: what our driver uses of it, in PhyAI's own names.
+
+Every process must enter each step. A picture is a band that moves over the last frame that was kept; of a prompt only
+its length is left, as tokens: 13 of them end the last process. `COSMOS_STANDIN_REFUSES` makes the load fail.
+"""
+
+import os
+import signal
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+DEADLY = 13
+
+
+@dataclass
+class EngineArgs:
+    plugin: str
+    plugin_args: Any
+    config: Any
+
+
+class Engine:
+    def __init__(self, args: EngineArgs) -> None:
+        if os.environ.get("COSMOS_STANDIN_REFUSES"):
+            raise RuntimeError("CUDA out of memory")
+        assert args.plugin == "cosmos3_wn"
+        world = args.config.parallel.world_size
+        if world > 1:
+            assert int(os.environ["WORLD_SIZE"]) == world
+            torch.distributed.init_process_group("gloo")
+        print(f"loaded {args.plugin_args} {args.config.parallel}", flush=True)
+        scheduler = SimpleNamespace(device="cpu", runner=Runner(), encode=encode)
+        self.entry = SimpleNamespace(transformer="weights", vae="vae", scheduler=scheduler)
+
+    def step(self, request: Any) -> Any:
+        assert request.video_shape[0] > 1 and not torch.is_tensor(request.fps)
+        seen = None
+        if request.cond_latents is not None:
+            assert request.cond_latents.shape[2:] == request.video_shape
+            seen = request.cond_latents[0, :3, request.cond_frame_indexes[-1]]
+        video = denoised(self.entry.scheduler.runner, request, seen)
+        if request.sound_frames is None:
+            return video
+        wave = torch.sin(torch.arange(request.sound_frames * 1920) * 0.05) * 0.5
+        return {"video": video, "sound": torch.stack([wave, wave])[None], "sample_rate": 48_000}
+
+
+class Runner:
+    def forward(self, _step: int) -> None:
+        """One branch of one step."""
+
+
+def denoised(runner: Runner, request: Any, seen: Any) -> torch.Tensor:
+    """[1, 3, T, H, W], between 0 and 1; `seen` is [3, h, w] of latents, between -1 and 1."""
+    if request.text_ids.shape[1] == DEADLY and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    for step in range(request.num_inference_steps):
+        runner.forward(step)
+        if torch.distributed.is_initialized():
+            torch.distributed.all_reduce(torch.ones(1))
+    latent_frames, height, width = request.video_shape
+    video = torch.full((1, 3, (latent_frames - 1) * 4 + 1, height * 16, width * 16), 0.25)
+    if seen is not None:
+        video += torch.nn.functional.interpolate(seen[None], scale_factor=16)[:, :, None] / 8
+    for index in range(video.shape[2]):
+        video[0, 0, index, :, index * 8 : index * 8 + 24] = 0.9
+    return video
+
+
+def encode(pixels: torch.Tensor) -> torch.Tensor:
+    """As few latents as the VAE makes, of colours in place of channels."""
+    assert pixels.ndim == 5 and pixels.shape[2] % 4 == 1 and pixels.min() >= -1 and pixels.max() <= 1
+    return pixels[:, :, ::4, ::16, ::16]

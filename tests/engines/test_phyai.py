@@ -1,0 +1,131 @@
+"""PhyAI: our driver in a real torchrun group of two, on a stand-in for PhyAI."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines import EngineDied, Guarding, Sharing, create, refuse_unguarded
+from cosmos_batch.engines.phyai import PhyaiEngine
+from cosmos_batch.engines.phyai_driver import FLOW_SHIFT
+from cosmos_batch.media.writing import write_image
+from tests.contract.generations import settled
+from tests.engines.conftest import make_job
+from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+
+STANDIN = Path(__file__).parent / "phyai_standin"
+NO_TEMPLATES = {"useResolutionTemplate": False, "useDurationTemplate": False}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhyaiEngine]:
+    with loaded(PhyaiEngine(), checkpoint_in(tmp_path_factory.mktemp("Cosmos3-Nano")), STANDIN) as engine:
+        yield engine
+
+
+@pytest.fixture
+def make(engine: PhyaiEngine, tmp_path: Path) -> Make:
+    return maker(engine, tmp_path)
+
+
+def first_frame(folder: Path) -> np.ndarray:
+    with av.open(str(folder / "output.mp4")) as container:
+        return next(frame.to_ndarray(format="rgb24") for frame in container.decode(video=0))
+
+
+@pytest.mark.parametrize("sound", [False, True])
+def test_text_becomes_a_video(make: Make, tmp_path: Path, sound: bool) -> None:
+    made = make({"mode": "t2v", "fps": 29.97, "sound": sound, **SMALL, **FEW})
+    assert video(tmp_path) == (320, 192, 9, 29.97, sound)
+    assert [file.role for file in made.files] == ["video"] and made.facts["plan"] == "cfg 2"
+    if sound:  # PhyAI's goes on after the picture
+        with av.open(str(tmp_path / "output.mp4")) as container:
+            assert float(container.streams.audio[0].duration * container.streams.audio[0].time_base) < 0.4
+
+
+def test_an_image_becomes_a_video_that_begins_with_it(make: Make, tmp_path: Path) -> None:
+    colours = []
+    for level in (0, 250):
+        write_image(tmp_path / "input.png", np.full((192, 320, 3), level, np.uint8))
+        make({"sound": level > 0, **SMALL, **FEW}, tmp_path / "input.png")
+        assert video(tmp_path) == (320, 192, 9, 24, level > 0)
+        colours.append(first_frame(tmp_path)[:, 40:].mean())
+    assert colours[1] - colours[0] > 40  # an eighth of what is between black and white, twice
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_a_video_goes_on(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
+    make({"conditionKeep": keep, "conditionFrames": [0, 1, 2], **SMALL, "numFrames": 13}, clip)
+    assert video(tmp_path) == (320, 192, 13, 24, False)
+
+
+def test_actions_become_a_video(make: Make, tmp_path: Path, picture: Path) -> None:
+    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert [file.role for file in made.files] == ["video"] and video(tmp_path)[2:] == (5, 5, False)
+
+
+@pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
+def test_a_video_becomes_actions(make: Make, tmp_path: Path, clip: Path, mode: str) -> None:
+    made = make({"mode": mode, **ACTIONS}, clip)
+    assert [file.role for file in made.files] == ["video", "actions"]
+    assert np.array(json.loads((tmp_path / "actions.json").read_text())).shape == (4, 10)
+
+
+def test_what_phyai_refuses_is_one_requests_alone(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="this prompt is no prompt") as raised:
+        make({"mode": "t2v", **SMALL, **FEW}, prompt="refused")
+    assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9
+
+
+def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(EngineDied):
+        make({"mode": "t2v", **SMALL, **FEW, **NO_TEMPLATES}, prompt="word " * 13)
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9
+
+
+def test_what_it_cannot_do_is_refused_before_it_works(make: Make, picture: Path, clip: Path) -> None:
+    for said, medium, why in (
+        ({"mode": "t2i", **SMALL}, None, "does not do t2i"),
+        ({"mode": "t2v", "flowShift": 5, **SMALL, **FEW}, None, "flowShift of 10 from its start"),
+        ({"mode": "t2v", "guidanceScale": 0, **SMALL, **FEW}, None, "guidanceScale of 1 at least"),
+        ({"sound": True, **SMALL, "numFrames": 13}, clip, "makes no sound with v2v"),
+    ):
+        with pytest.raises(Failure, match=why) as raised:
+            make(said, medium)
+        assert raised.value.error.code == "InvalidInput"
+
+
+def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_works() -> None:
+    engine = create("phyai")
+    assert isinstance(engine, PhyaiEngine) and isinstance(engine, Sharing) and not isinstance(engine, Guarding)
+    job = make_job("a.png").model_copy(update={"generation": settled({"mode": "t2v"}, guardrails=True)})
+    with pytest.raises(Failure, match="has none, and the job asks for them"):
+        refuse_unguarded(engine, job)
+
+
+def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
+    engine = PhyaiEngine()
+    engine.plan = ParallelPlan(tp=4, cfg=2)
+    command = engine.group_plan().command(Path("model"), Path("socket"))
+    assert command[command.index("--nproc-per-node") + 1] == "8"
+    assert command[-4:] == ["--tp", "4", "--cfg", "2"]
+    assert ENGINES["phyai"].flow_shift == FLOW_SHIFT
+
+
+def test_a_group_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSMOS_STANDIN_REFUSES", "1")
+    with (
+        pytest.raises(Failure, match="does not fit") as raised,
+        loaded(PhyaiEngine(), checkpoint_in(tmp_path), STANDIN),
+    ):
+        pass
+    assert raised.value.error.code == "ModelUnavailable" and "more memory" in raised.value.error.remedy
