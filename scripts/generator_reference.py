@@ -88,7 +88,7 @@ def _limits(engine: Engine) -> str:
         "" if engine.weights else "all controls weigh the same",
         f"`flowShift` {engine.flow_shift:g}" if engine.flow_shift else "",
         f"predicts no actions of {', '.join(engine.forward_only)}" if engine.forward_only else "",
-        "shards the weights, or shares the job" if engine.exclusive_axes else "",
+        "with tp all GPUs share weights and job" if engine.exclusive_axes else "",
     ]
     return "; ".join(limit for limit in limits if limit)
 

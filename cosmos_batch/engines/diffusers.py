@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
@@ -31,7 +32,10 @@ def _nobody(_done: int, _total: int) -> None:
 
 
 class DiffusersEngine:
-    """`Engine` for checkpoints of `Cosmos3OmniPipeline`. Importing this module imports no library of it."""
+    """`Engine`, `Guarding` and `Sharing`, for checkpoints of `Cosmos3OmniPipeline`.
+
+    Importing this module imports no library of it.
+    """
 
     concurrency = 2
     """One job generates; the next is prepared, or the last one written, meanwhile."""
@@ -42,6 +46,7 @@ class DiffusersEngine:
     def __init__(self) -> None:
         self.name = f"diffusers {version('diffusers')}"
         self.startup_logs: list[str] = []
+        self.plan = ParallelPlan()
         self._checkpoint: Checkpoint | None = None
         self._running: set[threading.Event] = set()
         self._steps: dict[str, tuple[int, int]] = {}
@@ -51,7 +56,7 @@ class DiffusersEngine:
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
-        self._checkpoint = load_checkpoint(model_dir, self.guardrails, journal)
+        self._checkpoint = load_checkpoint(model_dir, self.guardrails, self.plan.offload, journal)
         self._media = ThreadPoolExecutor(1, "media")
         self._generating = ThreadPoolExecutor(1, "generate")
         journal.note("ready")

@@ -40,8 +40,10 @@ class Checkpoint:
     guardrails: bool
 
 
-def load_checkpoint(folder: Path, guardrails: bool, journal: Journal) -> Checkpoint:
+def load_checkpoint(folder: Path, guardrails: bool, offload: bool, journal: Journal) -> Checkpoint:
     """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+
+    With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
 
     Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
     is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
@@ -66,12 +68,33 @@ def load_checkpoint(folder: Path, guardrails: bool, journal: Journal) -> Checkpo
             local_files_only=True,
             use_safetensors=True,
             enable_safety_checker=has_guardrails,  # what was saved would be inherited
-        ).to(device)
+        )
+        _place(omni, device, offload)
         modular = _modular(diffusers, omni)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
-    journal.note(f"loaded {folder.name} on {device}; guardrails {'on' if has_guardrails else 'off'}")
+    where = f"{device}, its layers offloaded" if offload else device
+    journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if has_guardrails else 'off'}")
     return Checkpoint(omni, modular, device, has_guardrails)
+
+
+def _place(omni: Any, device: str, offload: bool) -> None:
+    """`enable_group_offload` of a whole pipeline does not work with this one."""
+    import torch
+
+    if not offload:
+        omni.to(device)
+        return
+    for part in omni.components.values():
+        if isinstance(part, torch.nn.Module) and part is not omni.transformer:
+            part.to(device)
+    omni.transformer.enable_group_offload(
+        onload_device=torch.device(device),
+        offload_device=torch.device("cpu"),
+        offload_type="block_level",
+        num_blocks_per_group=1,
+        use_stream=device == "cuda",
+    )
 
 
 def _modular(diffusers: Any, omni: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.generation.sizes import Size
 from cosmos_batch.contract.result import Made
 from cosmos_batch.contract.tasks import Medium
@@ -322,6 +323,26 @@ def test_what_guardrails_block_is_said_without_the_prompt(
         make(said, clip if said is FOLLOWED else None, guardrails=True, prompt=PROMPT)
     assert raised.value.error.code == "Blocked" and what in raised.value.error.message
     assert PROMPT not in "".join(traceback.format_exception(raised.value)) + caplog.text
+
+
+@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
+def test_layers_that_wait_in_the_hosts_memory_make_the_same(
+    make: Make, checkpoint: Path, clip: Path, tmp_path: Path, said: dict[str, Any]
+) -> None:
+    medium = clip if said is FOLLOWED else None
+    expected = frames(make({**said, "seed": 3}, medium))
+    engine = DiffusersEngine()
+    engine.guardrails, engine.plan = False, ParallelPlan(offload=True)
+    engine.load(checkpoint)
+    try:
+        assert any("its layers offloaded" in line for line in engine.startup_logs)
+        transformer = engine._loaded().omni.transformer
+        assert all(hasattr(layer, "_diffusers_hook") for layer in transformer.layers)
+        asked = settled({**said, "seed": 3}, "video" if medium else None, guardrails=False)
+        made = asyncio.run(engine.generate(asked, GenerationFiles(medium, {}), tmp_path))
+    finally:
+        engine.close()
+    assert np.array_equal(frames(Files(made, tmp_path)), expected)
 
 
 def test_a_broken_checkpoint_is_named(tmp_path: Path, checkpoint: Path) -> None:

@@ -66,6 +66,17 @@ def test_a_wrong_configuration_is_explained_without_a_traceback(tmp_path: Path, 
     assert "Traceback" not in answer.stderr
 
 
+def test_a_plan_that_no_gpu_can_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    super64 = {"enabled": True, "instanceTypes": ["g6e.2xlarge"]}
+    generators = {"enabled": True, "modelsOmni": {"super64B": super64}}
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": generators}}}), encoding="utf-8")
+    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
+    assert answer.returncode == 1 and not (tmp_path / "out").exists()
+    assert "super64B.instanceTypes" in answer.stderr and "has no plan for g6e.2xlarge" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
 def test_cdk_runs_the_app() -> None:
     command = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["app"]
     assert command.split()[-1] == "app.py"

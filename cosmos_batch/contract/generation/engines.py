@@ -48,7 +48,8 @@ class Engine:
     axes
         How one job can be spread over GPUs.
     exclusive_axes
-        Whether GPUs that share the weights can share nothing else: it shards them over all of its ranks.
+        Whether GPUs that share the weights can share nothing by plan: it shards them over all of its processes, and
+        has these share the job too.
     offload
         Whether layers can wait in the host's memory.
     """
