@@ -10,11 +10,13 @@ from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.files import chosen_pipeline
 from cosmos_batch.contract import Config, catalogue
 from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.store.folder import is_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")
 
+_SERVERS = {"cosmos3-nano": "COSMOS3_VLLM_NANO_BASE_URL", "cosmos3-super": "COSMOS3_VLLM_SUPER_BASE_URL"}
 _BLOCKS = {"reasoner": ("useNvidiaCosmos", "modelsReason"), "generator": ("useNvidiaCosmos3", "modelsOmni")}
 
 
@@ -37,6 +39,17 @@ def checked_model(model: str) -> str:
     if model.startswith(("/", ".", "~")):
         raise CliError(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
     return model
+
+
+def some_served() -> bool:
+    """Whether such a variable is set."""
+    return any(os.environ.get(name) for name in _SERVERS.values())
+
+
+def served(pipeline: str) -> dict[str, Any]:
+    """What sets a pipeline to a server that runs already, if NVIDIA's variable for its model names one."""
+    address = os.environ.get(_SERVERS.get(pipeline, ""))
+    return {"engine": ENDPOINT, "endpoint": {"url": f"{address.rstrip('/')}/v1"}} if address else {}
 
 
 def with_entry(pipeline: catalogue.Pipeline, changes: dict[str, Any], home: Path) -> Path:

@@ -19,6 +19,7 @@ from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.local.cloud import default_home
 
+SMALLEST = "cosmos3-nano"
 ENGINE = "diffusers"  # of this machine, where config.json has no generator: it needs nothing beside this environment
 
 
@@ -29,9 +30,10 @@ def generate(arguments: argparse.Namespace) -> int:
         print(submit(deployments.find(), making).job_id)
         return 0
     changes = {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
+    reuse = not changes and not configuration.some_served()
     with (
         background() as pool,
-        local_deployment(pool, lambda: config_file(making, changes), reuse=not changes) as deployment,
+        local_deployment(pool, lambda: config_file(making, changes), reuse=reuse) as deployment,
     ):
         ended = make(deployment, making)
         if ended.error is not None:
@@ -42,13 +44,15 @@ def generate(arguments: argparse.Namespace) -> int:
 
 
 def config_file(making: Making, changes: dict[str, Any]) -> Path:
-    """The configuration, in which the generator that is wanted is enabled. Raises CliError."""
+    """The configuration, in which the generator that is wanted is enabled, on a server that runs already where the
+    environment names one. Raises CliError."""
     enabled = Config.load(configuration.CONFIG).enabled_pipelines()
     named = making.pipeline or pipeline_for([one.pipeline.id for one in enabled], making.parameters.mode, making.medium)
+    changes = changes or configuration.served(named or SMALLEST)
     entry = {} if named in [one.pipeline.id for one in enabled] else {"enabled": True, "engine": ENGINE}
     if not entry and not changes:
         return configuration.CONFIG
-    return configuration.with_entry(_generator(named or "cosmos3-nano"), {**entry, **changes}, default_home())
+    return configuration.with_entry(_generator(named or SMALLEST), {**entry, **changes}, default_home())
 
 
 def make(deployment: Deployment, making: Making) -> Outcome:

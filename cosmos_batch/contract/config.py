@@ -15,7 +15,6 @@ from cosmos_batch.contract.entries import (
     ModelsOmni,
     ModelsReason,
     PipelineEntries,
-    ReasonerEntry,
     parse_extensions,
 )
 from cosmos_batch.contract.error import explain
@@ -230,7 +229,7 @@ class Config(Model):
         return EnabledPipeline(
             pipeline=generator.planned(pipeline) if generator else pipeline,
             model=entry.model or pipeline.model,
-            engine=serving.engine if serving else entry.engine,
+            engine=serving.engine if serving and entry.endpoint is None else entry.engine,
             instance_types=entry.types_of(pipeline),
             max_vcpus=entry.max_vcpus,
             auto_trigger=parse_extensions(entry.auto_trigger_on_file_extensions_upload),
@@ -239,7 +238,7 @@ class Config(Model):
             priority=entry.priority,
             warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
             serving=serving,
-            endpoint=entry.endpoint if isinstance(entry, ReasonerEntry) else None,
+            endpoint=entry.endpoint,
         )
 
     @model_validator(mode="after")

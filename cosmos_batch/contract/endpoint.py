@@ -13,7 +13,7 @@ _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 class Endpoint(Model):
-    """A server that speaks OpenAI chat completions: a NIM container, vLLM, a service."""
+    """A server that speaks OpenAI chat completions (a NIM container, vLLM, a service), or of a generator vLLM-Omni."""
 
     url: str = Field(
         max_length=1024,
@@ -31,7 +31,10 @@ class Endpoint(Model):
         default=None, pattern=KMS_KEY_ARN, description="The customer key that encrypts that secret, if one does"
     )
     context: int = Field(
-        default=16_384, ge=1024, le=1_048_576, description="Tokens of its context, where `/v1/models` does not say"
+        default=16_384,
+        ge=1024,
+        le=1_048_576,
+        description="Of a reasoner: tokens of its context, where `/v1/models` does not say",
     )
     concurrency: int = Field(default=32, ge=1, le=1024, description="Requests of one worker at once")
     timeout_seconds: int = Field(default=900, ge=1, le=36_000, description="It must answer a request within so long")

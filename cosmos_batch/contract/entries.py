@@ -1,6 +1,6 @@
 """The configuration of each pipeline: the blocks `modelsReason` and `modelsOmni`, as VAMS writes them."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -38,6 +38,7 @@ def parse_extensions(text: str) -> list[str]:
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
 ENDPOINT = "endpoint"
+SERVER = "vllm-omni"  # what a generator's endpoint can do
 FRAMEWORK = "cosmos-framework-reasoner"
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
@@ -124,6 +125,15 @@ class PipelineEntry(Model):
             raise ValueError(f"{key}.maxVCpus: {self.max_vcpus} holds no worker; allowed: {vcpus} or more")
 
 
+Served = TypeVar("Served", "ReasonerEntry", "GeneratorEntry")
+
+
+def _with_its_engine(entry: Served) -> Served:
+    if (entry.engine == ENDPOINT) != (entry.endpoint is not None):
+        raise ValueError("endpoint: belongs to the engine 'endpoint'; give both, or neither")
+    return entry
+
+
 class ReasonerEntry(PipelineEntry):
     """One reasoner pipeline."""
 
@@ -138,11 +148,7 @@ class ReasonerEntry(PipelineEntry):
         default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
     )
 
-    @model_validator(mode="after")
-    def _an_endpoint_has_its_engine(self) -> Self:
-        if (self.engine == ENDPOINT) != (self.endpoint is not None):
-            raise ValueError("endpoint: belongs to the engine 'endpoint'; give both, or neither")
-        return self
+    _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 
 
 class GeneratorEntry(PipelineEntry):
@@ -150,10 +156,12 @@ class GeneratorEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|diffusers|vllm-omni|cosmos-framework|phyai|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|diffusers|vllm-omni|cosmos-framework|phyai|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is the fastest that fits the instance types, by NVIDIA's table: 'vllm-omni', "
-        "'cosmos-framework', 'diffusers', 'phyai'; or 'package.module:Class' of your own",
+        "'cosmos-framework', 'diffusers', 'phyai'; 'endpoint' for a vLLM-Omni server of yours, or "
+        "'package.module:Class' of your own",
     )
+    endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
     guardrails: bool = Field(
         default=True,
         description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too; without them no request "
@@ -169,6 +177,8 @@ class GeneratorEntry(PipelineEntry):
         description="'throughput' runs as many workers as fit; 'latency' gives each job all GPUs of an instance",
     )
 
+    _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
+
     def engine_for(self, pipeline: catalogue.Pipeline) -> str:
         """The engine that is named, or the first that has a plan; the first of all, which then says why it has none."""
         if self.engine != "auto":
@@ -177,7 +187,12 @@ class GeneratorEntry(PipelineEntry):
         return next((name for name in fitting if self._has_plan(pipeline, name)), next(iter(ENGINES)))
 
     def plans(self, pipeline: catalogue.Pipeline) -> Plans:
-        """How the GPUs of a worker share a job, on each kind of GPU. Raises ValueError where they cannot."""
+        """How the GPUs of a worker share a job, on each kind of GPU; there are none where a server has the model.
+
+        Raises ValueError where they cannot.
+        """
+        if self.endpoint is not None:
+            return {}
         try:
             return self._plans(pipeline, self.engine_for(pipeline))
         except ValueError as error:
@@ -186,7 +201,7 @@ class GeneratorEntry(PipelineEntry):
     def serving(self, pipeline: catalogue.Pipeline) -> Serving:
         """What `plan` and the workers are told. Raises ValueError."""
         return Serving(
-            engine=self.engine_for(pipeline),
+            engine=self.engine_for(pipeline) if self.endpoint is None else SERVER,
             guardrails=self.guardrails,
             max_resolution=self.max_resolution,
             plans=self.plans(pipeline),
@@ -198,7 +213,7 @@ class GeneratorEntry(PipelineEntry):
 
     def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
-        return planned(pipeline, self.plans(pipeline), self.workload(pipeline))
+        return planned(pipeline, plans, self.workload(pipeline)) if (plans := self.plans(pipeline)) else pipeline
 
     def _plans(self, pipeline: catalogue.Pipeline, engine: str) -> Plans:
         return choose_plans(pipeline, engine, self.types_of(pipeline), self.workload(pipeline), self.objective)

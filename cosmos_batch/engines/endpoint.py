@@ -9,6 +9,7 @@ import io
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class EndpointEngine:
         self.startup_logs = journal.lines
         server = RemoteServer(self._endpoint, self._api_key)
         models = server.models()
-        self._model = self._choose(list(models))
+        self._model = server.choose(list(models))
         own = models[self._model] if isinstance(models[self._model], int) else self._endpoint.context
         self._reader = Reader.without_folder(own if context is None else min(own, context))
         self._preparing = Preparing()
@@ -101,10 +102,11 @@ class EndpointEngine:
         shows_video = any(part["type"] == "video_url" for part in question.body["messages"][-1]["content"])
         body = {"model": self._model, **question.body}
         settings = _EVERY_FRAME if shows_video and self._takes_settings else {}
-        response = await server.complete(body | settings, question.journal)
+        complete = partial(server.send, question.journal, "POST", "chat/completions")
+        response = await complete(json=body | settings)
         if settings and _refuses_settings(response):
             self._takes_settings = False
-            response = await server.complete(body, question.journal)
+            response = await complete(json=body)
         if not response.is_success:
             raise server.refusal(response)
         if shows_video and not self._takes_settings:
@@ -113,19 +115,6 @@ class EndpointEngine:
             return answer_of(question, response.json(), time.monotonic() - began)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise server.nonsense() from error
-
-    def _choose(self, models: list[str]) -> str:
-        wanted = self._endpoint.model
-        if wanted in models:
-            return str(wanted)
-        if wanted is None and len(models) == 1:
-            return models[0]
-        what = f"has no model {wanted!r}" if wanted is not None else f"has {len(models)} models"
-        raise Failure(
-            "ModelUnavailable",
-            f"{self._endpoint.url} {what}; there: {', '.join(models) or 'none'}.",
-            "Set endpoint.model to the one that shall answer.",
-        )
 
 
 def as_data(seen: Seen, _source: Path) -> dict[str, Any]:

@@ -68,18 +68,35 @@ class RemoteServer:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise Failure("ModelUnavailable", f"{self._url('models')} gives no list.", _OTHER_PROTOCOL) from error
 
-    async def complete(self, body: dict[str, Any], journal: Journal) -> httpx2.Response:
-        """Its response to a chat completion, after as many tries as that takes. Raises Failure where there is none."""
-        response = await self._patiently(body, journal)
+    def choose(self, models: list[str]) -> str:
+        """The one that is configured, or the only one. Raises Failure (ModelUnavailable) where there is none."""
+        wanted = self._endpoint.model
+        if wanted in models:
+            return str(wanted)
+        if wanted is None and len(models) == 1:
+            return models[0]
+        what = f"has no model {wanted!r}" if wanted is not None else f"has {len(models)} models"
+        raise Failure(
+            "ModelUnavailable",
+            f"{self._endpoint.url} {what}; there: {', '.join(models) or 'none'}.",
+            "Set endpoint.model to the one that shall answer.",
+        )
+
+    async def send(self, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:
+        """Its response, after as many tries as that takes. Raises Failure where there is none.
+
+        `content` is what httpx2 takes beside method and address.
+        """
+        response = await self._patiently(journal, method, path, content)
         if response.status_code in _FORBIDDEN and await self._has_new_key():
-            response = await self._patiently(body, journal)
+            response = await self._patiently(journal, method, path, content)
         return response
 
-    async def _patiently(self, body: dict[str, Any], journal: Journal) -> httpx2.Response:
+    async def _patiently(self, journal: Journal, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
             try:
-                response = await self._client.post(self._url("chat/completions"), json=body, headers=self._headers())
+                response = await self._client.request(method, self._url(path), headers=self._headers(), **content)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 if last:
                     raise self._gone(error) from error

@@ -53,6 +53,13 @@ def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
         if environment.serving is not None and isinstance(engine, Sharing):
             engine.plan = plan_here(environment.serving.plans)
         return engine
-    from cosmos_batch.engines.endpoint import EndpointEngine
+    key = ApiKey(environment.endpoint.api_key_secret_arn, clients).read
+    if environment.serving is None:
+        from cosmos_batch.engines.endpoint import EndpointEngine
 
-    return EndpointEngine(environment.endpoint, ApiKey(environment.endpoint.api_key_secret_arn, clients).read)
+        return EndpointEngine(environment.endpoint, key)
+    from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+
+    generator = OmniEndpointEngine(environment.endpoint, key)
+    generator.guardrails = environment.serving.guardrails
+    return generator

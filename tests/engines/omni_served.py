@@ -41,6 +41,7 @@ FAILURES = {
 class Handler(BaseHTTPRequestHandler):
     jobs: ClassVar[dict[str, dict[str, Any]]] = {}
     asked: Path
+    key: str | None = None  # that requests need
 
     def address_string(self) -> str:
         return "socket"
@@ -49,8 +50,12 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing, as the real one without its access log."""
 
     def do_GET(self) -> None:
+        if not self._is_let_in():
+            return
         if self.path == "/health":
             self._answer(200, {"status": "healthy"})
+        elif self.path == "/v1/models":
+            self._answer(200, {"data": [{"id": "nvidia/Cosmos3-Nano"}]})
         elif self.path.endswith("/content"):
             job = self.jobs[self.path.split("/")[-2]]
             if "gone" in job["prompt"]:
@@ -62,6 +67,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self._is_let_in():
+            return
         form = json.loads(body) if self.path == "/v1/images/generations" else self._form(body)
         self._note({"path": self.path, **form})
         prompt = form["prompt"]
@@ -79,6 +86,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._note({"path": self.path, "deleted": True})
         self._answer(200, {"deleted": True})
+
+    def _is_let_in(self) -> bool:
+        if self.key is None or self.headers["Authorization"] == f"Bearer {self.key}":
+            return True
+        self._answer(401, {"error": {"message": "Unauthorized"}})
+        return False
 
     def _poll(self, job: dict[str, Any]) -> None:
         prompt = job["prompt"]

@@ -124,6 +124,21 @@ def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatc
     assert driver.with_name("asked").read_text().endswith(" --id=1,2\n")
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("NVIDIA L40S\nNVIDIA L40S\n", "L40S"),
+        ("NVIDIA L4\n", "L4"),
+        ("NVIDIA H100 80GB HBM3\n", "H100"),
+        ("Tesla T4\n", None),
+        ("", None),
+    ],
+)
+def test_the_kind_of_a_machines_gpus(driver: Path, said: str, kind: str | None) -> None:
+    driver.write_text(said)
+    assert gpus.kind_here(["L4", "L40S", "H100"]) == kind
+
+
 def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus.free_share() == 1.0

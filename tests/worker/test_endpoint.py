@@ -9,7 +9,9 @@ import pytest
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.engines.endpoint import EndpointEngine
+from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
 from cosmos_batch.store import Elsewhere
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
@@ -47,6 +49,10 @@ def test_a_secret_that_cannot_be_read_is_explained(bench: Bench, clients: Client
 
 def test_the_environment_decides_which_engine_it_is(bench: Bench) -> None:
     assert isinstance(engine_of(environment(bench), Clients()), EndpointEngine)
+    for guardrails in (True, False):
+        serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
+        generator = engine_of(environment(bench).model_copy(update={"serving": serving}), Clients())
+        assert isinstance(generator, OmniEndpointEngine) and generator.guardrails is guardrails
     scripted = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
     assert isinstance(engine_of(scripted, Clients()), ScriptedEngine)
 

@@ -1,0 +1,152 @@
+"""A vLLM-Omni server that runs already: what is sent to it, and what its faults mean. This one does as it is told."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import GenerationFiles, Guarding, remote, vllm_omni_endpoint
+from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+from cosmos_batch.media import WantedVideo, check_video, exact_rate
+from tests.contract.generations import settled
+from tests.engines.conftest import make_job
+from tests.engines.omni_served import Handler
+from tests.engines.test_vllm_omni import ACTIONS, ROWS, SMALL, TABLE, VIDEO
+
+KEY = "a-very-secret-key"
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where it listens."""
+    monkeypatch.setattr(Handler, "asked", tmp_path / "asked", raising=False)
+    monkeypatch.setattr(Handler, "jobs", {})
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
+
+
+@pytest.fixture
+def asked(served: str, tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
+    return lambda: [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+
+
+Make = Callable[..., Made]
+
+
+@pytest.fixture
+def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
+        kind: Any = None if medium is None else "image" if medium.suffix == ".png" else "video"
+        files = GenerationFiles(medium, how.pop("controls", {}))
+        monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: files)
+        key = how.pop("key", None)
+        job = make_job("clip.mp4").model_copy(update={"generation": settled(said, kind, **how)})
+        engine = OmniEndpointEngine(Endpoint(url=served), lambda: key)
+        engine.load(Path("/nothing"))
+        (tmp_path / "out").mkdir(exist_ok=True)
+        try:
+            return asyncio.run(engine.run(job, tmp_path / "out"))
+        finally:
+            engine.close()
+
+    return make
+
+
+def refused(make: Make, *arguments: Any, **how: Any) -> Error:
+    with pytest.raises(Failure) as raised:
+        make(*arguments, **how)
+    return raised.value.error
+
+
+def is_whole(made: Made, tmp_path: Path) -> bool:
+    asked = made.generation
+    assert asked.size and asked.num_frames and asked.fps
+    wanted = WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound)
+    return isinstance(check_video(tmp_path / "out" / "output.mp4", wanted), list)
+
+
+def test_a_video_with_sound(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
+    made = make({**VIDEO, "sound": True, "max_sequence_length": 100}, prompt="A cube. " * 600)
+    assert is_whole(made, tmp_path)
+    first, forgotten = asked()
+    assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
+    length = json.loads(first["extra_params"])["max_sequence_length"]
+    assert length > len("A cube. " * 600), "its tokenizer is not at hand: no prompt can have more tokens than bytes"
+
+
+def test_an_image(make: Make, tmp_path: Path) -> None:
+    assert [one.role for one in make({"mode": "t2i", **SMALL}).files] == ["image"]
+
+
+def test_inputs_and_actions_travel(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path) -> None:
+    make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, clip)
+    assert asked()[0]["files"]["input_reference"][0] == "given.png"
+    assert json.loads(asked()[0]["extra_params"])["action"] == ROWS
+
+
+def test_a_control_is_uploaded_and_a_second_one_refused(
+    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
+) -> None:
+    made = make({"mode": "transfer", "controls": {"edge": {}}, **TABLE}, clip)
+    assert is_whole(made, tmp_path)
+    (said, _) = asked()
+    assert said["control_type"] == "edge" and said["files"]["control_reference"][0] == "edge.mp4"
+    assert json.loads(said["extra_params"])["edge"] == {"control_weight": 1.0}, "it sees none of our files"
+    error = refused(make, {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, **TABLE}, clip)
+    assert error.code == "InvalidInput" and "one control" in error.remedy and len(asked()) == 2
+
+
+def test_its_key_is_sent_and_not_told(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Handler, "key", KEY)
+    assert is_whole(make(VIDEO, key=KEY), tmp_path)
+    error = refused(make, VIDEO, key="another")
+    assert error.code == "ModelUnavailable" and "refused the API key" in error.message
+    assert "another" not in error.model_dump_json()
+
+
+@pytest.mark.parametrize(("prompt", "code"), [("block it", "Blocked"), ("fail", "EngineFailed")])
+def test_a_fault_is_told(make: Make, prompt: str, code: str) -> None:
+    assert refused(make, VIDEO, prompt=prompt).code == code
+
+
+def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    engine = OmniEndpointEngine(Endpoint(url="http://127.0.0.1:9/v1"), lambda: None)
+    with pytest.raises(Failure, match="does not answer") as raised:
+        engine.load(Path("/nothing"))
+    assert raised.value.error.retryable and isinstance(engine, Guarding)
+
+
+def test_a_pipeline_on_it_has_no_plan_and_its_engines_limits() -> None:
+    entry = {"enabled": True, "engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, "guardrails": False}
+    block = {"enabled": True, "modelsOmni": {"super64B": entry}}
+    text = json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})
+    (enabled,) = Config.parse(text).enabled_pipelines()
+    assert (enabled.engine, enabled.image) == ("endpoint", "reasoner")
+    assert enabled.endpoint is not None and enabled.endpoint.url == "http://10.0.1.7:8000/v1"
+    assert enabled.serving is not None and enabled.serving.plans == {}
+    assert (enabled.serving.engine, enabled.serving.guardrails) == ("vllm-omni", False)
+
+
+@pytest.mark.parametrize("variable", ["COSMOS3_VLLM_NANO_BASE_URL", "COSMOS3_VLLM_SUPER_BASE_URL"])
+def test_nvidias_variables_name_the_server_of_a_pipeline(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    from cosmos_batch.cli import configuration
+
+    assert not configuration.some_served()
+    monkeypatch.setenv(variable, "http://localhost:8000/")
+    named = "cosmos3-nano" if "NANO" in variable else "cosmos3-super"
+    entry = configuration.served(named)
+    assert entry == {"engine": "endpoint", "endpoint": {"url": "http://localhost:8000/v1"}}
+    assert configuration.some_served() and configuration.served("cosmos3-super-text2image") == {}
