@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,10 @@ from types import ModuleType
 import pytest
 from pydantic import BaseModel
 
+from cosmos_batch.cli.main import parser
 from cosmos_batch.contract import Config, Request
+from cosmos_batch.contract.generation.request import read_request_file
+from lambdas.planning import read_request
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,6 +45,16 @@ def test_requests_in_the_reasoners_page_are_requests() -> None:
     examples = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
     requests = [Request.model_validate(one) for one in examples if isinstance(one, dict) and "pipeline" in one]
     assert {one.parameters.task for one in requests} >= {"2d-grounding", None}
+
+
+def test_what_the_generators_page_says_can_be_said() -> None:
+    page = (ROOT / "docs" / "generator.md").read_text(encoding="utf-8")
+    commands = [shlex.split(text)[1:] for text in re.findall(r"`(cosmos-batch generate [^`]*)`", page)]
+    modes = {parser().parse_args(command).mode for command in commands if len(command) > 1}
+    assert modes >= {"t2i", "transfer", "forward_dynamics", "inverse_dynamics", "policy", None}
+    file, request = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    assert read_request_file(json.dumps(file).encode()).parameters.controls is not None
+    assert read_request(request).generation is not None
 
 
 def test_every_field_of_the_configuration_is_described() -> None:

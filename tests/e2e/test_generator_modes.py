@@ -28,7 +28,7 @@ from tests.media import broken
 from tests.media.mp4 import Mp4, read_mp4
 
 NANO = "cosmos3-nano"
-# NVIDIA's own negative prompt has 2,000 tokens, which a CPU takes a second for at every step: one request sends it.
+# NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU: one request sends it.
 SHORT = {"negativePrompt": "Blur.", "steps": 2}
 SMALL = {"width": 64, "height": 48, **SHORT}
 FEW = {**SMALL, "numFrames": 9}
