@@ -25,14 +25,15 @@ from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.worker.making import NOISE, UNGUARDED
 from tests.e2e.harness import App, configuration_text, error_of, running_app
 from tests.media import broken
-from tests.media.mp4 import Mp4, read_mp4
+from tests.media.mp4 import Mp4, pictures, read_mp4
 
-NANO = "cosmos3-nano"
+NANO, SUPER = "cosmos3-nano", "cosmos3-super"
 # NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU: one request sends it.
 SHORT = {"negativePrompt": "Blur.", "steps": 2}
 SMALL = {"width": 64, "height": 48, **SHORT}
 FEW = {**SMALL, "numFrames": 9}
 ARM = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, **SHORT}
+CHECKED = {"mode": "t2v", "preview": False, **FEW}
 MOVES = [[0.1] * 10] * 4
 NTSC = Fraction(30000, 1001)
 
@@ -109,15 +110,14 @@ class Running:
 
 
 def config(folder: Path) -> Config:
-    """Nano on Diffusers, without guardrails, on the tiny checkpoint."""
+    """The tiny checkpoint on Diffusers: as Nano without guardrails, as Super with them."""
     text: dict[str, Any] = json.loads(configuration_text(folder))
-    entry = {
-        "enabled": True,
-        "engine": "diffusers",
-        "guardrails": False,
-        "model": str(build_random_generator(folder)),
+    shared = {"enabled": True, "model": str(build_random_generator(folder))}
+    models = {
+        "nano16B": {**shared, "engine": "diffusers", "guardrails": False},
+        "super64B": {**shared, "engine": "tests.e2e.guarded_diffusers:GuardedDiffusers"},
     }
-    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": entry}}
+    text["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
     return Config.parse(json.dumps(text))
 
 
@@ -254,3 +254,27 @@ def test_what_only_a_worker_can_see_is_refused_by_it(
     arn = start(app, Asked(said, name), "refused")
     error = error_of(app.ended(arn, 180))
     assert error["code"] == "InvalidInput" and told in error["message"]
+
+
+def guarded(app: App, prompt: str) -> dict[str, Any]:
+    output = f"s3://{app.assets}/guarded/"
+    return app.ended(app.start({"pipeline": SUPER, "prompt": prompt, "output": output, "parameters": CHECKED}), 180)
+
+
+@pytest.mark.parametrize(("prompt", "what"), [("A forbidden cube.", "prompt"), ("An unseemly cube.", "output")])
+def test_what_a_guardrail_refuses_is_blocked_and_not_delivered(running: Running, prompt: str, what: str) -> None:
+    error = error_of(guarded(running.app, prompt))
+    assert error["code"] == "Blocked" and f"refused the {what}" in error["message"] and not error["retryable"]
+    assert prompt not in json.dumps(error)
+    assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
+
+
+def test_what_a_guardrail_makes_of_a_video_is_delivered(running: Running, tmp_path: Path) -> None:
+    ended = guarded(running.app, "A cube.")
+    assert ended["status"] == "SUCCEEDED", ended.get("cause")
+    document = GeneratorDocument.model_validate(running.app.document(ended["executionArn"]))
+    assert document.generation.guardrails and UNGUARDED not in document.notes
+    [key] = [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
+    running.app.client("s3").download_file(running.app.assets, key, str(tmp_path / "a.mp4"))
+    corner = pictures(tmp_path / "a.mp4")[:, :12, :12].astype(int)
+    assert abs(corner - 90).max() <= 8, "where the real one would blur a face"
