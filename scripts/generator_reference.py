@@ -83,6 +83,7 @@ def _limits(engine: Engine) -> str:
     limits = [
         f"`guidanceScale` of {engine.guidance_least:g} at least" if engine.guidance_least else "",
         f"`guidanceScale` of {engine.guidance_limit:g} at most" if engine.guidance_limit < 20 else "",
+        f"`fps` of {engine.fps_least:g} at least" if engine.fps_least else "",
         f"sizes of NVIDIA's table alone with {_names(engine.table_sizes)}" if engine.table_sizes else "",
         "whole frame rates" if engine.whole_fps else "",
         "" if engine.weights else "all controls weigh the same",

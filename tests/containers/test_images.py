@@ -155,7 +155,7 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
 
 
 # Where a module and its distribution are called differently.
-DISTRIBUTIONS = {"PIL": "pillow"}
+DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless"}
 # What drivers import, which run in the images of these alone.
 OF_DRIVERS = {"cosmos_framework", "phyai", "phyai_utils_tools"}
 
@@ -169,12 +169,18 @@ def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
                 assert DISTRIBUTIONS.get(root, root) in locked, f"{path} imports {root}"
 
 
-def test_phyais_image_has_what_its_engine_imports() -> None:
-    locked = set(
-        re.findall(r"^([a-z0-9-]+)==", (ROOT / "containers/phyai/requirements.lock").read_text(), re.MULTILINE)
-    )
+@pytest.mark.parametrize(
+    ("image", "modules", "unused"),
+    [
+        ("phyai", ["phyai", "phyai_driver"], {"cv2"}),  # of controls, which it does not follow
+        ("omni", ["vllm_omni"], set()),
+    ],
+)
+def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], unused: set[str]) -> None:
+    lock = ROOT / "containers" / image / "requirements.lock"
+    locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     seen: set[str] = set()
-    left = ["cosmos_batch.engines.phyai", "cosmos_batch.engines.phyai_driver"]
+    left = [f"cosmos_batch.engines.{name}" for name in modules]
     while left:
         name = left.pop()
         path = ROOT / Path(*name.split("."))
@@ -183,7 +189,7 @@ def test_phyais_image_has_what_its_engine_imports() -> None:
             continue
         seen.add(name)
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
-        for root in third_party(path) - OF_DRIVERS - {"cv2"}:  # of controls, which it does not follow
+        for root in third_party(path) - OF_DRIVERS - unused:
             assert DISTRIBUTIONS.get(root, root).replace("_", "-") in locked, f"{path} imports {root}"
     assert "cosmos_batch.engines.served_model" in seen
 

@@ -61,6 +61,7 @@ class Engine:
     unguarded: tuple[Mode, ...] = ()
     guidance_least: float = 0
     guidance_limit: float = GUIDANCE_LIMIT
+    fps_least: float = 0
     table_sizes: tuple[Mode, ...] = ()
     whole_fps: bool = False
     weights: bool = True
@@ -88,6 +89,8 @@ class Engine:
             return f"takes a guidanceScale of {self.guidance_limit:g} at most, not {asked.guidance_scale:g}"
         if mode in self.table_sizes and asked.size is not None and not is_in_table(asked.size):
             return f"makes the sizes of NVIDIA's table, not {asked.size}"
+        if asked.fps is not None and asked.fps < self.fps_least:
+            return f"takes an fps of {self.fps_least:g} at least, not {asked.fps:g}"
         if self.whole_fps and asked.fps is not None and asked.fps % 1:
             return f"takes whole frame rates, not {asked.fps:g}"
         if self.flow_shift not in (None, asked.flow_shift):
@@ -102,7 +105,14 @@ class Engine:
 # The fastest first, by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100: 202, 208 and
 # 240 s); of PhyAI there is no such figure.
 ENGINES: dict[str, Engine] = {
-    "vllm-omni": Engine("vLLM-Omni", table_sizes=("transfer",), axes=("tp", "cfg", "ulysses"), offload=True),
+    "vllm-omni": Engine(
+        "vLLM-Omni",
+        guidance_least=1,  # below it does not guide at all
+        fps_least=1,
+        table_sizes=("transfer",),
+        axes=("tp", "cfg", "ulysses"),
+        offload=True,
+    ),
     "cosmos-framework": Engine(
         "Cosmos Framework",
         unguarded=("transfer",),
