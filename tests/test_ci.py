@@ -17,18 +17,19 @@ OTHER = "SKIPPED [1] tests/local/test_mounts.py:20: no bubblewrap here"
 
 
 @pytest.mark.parametrize(
-    ("said", "test", "omni", "demo", "status", "last"),
+    ("said", "test", "omni", "demo", "generate", "status", "last"),
     [
-        ([OTHER, GOOD], 0, 0, 0, 0, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
-        ([SKIPPED, GOOD], 0, 0, 0, 1, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
-        (["=== 1 failed, 1999 passed in 700.00s ==="], 2, 0, 0, 2, "1 failed, 2019 passed, 1 warnings in 780.50s"),
-        ([GOOD], 0, 0, 1, 2, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
-        ([GOOD], 0, 2, 0, 2, "2000 passed, 3 skipped, 1 failed in 700.00s"),
-        (["error: nothing was installed"], 2, 0, 0, 2, "1 failed, 20 passed, 1 warnings in 80.50s"),
+        ([OTHER, GOOD], 0, 0, 0, 0, 0, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        ([SKIPPED, GOOD], 0, 0, 0, 0, 1, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        (["=== 1 failed, 1999 passed in 700.00s ==="], 2, 0, 0, 0, 2, "1 failed, 2019 passed, 1 warnings in 780.50s"),
+        ([GOOD], 0, 0, 0, 1, 2, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        ([GOOD], 0, 0, 1, 0, 2, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        ([GOOD], 0, 2, 0, 0, 2, "2000 passed, 3 skipped, 1 failed in 700.00s"),
+        (["error: nothing was installed"], 2, 0, 0, 0, 2, "1 failed, 20 passed, 1 warnings in 80.50s"),
     ],
 )
 def test_what_makes_it_fail(
-    tmp_path: Path, said: list[str], test: int, omni: int, demo: int, status: int, last: str
+    tmp_path: Path, said: list[str], test: int, omni: int, demo: int, generate: int, status: int, last: str
 ) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
@@ -36,6 +37,7 @@ def test_what_makes_it_fail(
     said_by_omni = f"echo {OMNI!r}" if not omni else "echo error: it is not installed"
     (tmp_path / "Makefile").write_text(
         f"test:\n\t@cat said; exit {test}\ntest-omni:\n\t@{said_by_omni}; exit {omni}\ndemo:\n\t@exit {demo}\n"
+        f"demo-generate:\n\t@exit {generate}\n"
     )
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     ran = subprocess.run([tmp_path / ".ci" / "run"], capture_output=True, text=True, env=variables, check=False)

@@ -69,11 +69,15 @@ def test_text_becomes_a_video(app: App, tmp_path: Path) -> None:
     assert [one["uri"].rpartition(".")[2] for one in outputs] == ["json", "mp4", "gif"]
 
 
-def test_an_uploaded_image_becomes_a_video(app: App, picture: Path, tmp_path: Path) -> None:
-    keys = {"cosmos3_prompt": "It falls.", "cosmos3_resolution": "256", "cosmos3_num_frames": "5"}
-    app.upload("falls/picture.png", picture, **keys)
-    arn = app.execution_of("falls/picture.png", 120)["executionArn"]
-    assert delivered(app, arn, tmp_path).generation.mode == "i2v"
+@pytest.mark.parametrize(("name", "mode"), [("picture.png", "i2v"), ("clip.mp4", "v2v")])
+def test_an_upload_with_a_prompt_becomes_a_video(
+    app: App, picture: Path, clip: Path, tmp_path: Path, name: str, mode: str
+) -> None:
+    keys = {"cosmos3_prompt": "It falls.", "cosmos3_resolution": "256", "cosmos3_num_frames": "9"}
+    app.upload(f"falls/{name}", picture if mode == "i2v" else clip, **keys)
+    arn = app.execution_of(f"falls/{name}", 120)["executionArn"]
+    made = delivered(app, arn, tmp_path).generation
+    assert (made.mode, made.prompt, made.num_frames) == (mode, "It falls.", 9)
 
 
 def test_an_uploaded_request_becomes_a_video(app: App, clip: Path, tmp_path: Path) -> None:
