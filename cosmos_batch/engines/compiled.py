@@ -1,11 +1,11 @@
-"""What vLLM's compiled code depends on, and where its libraries keep it."""
+"""What compiled code depends on, and where its libraries keep it."""
 
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_LIBRARIES = ("vllm", "torch", "triton", "flashinfer-python")
+_LIBRARIES = ("vllm", "diffusers", "torch", "triton", "flashinfer-python")
 _QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 

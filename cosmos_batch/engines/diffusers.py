@@ -4,10 +4,12 @@ Two threads stand behind it. One decodes inputs and writes results while the oth
 """
 
 import asyncio
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,11 +19,14 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
-from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, load_checkpoint
+from cosmos_batch.engines.compiled import cache_variables, made_for
+from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.diffusers_fast import Measures
 from cosmos_batch.engines.diffusers_generation import Progress, generate, refuse, settled
 from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.generator_inputs import Prepared, prepare
 from cosmos_batch.engines.generator_outputs import Rendered, write_files
+from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import Journal
 
 _LESS = "resolution or numFrames"
@@ -32,7 +37,7 @@ def _nobody(_done: int, _total: int) -> None:
 
 
 class DiffusersEngine:
-    """`Engine`, `Guarding` and `Sharing`, for checkpoints of `Cosmos3OmniPipeline`.
+    """`Engine`, `Guarding`, `Sharing` and `Compiling`, for checkpoints of `Cosmos3OmniPipeline`.
 
     Importing this module imports no library of it.
     """
@@ -43,10 +48,15 @@ class DiffusersEngine:
     guardrails = True
     """Whether to load guardrails, if they are installed; set before `load`."""
 
+    measures = Measures()
+    """What is done to be fast; set before `load`."""
+
     def __init__(self) -> None:
         self.name = f"diffusers {version('diffusers')}"
         self.startup_logs: list[str] = []
         self.plan = ParallelPlan()
+        self.startup_seconds: dict[str, float] = {}
+        self.caches: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._running: set[threading.Event] = set()
         self._steps: dict[str, tuple[int, int]] = {}
@@ -56,10 +66,23 @@ class DiffusersEngine:
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
-        self._checkpoint = load_checkpoint(model_dir, self.guardrails, self.plan.offload, journal)
+        if self.caches is not None:
+            os.environ.update(cache_variables(self.caches))  # of this process, which has one engine
+        self.startup_seconds = {}
+        with self._timed("imports"):
+            import_libraries(journal)
+        with self._timed("weights"):
+            checkpoint = load_checkpoint(model_dir, self.guardrails, self.plan.offload, self.measures, journal)
+        with self._timed("compile"):
+            checkpoint.warm_up(journal)
+        self._checkpoint = checkpoint
         self._media = ThreadPoolExecutor(1, "media")
         self._generating = ThreadPoolExecutor(1, "generate")
         journal.note("ready")
+
+    def made_for(self) -> dict[str, str]:
+        """What compiled code depends on beside the model."""
+        return made_for(gpus_here())
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
@@ -108,6 +131,12 @@ class DiffusersEngine:
         self._generating.shutdown()
         self._checkpoint = None
         free_memory()
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.startup_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _loaded(self) -> Checkpoint:
         if self._checkpoint is None:

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.diffusers_fast import Measures, take, warm_up, working
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
@@ -32,24 +33,27 @@ class Checkpoint:
         Where it computes.
     guardrails
         Whether there is a safety checker, which each job may have or leave.
+    measures
+        What was taken to make it fast.
     """
 
     omni: Any
     modular: Any
     device: str
     guardrails: bool
+    measures: Measures
+
+    def working(self) -> AbstractContextManager[None]:
+        """While one job is made."""
+        return working(self.omni, self.measures, self.device)
+
+    def warm_up(self, journal: Journal) -> None:
+        """Before the first job."""
+        warm_up(self.omni, self.measures, self.device, journal)
 
 
-def load_checkpoint(folder: Path, guardrails: bool, offload: bool, journal: Journal) -> Checkpoint:
-    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
-
-    With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
-
-    Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
-    is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
-    """
-    if not (folder / _INDEX).is_file():
-        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no {_INDEX}.", _REMEDY)
+def import_libraries(journal: Journal) -> None:
+    """Import what every load needs, which takes seconds."""
     import_torchvision()
     import torch
 
@@ -58,7 +62,25 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, journal: Jour
     for name in _TALKATIVE:
         logging.getLogger(name).disabled = True
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
+
+
+def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Measures, journal: Journal) -> Checkpoint:
+    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+
+    With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
+    Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
+
+    Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
+    is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
+    """
+    if not (folder / _INDEX).is_file():
+        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no {_INDEX}.", _REMEDY)
+    import torch
+
+    diffusers: Any = import_module("diffusers")
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if offload:
+        measures = replace(measures, read_once=False, compiled=False)
     has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
     with _as_failure(folder), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
@@ -70,12 +92,13 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, journal: Jour
             enable_safety_checker=has_guardrails,  # what was saved would be inherited
         )
         _place(omni, device, offload)
+        take(omni, measures, device)
         modular = _modular(diffusers, omni)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
     journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if has_guardrails else 'off'}")
-    return Checkpoint(omni, modular, device, has_guardrails)
+    return Checkpoint(omni, modular, device, has_guardrails, measures)
 
 
 def _place(omni: Any, device: str, offload: bool) -> None:

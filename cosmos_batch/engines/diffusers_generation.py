@@ -68,7 +68,7 @@ def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> 
     Raises Failure (Blocked) where a guardrail refuses prompt or output.
     """
     asked = prepared.generation
-    with _blocks():
+    with _blocks(), checkpoint.working():
         if asked.transfer:
             return _transfer(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, asked)

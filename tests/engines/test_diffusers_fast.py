@@ -1,0 +1,213 @@
+"""What is done to be fast changes nothing of what is made: each mode with and without it, on the tiny checkpoint."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.demo.generator import build_random_generator
+from cosmos_batch.engines import Compiling, GenerationFiles, diffusers_fast
+from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.diffusers import DiffusersEngine
+from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.diffusers_fast import Measures
+from cosmos_batch.engines.diffusers_generation import generate, settled
+from cosmos_batch.engines.generator_inputs import prepare
+from cosmos_batch.engines.generator_outputs import Rendered
+from cosmos_batch.engines.journal import Journal
+from tests.contract import generations
+
+PLAIN = Measures(read_once=False, compiled=False, attention=False)
+STEPS, LAYERS = 3, 2
+SMALL = {"width": 64, "height": 48, "steps": STEPS, "seed": 1}
+ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": STEPS, "seed": 1}
+ROWS = [[0.1] * 10] * 4
+CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
+
+Load = Callable[[Measures], Checkpoint]
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    folder = build_random_generator(tmp_path_factory.mktemp("models"))
+
+    def load(measures: Measures) -> Checkpoint:
+        import_libraries(Journal())
+        return load_checkpoint(folder, False, False, measures, Journal())
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def plain(load: Load) -> Checkpoint:
+    return load(PLAIN)
+
+
+@pytest.fixture(scope="module")
+def fast(load: Load) -> Checkpoint:
+    return load(Measures())
+
+
+@pytest.fixture
+def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Tokens of each text that a layer read."""
+    from cosmos_batch.engines.diffusers_understanding import StreamedLayer
+
+    seen: list[int] = []
+    read = StreamedLayer.read
+
+    def counted(layer: Any, text: Any, *rest: Any) -> Any:
+        seen.append(text.shape[0])
+        return read(layer, text, *rest)
+
+    monkeypatch.setattr(StreamedLayer, "read", counted)
+    return seen
+
+
+def made(checkpoint: Checkpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> Rendered:
+    kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
+    asked = generations.settled(said, kind, guardrails=False)
+    prepared = settled(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
+    return generate(checkpoint, prepared, how.get("progress", lambda *_: None))
+
+
+def same(one: Rendered, other: Rendered) -> bool:
+    """To the last bit: on a CPU nothing is computed in another order."""
+    sounds = [rendered.sound.samples if rendered.sound else np.zeros(0) for rendered in (one, other)]
+    actions = [np.zeros(0) if rendered.actions is None else rendered.actions for rendered in (one, other)]
+    return np.array_equal(one.frames, other.frames) and np.array_equal(*sounds) and np.array_equal(*actions)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "prompts"),
+    [
+        ({"mode": "t2i", **SMALL}, None, 2),
+        ({"mode": "t2v", **SMALL, "num_frames": 9}, None, 2),
+        ({"mode": "t2v", **SMALL, "num_frames": 9, "sound": True}, None, 2),
+        ({"mode": "t2v", **SMALL, "num_frames": 5, "guidance_scale": 1.0}, None, 1),
+        ({"mode": "i2v", **SMALL, "num_frames": 9}, "picture", 2),
+        ({"mode": "i2v", **SMALL, "num_frames": 9, "sound": True}, "picture", 2),
+        ({"mode": "v2v", **SMALL, "num_frames": 13}, "clip", 2),
+        ({"mode": "v2v", **SMALL, "num_frames": 13, "sound": True}, "clip", 2),
+        (CONTROLS, "clip", 2),  # in two chunks, each with three passes
+        ({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, "picture", 1),
+        ({"mode": "inverse_dynamics", **ACTIONS}, "clip", 1),
+        ({"mode": "policy", **ACTIONS}, "clip", 1),
+    ],
+    ids=lambda value: value["mode"] if isinstance(value, dict) else None,
+)
+def test_a_prompt_is_read_once_and_nothing_changes(
+    plain: Checkpoint,
+    fast: Checkpoint,
+    reads: list[int],
+    request: pytest.FixtureRequest,
+    said: dict[str, Any],
+    shown: str | None,
+    prompts: int,
+) -> None:
+    medium = request.getfixturevalue(shown) if shown else None
+    expected = made(plain, said, medium)
+    assert reads == []
+    assert same(made(fast, said, medium), expected)
+    assert len(reads) == prompts * LAYERS
+    assert len(set(reads)) == prompts
+    assert fast.omni.transformer._read is None, "what was read is freed with its job"
+
+
+def test_a_job_that_fails_leaves_nothing_behind(fast: Checkpoint) -> None:
+    said = {"mode": "t2v", **SMALL, "num_frames": 5}
+    expected = made(fast, said)
+
+    def stop(done: int, _total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made(fast, said, progress=stop)
+    assert fast.omni.transformer._read is None
+    assert same(made(fast, said), expected)
+
+
+@pytest.fixture
+def compiled(load: Load) -> Iterator[tuple[Checkpoint, Any]]:
+    """Compiled as on a GPU, but for the code that comes of it; with the count of graphs."""
+    import torch
+    from torch._dynamo.testing import CompileCounter
+
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    checkpoint = replace(load(Measures()), device="cuda")
+    diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=counter)
+    yield checkpoint, counter
+    torch._dynamo.reset()
+
+
+def test_one_graph_serves_all_layers_sizes_and_prompts(plain: Checkpoint, compiled: tuple[Checkpoint, Any]) -> None:
+    checkpoint, counter = compiled
+    checkpoint.warm_up(Journal())
+    assert counter.frame_count == 1, "compiled as the model is loaded"
+    for said in (
+        {"mode": "t2i", **SMALL},
+        {"mode": "t2v", **SMALL, "num_frames": 9, "width": 96, "negative_prompt": "Rain. " * 40},
+        {"mode": "t2v", **SMALL, "num_frames": 5, "sound": True, "guidance_scale": 1.0},
+    ):
+        assert same(made(checkpoint, said), made(plain, said))
+    assert counter.frame_count == 1, "no job waits for a compiler"
+
+
+def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: Load) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("Failed to find C compiler")
+
+    checkpoint = replace(load(Measures()), device="cuda")
+    diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=broken)
+    journal = Journal()
+    checkpoint.warm_up(journal)
+    assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
+    said = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(made(checkpoint, said), made(plain, said))
+
+
+def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    checkpoint = replace(load(Measures()), device="cuda")
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(checkpoint.omni.vae, "decode", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        checkpoint.warm_up(Journal())
+
+
+def test_channels_lie_side_by_side_where_it_is_asked_for(plain: Checkpoint, load: Load) -> None:
+    import torch
+
+    checkpoint = load(replace(PLAIN, channels_last=True))
+    weight = checkpoint.omni.vae.decoder.conv_in.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last_3d)
+    said = {"mode": "t2v", **SMALL, "num_frames": 9}
+    differences = np.abs(made(checkpoint, said).frames.astype(int) - made(plain, said).frames)
+    assert differences.max() <= 1  # convolutions may add in another order
+
+
+def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in cache_variables(tmp_path):
+        monkeypatch.setenv(name, "elsewhere")
+    engine = DiffusersEngine()
+    assert isinstance(engine, Compiling)
+    assert engine.made_for()["diffusers"] == version("diffusers")
+    engine.caches = tmp_path
+    engine.load(build_random_generator(tmp_path_factory.mktemp("models")))
+    engine.close()
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
+    assert engine.startup_seconds.keys() == {"imports", "weights", "compile"}
