@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import reasoner_page
+from benchmarks import generator_page, reasoner_page
 from benchmarks.results import Results, kept
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -31,7 +31,8 @@ interpreter for each import; boto3 is imported at a function's first call, which
 [`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, its image builds
 included; on AWS the stacks, the builds and EC2 take minutes, which none of this measures.
 
-{reasoner_page.text()}"""
+{reasoner_page.text()}
+{generator_page.text()}"""
 
 
 def _table(results: Results) -> str:

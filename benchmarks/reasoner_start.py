@@ -53,7 +53,7 @@ def measure(model: Path, scratch: Path) -> dict[str, Any]:
 
 def _start(model: Path, bucket: Path) -> dict[str, Any]:
     shutil.rmtree(_compiled(), ignore_errors=True)
-    forgotten = _forget_files()
+    forgotten = forget_files()
     began = time.time()
     command = [sys.executable, "-m", "benchmarks.reasoner_start", str(model), str(bucket)]
     said = said_last(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -66,7 +66,7 @@ def _compiled() -> Path:
     return Path.home() / ".cache" / "cosmos-batch-benchmark"
 
 
-def _forget_files() -> bool:
+def forget_files() -> bool:
     """Empty the page cache; False where that is not allowed."""
     os.sync()
     try:

@@ -18,7 +18,7 @@ GENERATOR_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3-Generator"
 _SEED = 0
 _LATENT_CHANNELS = 48
 _SOUND_CHANNELS = 64
-_TRANSFORMER = {
+TRANSFORMER = {
     "head_dim": 16,
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -36,7 +36,7 @@ _TRANSFORMER = {
     "sound_dim": _SOUND_CHANNELS,
     "sound_latent_fps": 25.0,
 }
-_VAE = {
+VAE = {
     "base_dim": 8,
     "decoder_base_dim": 8,
     "z_dim": _LATENT_CHANNELS,
@@ -52,7 +52,7 @@ _VAE = {
     "latents_mean": [0.0] * _LATENT_CHANNELS,
     "latents_std": [1.0] * _LATENT_CHANNELS,
 }
-_SOUND = {
+SOUND = {
     "sampling_rate": 48_000,
     "hop_size": 1920,
     "vocoder_input_dim": _SOUND_CHANNELS,
@@ -87,20 +87,23 @@ def build_random_generator(parent: Path) -> Path:
 
 
 def _write(folder: Path) -> None:
+    write_generator(folder, {"vocab_size": train_tokenizer().get_vocab_size(), **TRANSFORMER}, VAE, SOUND)
+
+
+def write_generator(folder: Path, transformer: dict[str, Any], vae: dict[str, Any], sound: dict[str, Any]) -> None:
+    """Write random weights of these shapes, in torch's default type, made on its default device."""
     import_torchvision()
     torch, diffusers = import_module("torch"), import_module("diffusers")
-    tokenizer = train_tokenizer()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng():
         torch.manual_seed(_SEED)
-        parts: dict[str, Any] = {
-            "transformer": diffusers.Cosmos3OmniTransformer(vocab_size=tokenizer.get_vocab_size(), **_TRANSFORMER),
-            "vae": diffusers.AutoencoderKLWan(**_VAE),
-            "sound_tokenizer": diffusers.Cosmos3AVAEAudioTokenizer(**_SOUND),
-        }
-    for name, part in parts.items():
-        part.save_pretrained(folder / name)
+        for name, kind, shape in (
+            ("transformer", diffusers.Cosmos3OmniTransformer, transformer),
+            ("vae", diffusers.AutoencoderKLWan, vae),
+            ("sound_tokenizer", diffusers.Cosmos3AVAEAudioTokenizer, sound),
+        ):
+            kind(**shape).save_pretrained(folder / name)
     diffusers.UniPCMultistepScheduler(**_SCHEDULER).save_pretrained(folder / "scheduler")
     (folder / "text_tokenizer").mkdir()
-    write_tokenizer(folder / "text_tokenizer", tokenizer)
+    write_tokenizer(folder / "text_tokenizer", train_tokenizer())
     index = {"_class_name": "Cosmos3OmniPipeline", "_diffusers_version": diffusers.__version__, **_PARTS}
     write_json(folder / "model_index.json", index)

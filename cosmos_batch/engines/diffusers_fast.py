@@ -45,7 +45,7 @@ def take(omni: Any, measures: Measures, device: str) -> None:
     if measures.compiled and device == "cuda":
         compile_layers(omni.transformer)
     if measures.channels_last:
-        formats: dict[type, Any] = {
+        formats: dict[Any, Any] = {
             torch.nn.Conv3d: torch.channels_last_3d,
             torch.nn.Conv2d: torch.channels_last,
         }

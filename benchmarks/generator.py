@@ -1,0 +1,244 @@
+"""The generator measured: Diffusers as it comes, then with each of our measures added; the same job and seed.
+
+    python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory] [--sizes 320x192,832x480]
+                                   [--only baseline,frames,...] [--into FILE] [--work DIR]
+
+With a GPU and the true shape, or on the CPU with the tiny one. What is found is written at once, and a call adds to
+what the calls before found.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import generator_start, true_generator
+from benchmarks.generator_jobs import NANO, TINY, Workload, asked, words
+from benchmarks.generator_profile import profiled
+from benchmarks.machine import machine
+from benchmarks.results import FOLDER
+from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.diffusers_fast import Measures, leave_compiled, take
+from cosmos_batch.engines.diffusers_generation import generate, settled
+from cosmos_batch.engines.generator_inputs import Prepared, prepare
+from cosmos_batch.engines.generator_outputs import Rendered, write_files
+from cosmos_batch.engines.journal import Journal
+
+STEPS = ("start", "measures", "memory")
+PLAIN = Measures(read_once=False, compiled=False, attention=False)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One more than the one before has; the baseline alone is made by Diffusers' own call."""
+
+    name: str
+    measures: Measures = PLAIN
+
+
+ADDED = (
+    Measure("baseline"),
+    Measure("frames"),
+    Measure("readOnce", replace(PLAIN, read_once=True)),
+    Measure("compiled", replace(PLAIN, read_once=True, compiled=True)),
+    Measure("attention", replace(PLAIN, read_once=True, compiled=True, attention=True)),
+    Measure("channelsLast", Measures(channels_last=True)),
+)
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generator", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
+    parser.add_argument("--steps", default=",".join(STEPS))
+    parser.add_argument("--sizes", help="all of the shape's by default")
+    parser.add_argument("--only", default=",".join(one.name for one in ADDED), help="measures, in their order")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
+    parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
+    given = parser.parse_args()
+    workload = NANO if given.shape == "nano" else TINY
+    if given.sizes:
+        workload = replace(workload, sizes=tuple(given.sizes.split(",")))
+    into = given.into or FOLDER / f"generator-{given.shape}.json"
+    with tempfile.TemporaryDirectory() as temporary:
+        measure(workload, given.steps.split(","), given.only.split(","), given.work or Path(temporary), into)
+
+
+def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], work: Path, into: Path) -> None:
+    """Take the steps in their order, adding to what `into` has."""
+    model = true_generator.build(workload.shape, work / "models")
+    found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
+    found |= {
+        "machine": machine(),
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+        "torch": version("torch"),
+        "diffusers": version("diffusers"),
+        "workload": {**found.get("workload", {}), **asdict(workload), "sizes": None},
+    }
+
+    def keep() -> None:
+        into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+    for step in STEPS:
+        if step not in steps:
+            continue
+        began = time.monotonic()
+        if step == "start":
+            found[step] = generator_start.measure(model, workload, work)
+            keep()
+        elif step == "measures":
+            for size, name, values in _measures(model, workload, only, found["workload"]):
+                found.setdefault("sizes", {}).setdefault(size, {})[name] = values
+                keep()
+                said = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
+                print(f"{size} {name}: {values['seconds']:.2f} s, {said}", file=sys.stderr, flush=True)
+        else:
+            found[step] = _memory(model, workload)
+            keep()
+        print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _measures(model: Path, workload: Workload, only: Sequence[str], said: dict[str, Any]) -> Any:
+    """Size, name of the measure, what was found; the measures are added to one loaded model."""
+    checkpoint, references = _load(model), dict[str, np.ndarray]()
+    said["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
+    for one in ADDED:
+        if one.name not in only:
+            continue
+        began = time.monotonic()
+        checkpoint = _with(checkpoint, one.measures)
+        ready = time.monotonic() - began
+        for size in workload.sizes:
+            prepared = _prepared(checkpoint, workload, size)
+            brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
+            _generate(one, checkpoint, brief)
+            found, frames = _timed(one, checkpoint, prepared)
+            reference = references.setdefault(size, frames)
+            yield size, one.name, {**found, "warmUp": round(ready, 2), **_difference(frames, reference)}
+
+
+def _load(model: Path) -> Checkpoint:
+    journal = Journal()
+    import_libraries(journal)
+    return load_checkpoint(model, False, journal, PLAIN)
+
+
+def _with(checkpoint: Checkpoint, wanted: Measures) -> Checkpoint:
+    """The same model with what it has not yet of these measures."""
+    import torch
+
+    has = checkpoint.measures
+    new = {name: value and not getattr(has, name) for name, value in asdict(wanted).items()}
+    # Which kernel attends is decided as a layer is compiled.
+    leave_compiled(checkpoint.omni.transformer)
+    take(checkpoint.omni, Measures(**{**new, "compiled": wanted.compiled}), checkpoint.device)
+    torch._dynamo.reset()
+    made, journal = replace(checkpoint, measures=wanted), Journal()
+    made.warm_up(journal)
+    print(*journal.lines, sep="\n", file=sys.stderr, flush=True)
+    return made
+
+
+def _prepared(checkpoint: Checkpoint, workload: Workload, size: str) -> Prepared:
+    return settled(checkpoint, prepare(asked(workload, size), GenerationFiles(None, {}), lambda: None))
+
+
+def _tokens(checkpoint: Checkpoint, workload: Workload) -> tuple[list[int], list[int]]:
+    found: tuple[list[int], list[int]] = checkpoint.omni.tokenize_prompt(
+        words(workload), words(workload, "not"), num_frames=workload.frames, height=64, width=64, fps=24.0
+    )
+    return found
+
+
+def _timed(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple[dict[str, Any], np.ndarray]:
+    import torch
+
+    on_gpu = checkpoint.device == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    with profiled(checkpoint.omni) as profile:
+        began = time.perf_counter()
+        rendered, first = _generate(one, checkpoint, prepared)
+        seconds = time.perf_counter() - began
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(rendered, prepared.generation, Path(folder), lambda: None)
+    return {
+        "seconds": round(seconds, 3),
+        "firstStep": round(first, 3),
+        "encoding": round(time.perf_counter() - began, 3),
+        "parts": profile.found(),
+        "peakBytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+    }, rendered.frames
+
+
+def _generate(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple[Rendered, float]:
+    """With the seconds to the first step."""
+    began, first = time.perf_counter(), [0.0]
+
+    def progress(done: int, _total: int) -> None:
+        if done == 1:
+            first[0] = time.perf_counter() - began
+
+    if one.name != "baseline":
+        return generate(checkpoint, prepared, progress), first[0]
+    return Rendered(_as_it_comes(checkpoint, prepared, progress)), first[0]
+
+
+def _as_it_comes(checkpoint: Checkpoint, prepared: Prepared, progress: Any) -> np.ndarray:
+    """As Diffusers' own example calls it: pictures of PIL, and a scheduler with NVIDIA's settings."""
+    import diffusers
+    import torch
+
+    omni, job = checkpoint.omni, prepared.generation
+    scheduler = diffusers.UniPCMultistepScheduler.from_config(
+        omni.scheduler.config, flow_shift=job.flow_shift, use_karras_sigmas=False
+    )
+    omni.register_modules(scheduler=scheduler)
+    pictures = omni(
+        prompt=job.prompt,
+        negative_prompt=job.negative_prompt,
+        num_frames=job.num_frames,
+        height=prepared.size.height,
+        width=prepared.size.width,
+        fps=job.fps,
+        num_inference_steps=job.steps,
+        guidance_scale=job.guidance_scale,
+        add_resolution_template=job.use_resolution_template,
+        add_duration_template=job.use_duration_template,
+        generator=torch.Generator("cpu").manual_seed(job.seed),
+        enable_safety_check=False,
+        callback_on_step_end=lambda _pipeline, step, *_: progress(step + 1, job.steps) or {},
+    ).video
+    return np.stack([np.asarray(picture) for picture in pictures])
+
+
+def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    """Of the values 0 to 255, from the baseline's."""
+    apart = np.abs(frames.astype(np.int16) - reference)
+    return {"largest": int(apart.max()), "mean": round(float(apart.mean()), 4)}
+
+
+def _memory(model: Path, workload: Workload) -> dict[str, Any]:
+    """The peak of two steps with the engine's own measures: no step needs more than another."""
+    checkpoint = _with(_load(model), Measures())
+    found = {}
+    for size in workload.memory_sizes:
+        brief = replace(workload, steps=2)
+        one = Measure("default", checkpoint.measures)
+        found[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What the generator is asked in a benchmark."""
+
+from dataclasses import dataclass
+
+from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.generation.parameters import read_generation
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.generation.settling import settle
+
+PIPELINE = "cosmos3-nano"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One video from text.
+
+    Attributes
+    ----------
+    shape
+        `tiny` or `nano`.
+    sizes
+        Each is made with all measures.
+    memory_sizes
+        Of which the peak of memory is wanted.
+    words
+        Of both prompts, as many as make about 1,500 tokens.
+    """
+
+    shape: str
+    sizes: tuple[str, ...]
+    memory_sizes: tuple[str, ...]
+    frames: int
+    steps: int
+    words: int
+    guidance: float = 6.0
+    seed: int = 1
+
+
+TINY = Workload("tiny", ("64x48", "96x64"), ("64x48",), frames=9, steps=3, words=40)
+NANO = Workload("nano", ("320x192", "832x480"), ("320x192", "832x480", "1280x720"), frames=189, steps=35, words=370)
+
+
+def words(workload: Workload, which: str = "so") -> str:
+    """A prompt; two of different first words are read apart."""
+    return " ".join([which, *(f"w{number}" for number in range(workload.words))])
+
+
+def asked(workload: Workload, size: str) -> Generation:
+    """The job, as `plan` settles it."""
+    width, height = (int(one) for one in size.split("x"))
+    said = {
+        "mode": "t2v",
+        "negative_prompt": words(workload, "not"),
+        "width": width,
+        "height": height,
+        "num_frames": workload.frames,
+        "fps": 24,
+        "steps": workload.steps,
+        "guidance_scale": workload.guidance,
+        "seed": workload.seed,
+    }
+    pipeline = pipeline_named(PIPELINE)
+    assert pipeline is not None
+    serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
+    return settle(read_generation(said), words(workload), pipeline, None, "benchmark", serving)

@@ -1,0 +1,79 @@
+"""Where the seconds of a generation go."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+
+@dataclass
+class Profile:
+    """Of each part: how often it was called, how long the host was in it, and how long the GPU from start to end.
+
+    A part that waits for the GPU, as the scheduler does, has the wait in the host's time and not in the GPU's.
+    """
+
+    calls: dict[str, int] = field(default_factory=dict)
+    host: dict[str, float] = field(default_factory=dict)
+    _events: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
+
+    def found(self) -> dict[str, dict[str, float]]:
+        """In seconds; without a GPU there is the host alone."""
+        gpu = {
+            part: sum(began.elapsed_time(ended) for began, ended in pairs) / 1000
+            for part, pairs in self._events.items()
+        }
+        return {
+            part: {"calls": calls, "host": round(self.host[part], 3)}
+            | ({"gpu": round(gpu[part], 3)} if part in gpu else {})
+            for part, calls in self.calls.items()
+        }
+
+    def watched(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with its time noted."""
+        import torch
+
+        on_gpu = torch.cuda.is_available()
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            began, events = time.perf_counter(), _events() if on_gpu else None
+            if events:
+                events[0].record()
+            result = function(*arguments, **named)
+            if events:
+                events[1].record()
+                self._events.setdefault(part, []).append(events)
+            self.calls[part] = self.calls.get(part, 0) + 1
+            self.host[part] = self.host.get(part, 0.0) + time.perf_counter() - began
+            return result
+
+        return timed
+
+
+def _events() -> tuple[Any, Any]:
+    import torch
+
+    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+
+@contextmanager
+def profiled(omni: Any) -> Iterator[Profile]:
+    """Watch one generation of a `Cosmos3OmniPipeline`."""
+    import diffusers
+
+    from cosmos_batch.engines import diffusers_generation
+
+    profile, scheduler = Profile(), diffusers.UniPCMultistepScheduler
+    watched: list[tuple[Any, str, str]] = [
+        (omni.transformer, "forward", "transformer"),
+        (omni.vae, "decode", "vae"),
+        (scheduler, "step", "scheduler"),
+        (omni.video_processor, "postprocess_video", "frames"),
+        (diffusers_generation, "_pixels", "pixels"),
+    ]
+    with ExitStack() as stack:
+        for owner, name, part in watched:
+            stack.enter_context(patch.object(owner, name, profile.watched(part, getattr(owner, name))))
+        yield profile
