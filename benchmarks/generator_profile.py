@@ -55,7 +55,8 @@ class Profile:
 def _events() -> tuple[Any, Any]:
     import torch
 
-    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    event: Any = torch.cuda.Event
+    return event(enable_timing=True), event(enable_timing=True)
 
 
 @contextmanager

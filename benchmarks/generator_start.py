@@ -64,7 +64,8 @@ def _first_step(engine: Any, workload: Workload, size: str) -> float:
     job = asked(replace(workload, steps=2), size)
     with tempfile.TemporaryDirectory() as folder:
         made = asyncio.run(engine.generate(job, GenerationFiles(None, {}), Path(folder)))
-    return round(made.timings["prepare"] + made.timings["firstStep"], 3)
+    seconds: float = made.timings["prepare"] + made.timings["firstStep"]
+    return round(seconds, 3)
 
 
 if __name__ == "__main__":
