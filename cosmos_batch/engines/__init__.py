@@ -17,6 +17,11 @@ from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.missing import MissingEngine
 
+BREAKS_ENGINE = (
+    "The file or the prompt may break the engine: try another encoding of the file, a shorter clip or a simpler prompt."
+)
+"""The remedy where an engine died and did not say of what."""
+
 
 class Engine(Protocol):
     """What a worker needs of an engine. One object lives in one worker and loads one model."""

@@ -15,14 +15,16 @@ from typing import Generic, Protocol, Self, TypeVar
 import httpx2
 
 from cosmos_batch.contract import Error, Failure
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines import BREAKS_ENGINE, EngineDied
 from cosmos_batch.engines.hang import watch
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.server import Server, ServerDied, ServerFault
 from cosmos_batch.engines.startup import Phases, has_weights, phases, tells
 
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
-DEATHS_IN_A_ROW = 3  # without an answer in between
+# Without an answer in between. More than one job can cause: its attempts (worker.maxAttempts), and before them one
+# death that is not counted, for it may have been another's.
+DEATHS_IN_A_ROW = 5
 STARTUP_LINES = 200
 _TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
 _DYING_SECONDS = 5  # from a connection that broke to the end of its process
@@ -238,7 +240,7 @@ class ServedModel(Generic[Plan]):
             message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
         else:
             message = f"The engine {server.obituary()} while it worked."
-            remedy = "The job is tried again, alone. See the worker's log."
+            remedy = BREAKS_ENGINE
         return Error(code="EngineFailed", message=message, remedy=remedy, retryable=True)
 
 

@@ -43,7 +43,7 @@ class JobRow(Row):
     open_attempt: Attempt | None = None
     winner: str | None = Field(default=None, description="Id of the attempt whose files count")
     worker: str | None = Field(default=None, description="Batch job id of the last worker")
-    last_error: str | None = Field(default=None, description="What the engine said when it last failed on it")
+    last_error: Error | None = Field(default=None, description="What the engine failed of when it last did")
     result: Result | None = None
     stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
 
@@ -128,7 +128,7 @@ class Jobs:
             job_id,
             attempt_id,
             "SET #suspect = :yes, #state = :planned, #lastError = :error REMOVE #openAttempt",
-            {"error": error.message},
+            {"error": error.model_dump(by_alias=True)},
         )
 
     def settle_lost(self, row: JobRow, error: Error | None = None) -> JobRow:
@@ -145,7 +145,7 @@ class Jobs:
             row.job_id,
             lost.id,
             f"SET #suspect = :yes, #state = :planned{uncount}{noted} REMOVE #openAttempt",
-            None if error is None else {"error": error.message},
+            None if error is None else {"error": error.model_dump(by_alias=True)},
         )
         return self.get(row.job_id) or row
 

@@ -15,7 +15,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import EngineDied, refuse_unguarded, structured
+from cosmos_batch.engines import BREAKS_ENGINE, EngineDied, refuse_unguarded, structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -147,12 +147,13 @@ class Runner:
                 remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
             )
         if row.attempts >= self.environment.worker.max_attempts:
-            return Error(
-                code="EngineFailed",
-                message=f"The engine died or failed {row.attempts} times on {job.subject}. {row.last_error or ''}",
-                remedy="The file or the prompt breaks the engine: try another encoding of the file, a shorter clip or "
-                f"a simpler prompt. The log of Batch job {row.worker or self.environment.aws_batch_job_id} says more.",
-            )
+            last = row.last_error
+            remedy = last.remedy if last is not None else BREAKS_ENGINE
+            return Failure(
+                "EngineFailed",
+                f"The engine died or failed {row.attempts} times on {job.subject}. {last.message if last else ''}",
+                f"{remedy} The log of Batch job {row.worker or self.environment.aws_batch_job_id} says more.",
+            ).error
         return None
 
     async def _serve(self, run: Run, alone: bool) -> End:

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +13,21 @@ import pytest
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.media import sample_clip, sample_image
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines import input_paths, vllm_command
 from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.vllm_command import Plan
 
 Run = Callable[..., Answer]
+
+
+def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
+    """Let vLLM's engine start the server of `served.py`, which is told what a file says when it starts."""
+    script = str(Path(__file__).with_name("served.py"))
+
+    def command(_folder: Path, plan: Plan, _media: Path, socket: Path) -> list[str]:
+        return [sys.executable, script, str(socket), "--sequences", str(plan.sequences), *told.read_text().split()]
+
+    patch.setattr(vllm_command, "serve_command", command)
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,7 @@ def test_an_engines_failure_is_spent_and_makes_a_suspect(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.spend_attempt("j", "shared", ERROR)
     found = row(jobs)
-    assert (found.attempts, found.suspect, found.state, found.last_error) == (1, True, "PLANNED", "m")
+    assert (found.attempts, found.suspect, found.state, found.last_error) == (1, True, "PLANNED", ERROR)
 
 
 def test_one_attempt_wins(jobs: Jobs) -> None:

@@ -1,0 +1,37 @@
+"""What becomes of a job that kills vLLM's server, from the queue to what its caller is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.vllm import VllmEngine
+from tests.engines.conftest import stand_in
+from tests.worker.conftest import Bench, Hand
+
+
+@pytest.fixture
+def hand(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """A worker with every default that counts deaths."""
+    (tmp_path / "told").touch()
+    stand_in(monkeypatch, tmp_path / "told")
+    model = build_random_checkpoint(tmp_path / "models")
+    environment = bench.environment("worker-1").model_copy(update={"model": str(model)})
+    return Hand(bench, environment, VllmEngine(), None)
+
+
+def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_goes_on(
+    bench: Bench, hand: Hand
+) -> None:
+    """As alone in its queue as it can be: every death is its own."""
+    bench.send(bench.job(prompt="oom"))
+    hand.run(60)
+    [told] = bench.stepfunctions.said("failure")
+    cause = json.loads(told["cause"])
+    assert "3 times" in cause["message"] and "ran out of GPU memory" in cause["message"]
+    assert "more GPU memory" in cause["remedy"] and "lower fps" in cause["remedy"]
+    row = bench.jobs.get("one")
+    assert row is not None and row.result is not None and row.result.error is not None
+    assert row.result.error.remedy == cause["remedy"]
+    assert bench.waiting() == (0, 0)
