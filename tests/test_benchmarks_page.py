@@ -2,10 +2,16 @@
 
 import json
 import math
+from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
-from benchmarks import page, reasoner_figures, true_shapes
+import pytest
+
+from benchmarks import generator, generator_page, page, reasoner_figures, true_generator, true_shapes
 from benchmarks.results import kept
+from cosmos_batch.engines.diffusers_fast import Measures
+from cosmos_batch.engines.torchvision_import import import_torchvision
 from tests.infra.assembly import STACKS
 
 
@@ -44,3 +50,50 @@ def test_the_true_shapes_have_the_published_number_of_parameters(tmp_path: Path)
     for shape, published in reasoner_figures.PARAMETERS.items():
         tensors = true_shapes.true_tensors(true_shapes.true_config(shape, tiny, true_shapes.full_tokenizer()))
         assert sum(map(math.prod, tensors.values())) == published
+
+
+def test_the_true_shape_of_the_generator_has_nanos_number_of_parameters() -> None:
+    import_torchvision()
+    import diffusers
+    import torch
+
+    with torch.device("meta"):
+        parts = (
+            diffusers.Cosmos3OmniTransformer(**true_generator.NANO),
+            diffusers.AutoencoderKLWan(**true_generator.NANO_VAE),
+        )
+    billions = [sum(weight.numel() for weight in part.parameters()) / 1e9 for part in parts]
+    assert [round(one, 1) for one in billions] == [15.2, 0.7]
+
+
+def test_each_measure_of_the_generator_is_added_to_those_before() -> None:
+    taken = [
+        {name for name, value in asdict(one.measures).items() if value}
+        for one in generator.ADDED
+        if one.name != "frames"
+    ]
+    assert all(len(after - before) == 1 and before < after for before, after in pairwise(taken))
+    default = next(one.measures for one in generator.ADDED if one.name == generator_page.DEFAULT)
+    assert default == Measures(), "what is called our engine is our engine"
+
+
+@pytest.mark.parametrize(("seconds", "met"), [(6.0, 2), (8.0, 1), (10.0, 0)])
+def test_the_page_says_whether_the_generator_is_fast_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, met: int
+) -> None:
+    parts = {"transformer": {"calls": 70, "host": 3.0, "gpu": 5.0}, "vae": {"calls": 1, "host": 0.1, "gpu": 0.9}}
+    row = {"encoding": 0.4, "parts": parts, "largest": 3, "mean": 0.25}
+    found = {
+        **dict.fromkeys(("day", "machine", "torch", "diffusers"), "x"),
+        "workload": {"frames": 189, "steps": 35, "guidance": 6.0, "promptTokens": [1494, 1503]},
+        "sizes": {
+            "320x192": {"baseline": {**row, "seconds": 13.9}, generator_page.DEFAULT: {**row, "seconds": seconds}}
+        },
+        "memory": {"1280x720": {"peakBytes": 45 * 2**30}},
+    }
+    monkeypatch.setattr(generator_page, "RESULT", tmp_path / "found.json")
+    assert "Not measured yet" in generator_page.text()
+    generator_page.RESULT.write_text(json.dumps(found))
+    text = generator_page.text()
+    assert text.count(": met") == met and text.count("**not met**") == 2 - met
+    assert "| 1280x720 | 45.0 GiB |" in text and "1,494 and 1,503 tokens" in text
