@@ -7,12 +7,13 @@ import numpy as np
 from cosmos_batch.contract.generation.prompts import is_structured
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.framework_samples import sample_of, write_given
 from cosmos_batch.engines.generator_inputs import Prepared
 from cosmos_batch.engines.generator_outputs import rewrite_files
 from cosmos_batch.engines.group import GroupPlan
-from cosmos_batch.engines.group_generator import LESS_MEMORY, Body, Check, GroupGenerator
+from cosmos_batch.engines.group_generator import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.media.nonsense import nonsense
 
 _FILLED_IN = "Cosmos Framework writes size, duration and frame rate into a prompt in JSON, whatever it says of them."

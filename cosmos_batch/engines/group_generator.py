@@ -3,10 +3,9 @@ between one job at a time is in the group."""
 
 import asyncio
 import json
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines import GenerationFiles, generation_files, group
+from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.generator_inputs import Prepared, prepare, refuse_lacking
 from cosmos_batch.engines.group import GroupPlan
 from cosmos_batch.engines.journal import Journal
@@ -32,7 +32,6 @@ from cosmos_batch.engines.served_model import ServedModel
 LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
 _PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
 
-Check = Callable[[], None]
 Body = dict[str, Any]
 
 
@@ -49,7 +48,7 @@ class GroupGenerator(ABC):
         self.name = name
         self.plan = ParallelPlan()
         self._served: ServedModel[GroupPlan] | None = None
-        self._running: set[threading.Event] = set()
+        self._abandoning = Abandoning("generation")
 
     @property
     def startup_logs(self) -> list[str]:
@@ -110,7 +109,7 @@ class GroupGenerator(ABC):
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         inside = folder / "group"
         journal = _Timed()
-        with self._check() as check:
+        with self._abandoning.checked() as check:
             with journal.timed("prepare"):
                 prepared, body = await on_thread(self._prepare, asked, files, inside, check)
             async with self._turn:
@@ -130,8 +129,7 @@ class GroupGenerator(ABC):
 
     def close(self) -> None:
         """Stop what runs, and the group; `load` may be called again."""
-        for abandoned in self._running:
-            abandoned.set()
+        self._abandoning.abandon_all()
         if self._served is not None:
             self._served.close()
             self._served = None
@@ -146,22 +144,6 @@ class GroupGenerator(ABC):
         prepared = replace(prepared, generation=settled)
         inside.mkdir(exist_ok=True)
         return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}
-
-    @contextmanager
-    def _check(self) -> Iterator[Check]:
-        """What a thread calls, and what ends it when its job was cancelled or the engine closed."""
-        abandoned = threading.Event()
-        self._running.add(abandoned)
-
-        def check() -> None:
-            if abandoned.is_set():
-                raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
-
-        try:
-            yield check
-        finally:
-            abandoned.set()
-            self._running.discard(abandoned)
 
 
 class _Timed(Journal):

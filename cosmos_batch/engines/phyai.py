@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.generator_inputs import Prepared
 from cosmos_batch.engines.generator_outputs import Rendered, write_files
 from cosmos_batch.engines.group import GroupPlan
-from cosmos_batch.engines.group_generator import LESS_MEMORY, Body, Check, GroupGenerator
+from cosmos_batch.engines.group_generator import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.engines.phyai_requests import request_of, write_given
 from cosmos_batch.media import Sound
 

@@ -113,6 +113,16 @@ class ServedModel(Generic[Plan]):
         self._deaths = 0
         return answer
 
+    @property
+    def lines_read(self) -> int:
+        """How many lines the server has printed."""
+        return 0 if self._server is None else self._server.lines_read
+
+    def lines_since(self, count: int) -> list[str]:
+        """What it has printed since there were so many lines, as far as they are kept."""
+        new = self.lines_read - count
+        return self._server.last_lines[-new:] if self._server is not None and new > 0 else []
+
     def close(self) -> None:
         """Stop the server, also one that is being started."""
         self._closed.set()

@@ -5,15 +5,13 @@ belongs to no request, so a request's log has our own lines alone.
 """
 
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.engines import chat, input_paths
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.preparing import Preparing
@@ -37,7 +35,7 @@ class VllmEngine:
         plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
         self._served = ServedModel(self.name, plan)
         self._reader: Reader | None = None
-        self._abandoned: set[threading.Event] = set()
+        self._abandoning = Abandoning("answer")
 
     @property
     def concurrency(self) -> int:
@@ -98,32 +96,15 @@ class VllmEngine:
         """
         if self._reader is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
-        with self._check() as check:
+        with self._abandoning.checked() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
         return await self._served.ask(lambda connection: chat.ask(connection, MODEL, question))
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""
-        for abandoned in self._abandoned:
-            abandoned.set()
+        self._abandoning.abandon_all()
         self._served.close()
         if self._reader is not None:
             self._reader = None
             self._preparing.close()
-
-    @contextmanager
-    def _check(self) -> Iterator[Callable[[], None]]:
-        """What a decoding thread calls, and what ends it when its job was cancelled or the engine closed."""
-        abandoned = threading.Event()
-        self._abandoned.add(abandoned)
-
-        def check() -> None:
-            if abandoned.is_set():
-                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
-
-        try:
-            yield check
-        finally:
-            abandoned.set()
-            self._abandoned.discard(abandoned)

@@ -6,10 +6,7 @@ so a job's log has our own lines alone.
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -25,20 +22,21 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.generator_inputs import refuse_lacking
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.served_model import ServedModel
 from cosmos_batch.engines.startup import Phases
-from cosmos_batch.engines.vllm_omni_command import OmniPlan
+from cosmos_batch.engines.vllm_omni_command import OmniPlan, steps_in
 from cosmos_batch.engines.vllm_omni_work import Work
 
 _PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
 
 
 class VllmOmniEngine:
-    """`Engine`, `Guarding`, `Sharing` and `Compiling`, for checkpoints of `Cosmos3OmniDiffusersPipeline`."""
+    """`Engine`, and all that one may have beside that, for checkpoints of `Cosmos3OmniDiffusersPipeline`."""
 
     concurrency = 2
     """One job is made; the next is prepared, or the last one written, meanwhile."""
@@ -52,7 +50,8 @@ class VllmOmniEngine:
         self.plan = ParallelPlan()
         self._served = ServedModel(self.name, OmniPlan(self.plan, gpus_here(), self.guardrails))
         self._tokenizer: Tokenizer | None = None
-        self._running: set[threading.Event] = set()
+        self._at_work = ("", 0)  # which job, since which line of the server
+        self._abandoning = Abandoning("generation")
 
     @property
     def startup_logs(self) -> list[str]:
@@ -96,9 +95,14 @@ class VllmOmniEngine:
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
         assert job.generation is not None, "plan decides one for every generator"
-        return await self.generate(job.generation, generation_files(job, workdir), workdir)
+        return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
 
-    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path) -> Made:
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps of a job are done, as the server prints it; of transfer, those of one chunk."""
+        name, began = self._at_work
+        return steps_in(self._served.lines_since(began)) if name == job_id else None
+
+    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
         """Make what is asked for, as files in `folder`. Cancelling stops its media, or has the server drop it.
 
         Raises Failure, and EngineDied where the server ended meanwhile.
@@ -108,17 +112,18 @@ class VllmOmniEngine:
         config = self._transformer
         refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
-        with self._check() as check:
+        with self._abandoning.checked() as check:
             work = Work(folder, self._count, shares_files=True, check=check)
             order = await on_thread(work.prepare, asked, files)
             async with self._turn:
+                self._at_work = name, self._served.lines_read
                 made = await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
-            return await on_thread(work.write, made, order)
+            done = await on_thread(work.write, made, order)
+        return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
     def close(self) -> None:
         """Stop what runs, and the server; `load` may be called again."""
-        for abandoned in self._running:
-            abandoned.set()
+        self._abandoning.abandon_all()
         self._served.close()
         if self._tokenizer is not None:
             self._tokenizer = None
@@ -127,22 +132,6 @@ class VllmOmniEngine:
     def _count(self, text: str) -> int:
         assert self._tokenizer is not None, "`run` has seen it"
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
-    @contextmanager
-    def _check(self) -> Iterator[Callable[[], None]]:
-        """What a thread calls, and what ends it when its job was cancelled or the engine closed."""
-        abandoned = threading.Event()
-        self._running.add(abandoned)
-
-        def check() -> None:
-            if abandoned.is_set():
-                raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
-
-        try:
-            yield check
-        finally:
-            abandoned.set()
-            self._running.discard(abandoned)
 
 
 async def _send(connection: httpx2.AsyncClient, method: str, path: str, **content: Any) -> httpx2.Response:

@@ -1,5 +1,7 @@
 """How `vllm-omni serve` is started for a checkpoint on what a worker finds."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,14 @@ from cosmos_batch.engines.server import Server, program_here
 
 LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
 MODEL = "cosmos"  # the name by which it knows the checkpoint
+_STEPS = re.compile(r"\| (\d+)/(\d+) \[")
 _INIT_SECONDS = 1800  # of weights on slow disks; its own limits are a few minutes
+
+
+def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
+    """How many of how many are done, by the last line of a progress bar; None where there is none."""
+    found = next((one for line in reversed(lines) if (one := _STEPS.search(line))), None)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)

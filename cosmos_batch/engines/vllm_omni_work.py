@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.contract.generation.engines import refuse_engine
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST, settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
@@ -60,6 +61,7 @@ class Work:
         """Decode and fit the inputs, and write down the request; blocks. Raises Failure."""
         began = time.monotonic()
         prepared = prepare(asked, files, self._check)
+        refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
         length = self._sequence_length(prepared.generation)
         prepared = replace(prepared, generation=prepared.generation.model_copy(update={"max_sequence_length": length}))
         if asked.is_video:

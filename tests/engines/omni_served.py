@@ -80,6 +80,7 @@ class Handler(BaseHTTPRequestHandler):
             self._image(prompt, form["size"])
         else:
             name = f"video_gen_{len(self.jobs)}"
+            print("  0%|          | 0/2 [00:00<?, ?it/s]", flush=True)
             self.jobs[name] = {"id": name, "prompt": prompt, "began": time.monotonic(), **_made(form)}
             self._answer(200, {"id": name, "status": "queued"})
 

@@ -25,6 +25,7 @@ from cosmos_batch.engines import (
     GenerationFiles,
     Guarding,
     Sharing,
+    Stepping,
     create,
     hang,
     served_model,
@@ -33,7 +34,7 @@ from cosmos_batch.engines import (
 from cosmos_batch.engines import server as server_module
 from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW
 from cosmos_batch.engines.vllm_omni import VllmOmniEngine
-from cosmos_batch.engines.vllm_omni_command import OmniPlan
+from cosmos_batch.engines.vllm_omni_command import OmniPlan, steps_in
 from cosmos_batch.media import ImageInfo, VideoInfo, WantedVideo, check_video, exact_rate, probe
 from tests.contract.generations import settled
 from tests.engines.test_server import lives, until
@@ -181,7 +182,12 @@ def test_text_becomes_a_video_with_all_that_is_asked(
     assert extra["guardrails"] is True and extra["use_duration_template"] is True
     assert extra["video_codec_options"]["qp"] == "0", "it is compressed once, by us"
     assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
-    assert made.facts == {"scheduler": "UniPC", "stageSeconds": {"diffusion": 0.5}, "peakGpuBytes": 2 << 20}
+    assert made.facts == {
+        "scheduler": "UniPC",
+        "plan": "one GPU",
+        "stageSeconds": {"diffusion": 0.5},
+        "peakGpuBytes": 2 << 20,
+    }
 
 
 def test_an_image_is_sent_at_exactly_its_size(
@@ -352,6 +358,24 @@ def test_one_is_made_while_the_next_is_prepared(
     folder(tmp_path)
     assert len(asyncio.run(both())) == 2
     assert [one.get("deleted", False) for one in asked()] == [False, True, False, True], "one at a time"
+
+
+def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path: Path) -> None:
+    async def watched() -> list[tuple[int, int] | None]:
+        making = asyncio.ensure_future(
+            engine.generate(generation(VIDEO, prompt="slow"), GenerationFiles(None, {}), folder(tmp_path), "job")
+        )
+        seen: list[tuple[int, int] | None] = []
+        while not making.done():
+            seen.append(engine.steps("job"))
+            assert engine.steps("another") is None
+            await asyncio.sleep(0.02)
+        return seen
+
+    seen = asyncio.run(watched())
+    assert isinstance(engine, Stepping) and seen[0] is None and seen[-1] == (0, 2)
+    bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]
+    assert steps_in(bars) == (17, 35) and steps_in(["INFO 1/2"]) is None
 
 
 def test_no_prompt_is_cut(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:
