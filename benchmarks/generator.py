@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
-    parser.add_argument("--only", default=",".join(one.name for one in ADDED), help="measures, in their order")
+    parser.add_argument("--only", default=",".join(one.name for one in ADDED), help="measures, beside the baseline")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     given = parser.parse_args()
@@ -113,7 +113,7 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], said: dict[s
     checkpoint, references = _load(model), dict[str, np.ndarray]()
     said["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
     for one in ADDED:
-        if one.name not in only:
+        if one.name not in ("baseline", *only):
             continue
         began = time.monotonic()
         checkpoint = _with(checkpoint, one.measures)
