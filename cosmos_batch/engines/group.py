@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -67,6 +67,10 @@ class GroupPlan:
 
     def lessened(self) -> None:
         """There is none: jobs run one at a time, and how large one may be is the plan's."""
+
+    def measured(self) -> Self:
+        """It takes memory as it needs it."""
+        return self
 
     def sign_of_life(self, _server: Server, client: httpx2.Client) -> str | None:
         """The steps that it counts."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import shutil
 import threading
 import time
@@ -17,7 +16,8 @@ import httpx2
 from cosmos_batch.contract import Error, Failure
 from cosmos_batch.engines import BREAKS_ENGINE, EngineDied
 from cosmos_batch.engines.hang import watch
-from cosmos_batch.engines.journal import Journal, plain_lines
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.last_words import found_memory_held, last_errors, ran_out_of_memory, reasons
 from cosmos_batch.engines.server import Server, ServerDied, ServerFault
 from cosmos_batch.engines.startup import Phases, has_weights, phases, tells
 
@@ -27,12 +27,10 @@ START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
 DEATHS_IN_A_ROW = 5
 STARTUP_LINES = 200
 _TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
+FORGIVEN_AFTER = 64  # answers with less: what took too much memory is over
+_FREEING_SECONDS, _FREEING_LOOKS = 5, 12  # a driver takes a while to free what a dead process held
 _DYING_SECONDS = 5  # from a connection that broke to the end of its process
 _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
-_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|No available memory for the cache", re.IGNORECASE)
-_FATAL_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
-_REASON = re.compile(r"\b\w*(Error|Exception): \S.*")
-_LINE_LIMIT, _KEPT_ERRORS = 300, 10
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +59,9 @@ class ServerPlan(Protocol):
     def lessened(self) -> Self | None:
         """One whose work takes much less memory, if there is one."""
 
+    def measured(self) -> Self:
+        """One for the memory that is free now."""
+
     def sign_of_life(self, server: Server, client: httpx2.Client) -> str | None:
         """What changes as long as it works, and is no change of its own; None where it does not answer."""
 
@@ -81,6 +82,8 @@ class ServedModel(Generic[Plan]):
         self._server: Server | None = None
         self._has_served = False
         self._lessened = 0  # how often its plan was
+        self._whole = plan  # with which it started first
+        self._answers = 0  # since its plan was lessened
         self._asked = 0
         self._deaths = 0
         self._buried: Server | None = None  # the last one whose end was counted
@@ -95,6 +98,7 @@ class ServedModel(Generic[Plan]):
         self._lessened = 0
         self._closed.clear()
         self._start()
+        self._whole, self._lessened = self.plan, 0
 
     async def ask(self, question: Callable[[httpx2.AsyncClient], Awaitable[Answer]]) -> Answer:
         """The answer to one question, which is put over a connection of its own. Cancelling closes that.
@@ -111,6 +115,7 @@ class ServedModel(Generic[Plan]):
         finally:
             self._asked -= 1
         self._deaths = 0
+        self._answers += 1
         return answer
 
     @property
@@ -130,11 +135,12 @@ class ServedModel(Generic[Plan]):
             self._server.stop()
         with self._starting:
             self._server = None
+            self.plan = self._whole
 
     def _start(self) -> None:
         """A server that answers: with a smaller plan where memory ran out, without what others compiled where it cannot
         start with that."""
-        journal, began = Journal(), time.monotonic()
+        journal, began, waited = Journal(), time.monotonic(), False
         with self._starting:
             while not self._closed.is_set():
                 warm = self._is_warm
@@ -146,6 +152,10 @@ class ServedModel(Generic[Plan]):
                 except ServerDied as died:
                     less = has_weights(server.last_lines) and self._ask_for_less(server)
                     if less or self._closed.is_set() or (warm and self._forget_caches(server)):
+                        continue
+                    if found_memory_held(server) and not waited:
+                        waited = True
+                        self._wait_for_memory()
                         continue
                     raise self._not_started(server, str(died)) from died
                 self._has_served = True
@@ -187,8 +197,18 @@ class ServedModel(Generic[Plan]):
         if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS or (less := self.plan.lessened()) is None:
             return False
         self._lessened += 1
+        self._answers = 0
         self.plan = less
         return True
+
+    def _wait_for_memory(self) -> None:
+        """Until what the plan takes is free again, or plan by what is free after a minute."""
+        for _ in range(_FREEING_LOOKS):
+            self._closed.wait(_FREEING_SECONDS)
+            free = self.plan.measured()
+            if free == self.plan or self._closed.is_set():
+                return
+        self.plan = free
 
     async def _alive(self) -> Server:
         """The server; one that ended is started again, once for all who wait."""
@@ -229,12 +249,17 @@ class ServedModel(Generic[Plan]):
             return
         self._buried = server
         self._deaths += 1
+        if self._lessened and self._answers >= FORGIVEN_AFTER:
+            self.plan, self._lessened = self._whole, 0
         self._ask_for_less(server)
         log.error("the engine %s; it starts again", server.obituary(), extra={"said": last_errors(server)})
 
     def _not_started(self, server: Server, how: str) -> Failure:
         """Where it has served before, another worker may do better: a GPU's memory is held by the dead for a while."""
-        said = " ".join((_reasons(server) or last_errors(server))[-3:]) or "It said nothing of it."
+        said = " ".join((reasons(server) or last_errors(server))[-3:]) or "It said nothing of it."
+        if found_memory_held(server):
+            remedy = "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES."
+            return Failure("EngineFailed", f"Other programs hold the GPU's memory: {said}", remedy, retryable=True)
         if ran_out_of_memory(server):
             message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
             return Failure("ModelUnavailable", message, self.plan.less_memory, retryable=self._has_served)
@@ -259,24 +284,6 @@ def client(server: Server) -> httpx2.AsyncClient:
     limit: the worker has its own for an attempt, and `watch` looks whether the server goes on."""
     transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), verify=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
-
-
-def ran_out_of_memory(server: Server) -> bool:
-    """By its last words."""
-    return any(_OUT_OF_MEMORY.search(line) for line in server.last_lines)
-
-
-def last_errors(server: Server) -> list[str]:
-    """Its last words that are errors, short: what a dying server dumps besides may hold prompts."""
-    return [line[:_LINE_LIMIT] for text in server.last_lines for line in plain_lines(text) if _FATAL_LINE.search(line)][
-        -_KEPT_ERRORS:
-    ]
-
-
-def _reasons(server: Server) -> list[str]:
-    """The errors that it names, each once, without what leads to them."""
-    found = (_REASON.search(line) for text in server.last_lines for line in plain_lines(text))
-    return list(dict.fromkeys(one[0][:_LINE_LIMIT] for one in found if one))
 
 
 async def _is_well(server: Server) -> bool:

@@ -11,6 +11,7 @@ import httpx2
 from packaging.version import Version
 
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.gpus import free_share
 from cosmos_batch.engines.hang import counters
 from cosmos_batch.engines.server import Server, program_here
 from cosmos_batch.engines.vllm_plugin import VIDEO_BACKEND
@@ -79,6 +80,10 @@ class Plan:
         """One whose work takes much less memory; the weights take what they take."""
         step_tokens = max(_LEAST_STEP_TOKENS, self.step_tokens // 4)
         return replace(self, sequences=max(1, self.sequences // 4), step_tokens=step_tokens)
+
+    def measured(self) -> "Plan":
+        """One for the memory that is free now."""
+        return replace(self, memory=memory_share(free_share()))
 
 
 def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:

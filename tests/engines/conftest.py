@@ -15,9 +15,11 @@ from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.media import sample_clip, sample_image
 from cosmos_batch.engines import input_paths, vllm_command
 from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import Plan
 
 Run = Callable[..., Answer]
+RunAll = Callable[..., list[Answer | BaseException]]
 
 
 def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
@@ -25,7 +27,8 @@ def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
     script = str(Path(__file__).with_name("served.py"))
 
     def command(_folder: Path, plan: Plan, _media: Path, socket: Path) -> list[str]:
-        return [sys.executable, script, str(socket), "--sequences", str(plan.sequences), *told.read_text().split()]
+        plans = ["--sequences", str(plan.sequences), "--memory", str(plan.memory)]
+        return [sys.executable, script, str(socket), *plans, *told.read_text().split()]
 
     patch.setattr(vllm_command, "serve_command", command)
 
@@ -96,3 +99,55 @@ def run(engine: TransformersEngine, tmp_path: Path) -> Run:
         return asyncio.run(engine.run(job, tmp_path))
 
     return run
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with what the stand-in is told when it starts."""
+    file = tmp_path / "told"
+    file.touch()
+    stand_in(monkeypatch, file)
+    return file
+
+
+@pytest.fixture
+def dying(told: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
+    engine = VllmEngine()
+    engine.load(checkpoint_dir)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def run_all(dying: VllmEngine, picture: Path, tmp_path: Path) -> RunAll:
+    """Ask several things at once; what each ended with."""
+
+    def run_all(*prompts: str) -> list[Answer | BaseException]:
+        async def ask() -> list[Answer | BaseException]:
+            runs = []
+            for number, prompt in enumerate(prompts):
+                job = make_job(picture.name, prompt)
+                place(picture, job, tmp_path / str(number))
+                runs.append(dying.run(job, tmp_path / str(number)))
+            return await asyncio.gather(*runs, return_exceptions=True)
+
+        return asyncio.run(ask())
+
+    return run_all
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> Path:
+    """What another compiled."""
+    folder = tmp_path / "caches"
+    (folder / "vllm").mkdir(parents=True)
+    (folder / "vllm" / "graph.py").touch()
+    return folder
+
+
+def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
+    engine = VllmEngine()
+    engine.caches = caches
+    engine.load(checkpoint_dir)
+    engine.close()
+    return engine

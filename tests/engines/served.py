@@ -1,9 +1,11 @@
 """A stand-in for `vllm serve` where a test needs a server that dies: it answers on a socket what it is told.
 
-    python served.py SOCKET [--sequences N] [--most N] [--child FILE] [--starts FILE] [--deaf]
+    python served.py SOCKET [--sequences N] [--most N] [--memory M] [--free F] [--long] [--child FILE] [--starts FILE]
+        [--deaf]
 
 With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory,
-and with `--most -1` before it has loaded its weights.
+and with `--most -1` before it has loaded its weights; `--long` has it say that the context is what does not fit. With
+more `--memory` than is `--free` it does not start either. Of memory it speaks in the words of vLLM 0.32.
 A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
 `unwell` ends its health. `freeze` stops its process; `hang` is never answered, and `long` when its counters were asked
 for as often as `LONG`, which count something each time. `--child` starts a process that outlives a SIGTERM and writes
@@ -23,6 +25,17 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 LONG = 20
+NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"
+CONTEXT = (
+    "ValueError: To serve at least one request with the model's max seq len (32768), (4.5 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (2.1 GiB). Based on the available memory, the estimated "
+    "maximum model length is 15296. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+    "decreasing `max_model_len` when initializing the engine."
+)
+NOT_FREE = (
+    "ValueError: Free memory on device cuda:0 ({free}/1.0 GiB) on startup is less than desired GPU memory utilization "
+    "({memory}, {memory} GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+)
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
@@ -85,6 +98,9 @@ def main() -> None:
     parser.add_argument("socket")
     parser.add_argument("--sequences", type=int, default=1)
     parser.add_argument("--most", type=int, default=1000)
+    parser.add_argument("--memory", type=float, default=0.0)
+    parser.add_argument("--free", type=float, default=1.0)
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("--child", type=Path)
     parser.add_argument("--starts", type=Path)
     parser.add_argument("--deaf", action="store_true")
@@ -99,10 +115,13 @@ def main() -> None:
     if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
         print("ImportError: broken.so: file too short", flush=True)
         sys.exit(1)
+    if given.memory > given.free:
+        print(NOT_FREE.format(free=given.free, memory=given.memory), flush=True)
+        sys.exit(1)
     if given.most >= 0:
         print("Loading weights took 0.10 seconds", flush=True)
     if given.sequences > given.most:
-        print("ValueError: No available memory for the cache blocks.", flush=True)
+        print(CONTEXT if given.long else NO_CACHE, flush=True)
         sys.exit(1)
     socketserver.ThreadingUnixStreamServer(given.socket, Handler).serve_forever()
 

@@ -3,13 +3,11 @@
 import asyncio
 import json
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
@@ -23,44 +21,9 @@ from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import serve_environment
 from tests.engines import served
-from tests.engines.conftest import make_job, place, stand_in
+from tests.engines.conftest import load
 
 Run = Callable[..., list[Answer | BaseException]]
-
-
-@pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with what the stand-in is told when it starts."""
-    file = tmp_path / "told"
-    file.touch()
-    stand_in(monkeypatch, file)
-    return file
-
-
-@pytest.fixture
-def dying(told: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
-    engine = VllmEngine()
-    engine.load(checkpoint_dir)
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def run_all(dying: VllmEngine, picture: Path, tmp_path: Path) -> Run:
-    """Ask several things at once; what each ended with."""
-
-    def run_all(*prompts: str) -> list[Answer | BaseException]:
-        async def ask() -> list[Answer | BaseException]:
-            runs = []
-            for number, prompt in enumerate(prompts):
-                job = make_job(picture.name, prompt)
-                place(picture, job, tmp_path / str(number))
-                runs.append(dying.run(job, tmp_path / str(number)))
-            return await asyncio.gather(*runs, return_exceptions=True)
-
-        return asyncio.run(ask())
-
-    return run_all
 
 
 def test_a_death_is_everybodys_and_the_next_is_answered(run_all: Run) -> None:
@@ -90,54 +53,6 @@ def test_an_answer_in_between_forgives(run_all: Run) -> None:
         run_all("fine")
 
 
-def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
-    before = dying._served.plan.sequences
-    (died,) = run_all("oom")
-    assert isinstance(died, EngineDied)
-    assert "ran out of GPU memory" in died.error.message and "instance type" in died.error.remedy
-    run_all("fine")
-    assert dying._served.plan.sequences == before // 4
-
-
-def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path) -> None:
-    told.write_text("--most 3")
-    engine = VllmEngine()
-    engine.load(checkpoint_dir)
-    assert engine._served.plan.sequences == 2
-    engine.close()
-
-
-@pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
-def test_where_nothing_fits_it_says_what_would_help(
-    told: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
-) -> None:
-    """Soon: each try is a whole start. Weights that do not fit do so with no plan."""
-    told.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
-    with pytest.raises(Failure) as raised:
-        VllmEngine().load(checkpoint_dir)
-    assert "does not fit into the GPU's memory" in raised.value.error.message
-    assert "more GPU memory" in raised.value.error.remedy
-    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
-    assert len((tmp_path / "starts").read_text()) == starts
-
-
-@pytest.fixture
-def caches(tmp_path: Path) -> Path:
-    """What another compiled."""
-    folder = tmp_path / "caches"
-    (folder / "vllm").mkdir(parents=True)
-    (folder / "vllm" / "graph.py").touch()
-    return folder
-
-
-def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
-    engine = VllmEngine()
-    engine.caches = caches
-    engine.load(checkpoint_dir)
-    engine.close()
-    return engine
-
-
 def test_what_another_compiled_stays(told: Path, checkpoint_dir: Path, caches: Path) -> None:
     engine = load(checkpoint_dir, caches)
     assert (caches / "vllm" / "graph.py").exists()
@@ -153,13 +68,6 @@ def test_where_it_cannot_start_with_it_it_starts_without(
     assert list(caches.rglob("*.*")) == []
     [record] = [record for record in caplog.records if "without kept caches" in record.getMessage()]
     assert vars(record)["said"] == ["ImportError: broken.so: file too short"]
-
-
-def test_a_model_that_does_not_fit_is_not_the_caches_fault(told: Path, checkpoint_dir: Path, caches: Path) -> None:
-    told.write_text("--most 0")
-    with pytest.raises(Failure, match="does not fit"):
-        load(checkpoint_dir, caches)
-    assert (caches / "vllm" / "graph.py").exists()
 
 
 def test_all_that_compiles_keeps_it_in_one_folder(caches: Path, tmp_path: Path) -> None:
@@ -193,23 +101,6 @@ def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Pa
     (died,) = run_all("anything")
     assert isinstance(died, EngineDied) and died.for_good
     assert "does not fit" in died.error.message and died.error.retryable, "it did before: others' jobs are not lost"
-
-
-def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: VllmEngine) -> None:
-    """Another job may find the server dead before those that were in it have said so."""
-    before, server = dying._served.plan.sequences, dying._served._server
-    assert server is not None
-    server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
-    os.kill(server._process.pid, signal.SIGKILL)
-    server.wait(20)
-
-    async def both() -> None:
-        await dying._served._alive()
-        await dying._served._death(server, httpx2.ReadError("it is gone"))
-
-    asyncio.run(both())
-    assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
-    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 4, 1)
 
 
 @pytest.fixture

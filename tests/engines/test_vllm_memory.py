@@ -1,0 +1,147 @@
+"""What the vLLM engine does when memory runs out, on a server that says so in vLLM's words."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.engines import EngineDied, served_model, vllm_command
+from cosmos_batch.engines.vllm import VllmEngine
+from tests.engines.conftest import load
+
+Run = Callable[..., list[Answer | BaseException]]
+
+
+def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
+    before = dying._served.plan.sequences
+    (died,) = run_all("oom")
+    assert isinstance(died, EngineDied)
+    assert "ran out of GPU memory" in died.error.message and "instance type" in died.error.remedy
+    run_all("fine")
+    assert dying._served.plan.sequences == before // 4
+
+
+def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path) -> None:
+    told.write_text("--most 3")
+    engine = VllmEngine()
+    engine.load(checkpoint_dir)
+    assert engine._served.plan.sequences == 2
+    engine.close()
+
+
+@pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
+def test_where_nothing_fits_it_says_what_would_help(
+    told: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
+) -> None:
+    """Soon: each try is a whole start. Weights that do not fit do so with no plan."""
+    told.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
+    with pytest.raises(Failure) as raised:
+        VllmEngine().load(checkpoint_dir)
+    assert "does not fit into the GPU's memory" in raised.value.error.message
+    assert "more GPU memory" in raised.value.error.remedy
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
+    assert len((tmp_path / "starts").read_text()) == starts
+
+
+def test_a_context_that_does_not_fit_is_tried_with_less_and_told_with_what_it_needs(
+    told: Path, checkpoint_dir: Path, caches: Path
+) -> None:
+    told.write_text("--most 3 --long")
+    engine = VllmEngine()
+    engine.load(checkpoint_dir)
+    assert engine._served.plan.sequences == 2
+    engine.close()
+    told.write_text("--most 0 --long")
+    with pytest.raises(Failure) as raised:
+        load(checkpoint_dir, caches)
+    error = raised.value.error
+    assert (error.code, error.retryable) == ("ModelUnavailable", False)
+    for part in ("max seq len (32768)", "4.5 GiB", "2.1 GiB", "estimated maximum model length is 15296"):
+        assert part in error.message
+    assert (caches / "vllm" / "graph.py").exists()
+
+
+@pytest.fixture
+def freeing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_model, "_FREEING_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("freeing")
+def test_it_takes_what_memory_is_free_where_others_keep_theirs(
+    told: Path, checkpoint_dir: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told.write_text("--free 0.5")
+    monkeypatch.setattr(vllm_command, "free_share", lambda: 0.53)
+    load(checkpoint_dir, caches)
+    assert (caches / "vllm" / "graph.py").exists()
+    monkeypatch.setattr(vllm_command, "free_share", lambda: 0.93)
+    with pytest.raises(Failure, match="Other programs hold") as raised:
+        load(checkpoint_dir, caches)
+    assert raised.value.error.retryable and "nvidia-smi" in raised.value.error.remedy
+    assert (caches / "vllm" / "graph.py").exists()
+
+
+@pytest.mark.usefixtures("freeing")
+def test_one_that_starts_again_waits_for_what_the_dead_one_held(
+    run_all: Run, dying: VllmEngine, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, shares = dying._served.plan, [0.1, 0.4]
+
+    def free_share() -> float:
+        if shares:
+            return shares.pop(0)
+        told.write_text("")
+        return 1.0
+
+    monkeypatch.setattr(vllm_command, "free_share", free_share)
+    run_all("die")
+    told.write_text("--free 0.1")
+    assert isinstance(run_all("fine")[0], Answer)
+    assert dying._served.plan == plan and not shares
+
+
+def test_after_enough_answers_the_next_start_is_with_the_whole_plan(
+    run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_model, "FORGIVEN_AFTER", 2)
+    whole = dying._served.plan
+    run_all("oom")
+    run_all("one")
+    run_all("die")
+    run_all("two")
+    assert dying._served.plan.sequences == whole.sequences // 4, "too early"
+    run_all("die")
+    run_all("three")
+    assert dying._served.plan == whole
+    run_all("oom")
+    dying.close()
+    assert dying._served.plan == whole, "for what is loaded next"
+
+
+def test_a_model_that_does_not_fit_is_not_the_caches_fault(told: Path, checkpoint_dir: Path, caches: Path) -> None:
+    told.write_text("--most 0")
+    with pytest.raises(Failure, match="does not fit"):
+        load(checkpoint_dir, caches)
+    assert (caches / "vllm" / "graph.py").exists()
+
+
+def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: VllmEngine) -> None:
+    """Another job may find the server dead before those that were in it have said so."""
+    before, server = dying._served.plan.sequences, dying._served._server
+    assert server is not None
+    server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
+    os.kill(server._process.pid, signal.SIGKILL)
+    server.wait(20)
+
+    async def both() -> None:
+        await dying._served._alive()
+        await dying._served._death(server, httpx2.ReadError("it is gone"))
+
+    asyncio.run(both())
+    assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
+    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 4, 1)
