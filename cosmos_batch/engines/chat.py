@@ -1,5 +1,6 @@
 """OpenAI chat completions: a request's answer, and what a server's refusal means."""
 
+import re
 import time
 from typing import Any
 
@@ -11,7 +12,10 @@ from cosmos_batch.engines.reasoning import split_reasoning
 from cosmos_batch.engines.server import ServerFault
 
 _CONSTRAINT = "response_format"
-_NO_GRAMMAR, _NO_ANSWER = "Grammar error", "Unsatisfiable schema"
+_OF_CONSTRAINT = re.compile(r"response_format|json_schema|grammar", re.IGNORECASE)
+_NO_ANSWER = "Unsatisfiable schema"
+_BAD_REQUEST, _TOO_LARGE, _UNPROCESSABLE = 400, 413, 422
+_TOO_MANY = re.compile(r"At most \d+ (image|video|audio)")
 _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum")
 _SAID_LIMIT = 600  # characters of a server's message
 
@@ -26,13 +30,28 @@ async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Ans
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
-    if response.status_code == 400 and _NO_GRAMMAR in (said := said_by(response)) and _NO_ANSWER not in said:
-        question.journal.note(f"the answer is not held to the schema while it is written: {said}")
-        question.body.pop(_CONSTRAINT)
+    if frees(question, response):
         response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
     if not response.is_success:
         raise refused(response.status_code, said_by(response))
     return answer_of(question, response.json(), time.monotonic() - began)
+
+
+def frees(question: Question, response: httpx2.Response) -> bool:
+    """Leave the answer free where its schema is what the server refused; whether it was."""
+    said = said_by(response)
+    if not refuses(response) or _CONSTRAINT not in question.body:
+        return False
+    if _NO_ANSWER in said or not _OF_CONSTRAINT.search(said):
+        return False
+    question.journal.note(f"the answer is not held to the schema while it is written: {said}")
+    question.body.pop(_CONSTRAINT)
+    return True
+
+
+def refuses(response: httpx2.Response) -> bool:
+    """Whether a server says that the request itself is wrong."""
+    return response.status_code in (_BAD_REQUEST, _UNPROCESSABLE)
 
 
 def answer_of(question: Question, said: dict[str, Any], seconds: float) -> Answer:
@@ -40,6 +59,8 @@ def answer_of(question: Question, said: dict[str, Any], seconds: float) -> Answe
     question.timings["generate"] = seconds
     usage = Usage(prompt_tokens=said["usage"]["prompt_tokens"], completion_tokens=said["usage"]["completion_tokens"])
     choice = said["choices"][0]
+    if choice["finish_reason"] == "content_filter":
+        raise Failure("Blocked", "A filter of the server held the answer back.", "Change the prompt, or the file.")
     question.journal.note(
         f"answer: {usage.completion_tokens:,} tokens in {seconds:.2f} s after {usage.prompt_tokens:,} of the prompt"
     )
@@ -69,6 +90,12 @@ def refused(status: int, said: str) -> Failure:
         return Failure(
             "InvalidInput", f"No answer can fit jsonSchema: {said}", "Mend the schema: it contradicts itself."
         )
+    if status == _TOO_LARGE:
+        remedy = "Lower fps, look at a part (start, end), or let the server and its proxy take larger requests."
+        return Failure("InvalidInput", f"The request is larger than the server takes (HTTP 413): {said}", remedy)
+    if status < 500 and _TOO_MANY.search(said):
+        remedy = "Ask about fewer files at once, or start the server with a higher --limit-mm-per-prompt."
+        return Failure("InvalidInput", f"The server takes fewer files at once: {said}", remedy)
     kind = ServerFault if status >= 500 else Failure
     return kind(
         "EngineFailed",

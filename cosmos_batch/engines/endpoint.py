@@ -9,7 +9,6 @@ import io
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from PIL import Image
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines import input_paths
-from cosmos_batch.engines.chat import answer_of, said_by
+from cosmos_batch.engines.chat import answer_of, frees, refuses, said_by
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.preparing import Preparing
 from cosmos_batch.engines.question import Question, Reader, prepare
@@ -32,6 +31,7 @@ _EVERY_FRAME = {
     "media_io_kwargs": {"video": {"fps": 1000, "num_frames": -1}},
     "mm_processor_kwargs": {"do_sample_frames": False},
 }
+_NOT_OPENAIS = ("top_k", "repetition_penalty")  # which vLLM and NIM know
 ITS_OWN_RATE = (
     "The server takes no settings of a request for its media: of the frames that were sent, the model saw those that "
     "the server's own rate takes."
@@ -48,7 +48,7 @@ class EndpointEngine:
         self._endpoint = endpoint
         self._api_key = api_key
         self._server: RemoteServer | None = None
-        self._takes_settings = True
+        self._unknown: set[str] = set()  # fields that the server does not know
         self._closed = threading.Event()
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
@@ -100,16 +100,20 @@ class EndpointEngine:
     async def _ask(self, server: RemoteServer, question: Question) -> Answer:
         began = time.monotonic()
         shows_video = any(part["type"] == "video_url" for part in question.body["messages"][-1]["content"])
-        body = {"model": self._model, **question.body}
-        settings = _EVERY_FRAME if shows_video and self._takes_settings else {}
-        complete = partial(server.send, question.journal, "POST", "chat/completions")
-        response = await complete(json=body | settings)
-        if settings and _refuses_settings(response):
-            self._takes_settings = False
-            response = await complete(json=body)
+        settings = _EVERY_FRAME if shows_video else {}
+        while True:
+            body = {"model": self._model, **question.body, **settings}
+            body = {name: value for name, value in body.items() if name not in self._unknown}
+            response = await server.send(question.journal, "POST", "chat/completions", json=body)
+            if unknown := _unknown_of(response, body):
+                self._unknown |= unknown
+            elif not frees(question, response):
+                break
         if not response.is_success:
             raise server.refusal(response)
-        if shows_video and not self._takes_settings:
+        for name in sorted(self._unknown & question.body.keys()):
+            question.notes.append(f"The server does not know `{name}`: the answer was sampled without it.")
+        if self._unknown & settings.keys():
             question.notes.append(ITS_OWN_RATE)
         try:
             return answer_of(question, response.json(), time.monotonic() - began)
@@ -130,5 +134,12 @@ def _data_url(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _refuses_settings(response: httpx2.Response) -> bool:
-    return response.is_client_error and any(name in said_by(response) for name in _EVERY_FRAME)
+def _unknown_of(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
+    """Of the fields that are not OpenAI's own, those that a server refuses; both of how media are read, or none."""
+    if not refuses(response):
+        return set()
+    said = said_by(response)
+    found = {name for name in _NOT_OPENAIS if name in body and name in said}
+    if any(name in body and name in said for name in _EVERY_FRAME):
+        found |= set(_EVERY_FRAME)
+    return found

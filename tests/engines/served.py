@@ -29,8 +29,8 @@ NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing
 CONTEXT = (
     "ValueError: To serve at least one request with the model's max seq len (32768), (4.5 GiB KV cache is needed, "
     "which is larger than the available KV cache memory (2.1 GiB). Based on the available memory, the estimated "
-    "maximum model length is 15296. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
-    "decreasing `max_model_len` when initializing the engine."
+    "maximum model length is 15296. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU "
+    "backend) or decreasing `max_model_len` when initializing the engine."
 )
 NOT_FREE = (
     "ValueError: Free memory on device cuda:0 ({free}/1.0 GiB) on startup is less than desired GPU memory utilization "

@@ -35,6 +35,10 @@ def completion(text: str = "A robot.", **message: Any) -> tuple[int, Any]:
     return 200, {"choices": [choice], "usage": USAGE}
 
 
+def filtered() -> tuple[int, Any]:
+    return 200, {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}], "usage": USAGE}
+
+
 def error(status: int, message: str = "no") -> tuple[int, Any]:
     return status, {"error": {"message": message}}
 
@@ -184,6 +188,56 @@ def test_a_server_that_takes_no_settings_is_asked_without_them_from_then_on(
     assert ["media_io_kwargs" in asked for asked in server.asked] == [True, False, False, False]
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(400, "Grammar error: unimplemented keys"),
+        error(400, "'response_format' of type 'json_schema' is not supported by this model"),
+        (422, {"detail": [{"loc": ["body", "response_format"], "msg": "extra fields not permitted"}]}),
+    ],
+)
+def test_an_answer_that_cannot_be_held_to_its_schema_is_left_free(
+    server: Server, ask: Callable[..., Answer], picture: Path, refusal: Any
+) -> None:
+    server.answers = [refusal]
+    answer = ask(picture, jsonSchema={"type": "object"})
+    assert answer.text == "A robot." and any("not held to the schema" in line for line in answer.logs)
+    assert ["response_format" in asked for asked in server.asked] == [True, False]
+
+
+def test_a_schema_that_no_answer_fits_is_not_asked_without(
+    server: Server, ask: Callable[..., Answer], picture: Path
+) -> None:
+    server.answers = [error(400, "Grammar error: Unsatisfiable schema")]
+    with pytest.raises(Failure, match="No answer can fit"):
+        ask(picture, jsonSchema={"type": "object"})
+
+
+def test_fields_that_the_server_does_not_know_are_left_out_from_then_on(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    server.answers = [
+        error(400, "Unrecognized request argument supplied: top_k"),
+        (422, {"detail": [{"loc": ["body", "repetition_penalty"], "msg": "extra fields not permitted"}]}),
+    ]
+    engine = load()
+    job = make_job(picture.name)
+    place(picture, job, tmp_path)
+    answers = [asyncio.run(engine.run(job, tmp_path)) for _ in range(2)]
+    for answer in answers:
+        assert [name for name in ("top_k", "repetition_penalty") if any(name in note for note in answer.notes)] == [
+            "top_k",
+            "repetition_penalty",
+        ]
+    assert [("top_k" in one, "repetition_penalty" in one) for one in server.asked] == [
+        (True, True),
+        (False, True),
+        (False, False),
+        (False, False),
+    ]
+    assert all("temperature" in one for one in server.asked)
+
+
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 def test_reasoning_that_the_server_parts_is_kept(
     server: Server, ask: Callable[..., Answer], picture: Path, name: str
@@ -278,6 +332,9 @@ def test_without_a_key_none_is_sent(server: Server, ask: Callable[..., Answer], 
         (error(404, "The model `x` does not exist."), "ModelUnavailable", False, "The model `x` does not exist"),
         (error(400, "This model's maximum context length is 10"), "InvalidInput", False, "do not fit"),
         (error(400, "unknown field"), "EngineFailed", False, "unknown field"),
+        (error(400, "At most 1 image(s) may be provided in one prompt."), "InvalidInput", False, "fewer files"),
+        ((413, "<html>413 Request Entity Too Large</html>"), "InvalidInput", False, "larger than the server takes"),
+        (filtered(), "Blocked", False, "filter"),
         (error(500, "worse"), "EngineFailed", True, "worse"),
         ((302, "", {"Location": "http://169.254.169.254/"}), "ModelUnavailable", False, "elsewhere"),
         ((200, "<html>Welcome</html>"), "EngineFailed", True, "no chat completion"),

@@ -1,6 +1,7 @@
 """The real vLLM on a port, as a server that is not ours: with and without leave to set how media are read."""
 
 import asyncio
+import json
 import re
 import socket
 import time
@@ -87,6 +88,15 @@ def test_clips_and_pictures_are_answered(ask: Callable[..., Answer], engine: End
     assert "serves cosmos; context of 2,048 tokens" in engine.startup_logs[-1]
     answer = ask(picture)
     assert answer.text and answer.usage.completion_tokens == 8 and answer.notes == []
+
+
+def test_a_schema_holds_or_is_left_free_with_a_word(ask: Callable[..., Answer], picture: Path) -> None:
+    """By this server's guidance: `oneOf` over what may both be true is no grammar."""
+    held = {"type": "object", "properties": {"ok": {"enum": [1, 2]}}, "required": ["ok"], "additionalProperties": False}
+    assert json.loads(ask(picture, jsonSchema=held, maxTokens=64).text)["ok"] in (1, 2)
+    either = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]
+    answer = ask(picture, jsonSchema={"oneOf": either})
+    assert any("not held to the schema" in line for line in answer.logs)
 
 
 @pytest.mark.parametrize("fps", [1.0, 2.0, 3.5, 4.0])
