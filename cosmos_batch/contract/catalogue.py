@@ -143,6 +143,8 @@ PIPELINES = (
     _super("cosmos3-super-image2video", "superImage2Video64B", "nvidia/Cosmos3-Super-Image2Video"),
 )
 
+COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
+
 
 def pipeline_named(name: str) -> Pipeline | None:
     """The pipeline with this id, or None."""

@@ -27,8 +27,6 @@ from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import KMS_KEY_ARN, StorageSettings
 from cosmos_batch.contract.vams import VamsSettings
 
-COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
-
 
 class ConfigError(Exception):
     """The configuration is wrong. The text names each field, its value and what is allowed."""
@@ -83,6 +81,7 @@ class UseNvidiaCosmos3(Model):
 
     enabled: bool = Field(default=False, description="Deploy any generator at all")
     models_omni: ModelsOmni = Field(default_factory=ModelsOmni, description="The generator pipelines")
+    prompt_upsampling: Endpoint | None = Field(default=None, description="Whose model writes prompts of upsamplePrompt")
 
 
 class Pipelines(Model):
@@ -100,9 +99,7 @@ class OwnSettings(Model):
     """Settings of our own, beside those of VAMS."""
 
     deadline_hours: float = Field(default=72, gt=0, le=240, description="A request that is older fails TimedOut")
-    upload_grace_seconds: int = Field(
-        default=10, ge=0, le=900, description="An auto-triggered file waits so long for its sidecar"
-    )
+    upload_grace_seconds: int = Field(default=10, ge=0, le=900, description="So long an upload waits for its sidecar")
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Where workers run")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="What is kept where")
     operations: OperationsSettings = Field(default_factory=OperationsSettings, description="Alarms, logs, costs")
@@ -153,6 +150,7 @@ class EnabledPipeline:
     warm_instances: int = 0
     serving: Serving | None = None
     endpoint: Endpoint | None = None
+    upsampler: Endpoint | None = None
 
     @property
     def image(self) -> Image:
@@ -225,7 +223,8 @@ class Config(Model):
     def _enabled(self, entries: PipelineEntries, pipeline: catalogue.Pipeline) -> EnabledPipeline:
         entry = entries.entry(pipeline)
         generator = entry if isinstance(entry, GeneratorEntry) else None
-        serving = generator.serving(pipeline) if generator else None
+        upsampler = self.app.pipelines.use_nvidia_cosmos3.prompt_upsampling if generator else None
+        serving = generator.serving(pipeline, upsampler is not None) if generator else None
         return EnabledPipeline(
             pipeline=generator.planned(pipeline) if generator else pipeline,
             model=entry.model or pipeline.model,
@@ -239,6 +238,7 @@ class Config(Model):
             warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
             serving=serving,
             endpoint=entry.endpoint,
+            upsampler=upsampler,
         )
 
     @model_validator(mode="after")
@@ -256,7 +256,7 @@ class Config(Model):
     @model_validator(mode="after")
     def _the_framework_knows_the_models(self) -> Self:
         for enabled in self.enabled_pipelines():
-            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in COSMOS3_REASONERS:
+            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in catalogue.COSMOS3_REASONERS:
                 raise ValueError(
                     f"{enabled.pipeline.config_key}.engine: Cosmos Framework runs models of Cosmos 3 alone; "
                     "take 'vllm' or 'transformers'"
@@ -266,7 +266,7 @@ class Config(Model):
     @model_validator(mode="after")
     def _vllm_knows_the_models(self) -> Self:
         for enabled in self.enabled_pipelines() if self.own.images.cuda == "cu128" else []:
-            if enabled.pipeline.id in COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
+            if enabled.pipeline.id in catalogue.COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
                 raise ValueError(
                     "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
                     f"set {enabled.pipeline.config_key}.engine to 'transformers'"
@@ -276,10 +276,11 @@ class Config(Model):
     @model_validator(mode="after")
     def _an_endpoints_key_can_be_read(self) -> Self:
         for enabled in self.enabled_pipelines() if not self.own.network.reaches_secrets else []:
-            if enabled.endpoint is not None and enabled.endpoint.api_key_secret_arn is not None:
+            asked = {f"{enabled.pipeline.config_key}.endpoint": enabled.endpoint, "promptUpsampling": enabled.upsampler}
+            if keys := [key for key, one in asked.items() if one and one.api_key_secret_arn]:
                 raise ValueError(
-                    f"{enabled.pipeline.config_key}.endpoint.apiKeySecretArn: in network.mode 'vpcOnly' workers cannot "
-                    "reach Secrets Manager; use another mode, or a VPC of yours with an endpoint for it"
+                    f"{keys[0]}.apiKeySecretArn: with network.mode 'vpcOnly' no worker reaches Secrets Manager; take "
+                    "another mode, or a VPC of yours with an endpoint for it"
                 )
         return self
 

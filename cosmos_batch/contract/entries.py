@@ -198,12 +198,13 @@ class GeneratorEntry(PipelineEntry):
         except ValueError as error:
             raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
 
-    def serving(self, pipeline: catalogue.Pipeline) -> Serving:
-        """What `plan` and the workers are told. Raises ValueError."""
+    def serving(self, pipeline: catalogue.Pipeline, upsamples: bool) -> Serving:
+        """What `plan` and the workers are told; whether prompts can be upsampled is said for all. Raises ValueError."""
         return Serving(
             engine=self.engine_for(pipeline) if self.endpoint is None else SERVER,
             guardrails=self.guardrails,
             max_resolution=self.max_resolution,
+            upsamples=upsamples,
             plans=self.plans(pipeline),
         )
 

@@ -165,6 +165,7 @@ class WorkerEnvironment(Environment):
     )
     mount_table: str = Field(default="/proc/self/mountinfo", description="Where the kernel says what is mounted")
     endpoint: Endpoint | None = Field(default=None, description="Whose model answers, if it is somebody else's server")
+    upsampler: Endpoint | None = Field(default=None, description="Whose model writes prompts, if one does")
     hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
     job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")
     worker: WorkerSettings

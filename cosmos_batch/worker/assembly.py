@@ -8,6 +8,7 @@ from cosmos_batch.state import Jobs, Table, Workers
 from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.endpoint import upsampler_of
 from cosmos_batch.worker.hub_token import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.model import ResidentModel
@@ -40,6 +41,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
             environment.context,
         ),
         slots=Slots(engine.concurrency),
+        upsampler=upsampler_of(environment, clients),
     )
     return Worker(runner)
 

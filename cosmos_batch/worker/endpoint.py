@@ -1,6 +1,9 @@
 """What a worker needs for a model on somebody else's server: the engine that asks it, and the key."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -10,6 +13,9 @@ from cosmos_batch.contract.generation.serving import ParallelPlan, Plans
 from cosmos_batch.engines import Engine, Guarding, Sharing, create
 from cosmos_batch.engines.gpus import gpus_here, kind_here
 from cosmos_batch.worker.clients import Clients
+
+if TYPE_CHECKING:
+    from cosmos_batch.engines.upsampling import Upsampler
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,15 @@ class ApiKey:
                 retryable=True,
             ) from error
         return value.strip() or None
+
+
+def upsampler_of(environment: WorkerEnvironment, clients: Clients) -> Upsampler | None:
+    """Who writes prompts, if somebody does."""
+    if environment.upsampler is None:
+        return None
+    from cosmos_batch.engines.upsampling import Upsampler
+
+    return Upsampler(environment.upsampler, ApiKey(environment.upsampler.api_key_secret_arn, clients).read)
 
 
 def plan_here(plans: Plans) -> ParallelPlan:

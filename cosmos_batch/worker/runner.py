@@ -1,5 +1,7 @@
 """One message, from its receipt to its deletion or its way back into the queue."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import tempfile
@@ -7,15 +9,15 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import BREAKS_ENGINE, EngineDied, refuse_unguarded, structured
+from cosmos_batch.engines import EngineDied, refuse_unguarded, structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -27,7 +29,11 @@ from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.steps import tell_steps
 from cosmos_batch.worker.tasks import Tasks
+from cosmos_batch.worker.verdicts import refusal, timed_out
 from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
+
+if TYPE_CHECKING:
+    from cosmos_batch.engines.upsampling import Upsampler
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +89,7 @@ class Runner:
     committer: Committer
     model: ResidentModel
     slots: Slots
+    upsampler: Upsampler | None = None
     _had_company: bool = False
 
     async def handle(self, run: Run) -> End:
@@ -115,7 +122,7 @@ class Runner:
         if row.winner is not None:
             await self._conclude(run, self.committer.finish, run.delivery, row)
             return End.NOT_DECIDED
-        if (error := self._refusal(run.job, row)) is not None:
+        if (error := refusal(run.job, row, self.environment)) is not None:
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
             return End.FAILED
         await self._renew_model(run.job)
@@ -138,24 +145,6 @@ class Runner:
         self.queue.delete(run.delivery.receipt_handle)
         return None
 
-    def _refusal(self, job: Job, row: JobRow) -> Error | None:
-        """Why the engine shall not see the job, if so."""
-        if job.deadline <= datetime.now(UTC):
-            return Error(
-                code="TimedOut",
-                message=f"The deadline of the request ({job.deadline:%Y-%m-%d %H:%M:%S %Z}) passed before its turn.",
-                remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
-            )
-        if row.attempts >= self.environment.worker.max_attempts:
-            last = row.last_error
-            remedy = last.remedy if last is not None else BREAKS_ENGINE
-            return Failure(
-                "EngineFailed",
-                f"The engine died or failed {row.attempts} times on {job.subject}. {last.message if last else ''}",
-                f"{remedy} The log of Batch job {row.worker or self.environment.aws_batch_job_id} says more.",
-            ).error
-        return None
-
     async def _serve(self, run: Run, alone: bool) -> End:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
             async with self.slots.place(alone):
@@ -170,6 +159,8 @@ class Runner:
             await wait_for_disk(run.job, workdir)
             await self._open(run, alone)
             job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
+            if self.upsampler is not None:
+                job = await self.upsampler.upsampled(job, workdir)
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir)
             timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
@@ -181,7 +172,7 @@ class Runner:
         except TaskGoneError:
             return await self._drop(run)
         except TimeoutError:
-            return await self._failed(run, self._attempt_timed_out(run.job))
+            return await self._failed(run, timed_out(run.job, self.environment))
         except EngineDied as died:
             return await self._lost(run, died)
         reached("inferred", job)
@@ -257,14 +248,6 @@ class Runner:
             raise Failure.of(died.error)
         await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
         return End.NOT_DECIDED
-
-    def _attempt_timed_out(self, job: Job) -> Error:
-        return Error(
-            code="TimedOut",
-            message=f"One attempt at {job.subject} took longer than "
-            f"{self.environment.worker.attempt_limit_hours:g} hours.",
-            remedy="Cut the file into shorter clips, or raise worker.attemptLimitHours (11 at most).",
-        )
 
     async def _conclude(self, run: Run, conclusion: Callable[..., None], *arguments: object) -> None:
         run.phase = Phase.CONCLUDING

@@ -51,8 +51,9 @@ class Worker(Construct):
         _allow_queue(self.role, queue)
         if storage.token is not None:
             storage.token.allow(self.role)
-        if pipeline.endpoint is not None:
-            _allow_key(self.role, pipeline.endpoint)
+        for endpoint in (pipeline.endpoint, pipeline.upsampler):
+            if endpoint is not None:
+                _allow_key(self.role, endpoint)
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -120,6 +121,7 @@ def _environment(
         model_store_on="efs" if storage.cache is not None else "nvme",
         scratch=SCRATCH,
         endpoint=pipeline.endpoint,
+        upsampler=pipeline.upsampler,
         hf_token_secret=storage.token.arn if storage.token is not None else None,
         worker=settings,
     ).variables()

@@ -28,11 +28,14 @@ def settled(
     engine: str = "my.module:Engine",
     max_resolution: Resolution = "720p",
     plans: Plans | None = None,
+    upsamples: bool = True,
 ) -> Generation:
     """What a request becomes; it goes through JSON, as a queue's message does."""
     found = pipeline_named(pipeline)
     assert found is not None
-    serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans or {})
+    serving = Serving(
+        engine=engine, guardrails=guardrails, max_resolution=max_resolution, upsamples=upsamples, plans=plans or {}
+    )
     made = settle(read_generation(said or {}), prompt, found, medium, job_id, serving)
     assert Generation.model_validate_json(made.model_dump_json()) == made
     json.loads(made.model_dump_json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

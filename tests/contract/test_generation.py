@@ -173,6 +173,12 @@ def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
     assert settled(prompt='{"a": 1').use_duration_template is True
 
 
+def test_upsampling_is_refused_where_no_model_is_configured_or_the_input_would_not_be_seen() -> None:
+    assert "promptUpsampling" in refusal({"upsample_prompt": True}, upsamples=False).remedy
+    assert "t2i, t2v, i2v" in refusal({"upsample_prompt": True}, medium="video").message
+    assert not settled({"upsample_prompt": True}).use_resolution_template  # the JSON says it
+
+
 def test_only_text_is_upsampled() -> None:
     assert settled({"upsample_prompt": True}).upsample_prompt and not settled().upsample_prompt
     assert not settled({"upsample_prompt": True}, prompt={"fps": 24}).upsample_prompt

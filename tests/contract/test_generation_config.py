@@ -86,6 +86,30 @@ def test_the_engine_is_the_fastest_that_fits() -> None:
     assert (own[0].engine, own[0].image) == ("my.module:Engine", "diffusers")
 
 
+KEY = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prompts-AbCdEf"
+
+
+def upsampling(**more: Any) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(omni(nano16B={}))
+    server = {"url": "https://prompts.example/v1", "apiKeySecretArn": KEY}
+    config["app"]["pipelines"]["useNvidiaCosmos3"]["promptUpsampling"] = server
+    config["app"]["cosmosBatch"] = more
+    return config
+
+
+def test_who_writes_prompts_is_said_once_for_all_generators_and_nobody_by_default() -> None:
+    (nano,) = Config.parse(json.dumps(upsampling())).enabled_pipelines()
+    assert nano.upsampler is not None and nano.upsampler.api_key_secret_arn == KEY
+    assert nano.serving is not None and nano.serving.upsamples
+    (plain,) = Config.parse(omni(nano16B={})).enabled_pipelines()
+    assert plain.upsampler is None and plain.serving is not None and not plain.serving.upsamples
+
+
+def test_a_key_that_no_worker_can_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"promptUpsampling\.apiKeySecretArn"):
+        Config.parse(json.dumps(upsampling(network={"mode": "vpcOnly"})))
+
+
 def test_what_is_not_deployed_needs_no_plan() -> None:
     Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
 

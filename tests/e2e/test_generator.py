@@ -1,6 +1,7 @@
 """A generator is another engine: uploads, requests and the console through the same functions, queue and worker."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
 from tests.e2e.harness import App, configuration_text, running_app, wait_for
+from tests.engines.test_endpoint import Server, completion
 
 NANO = "cosmos3-nano"
 SMALL = {"resolution": "256p", "numFrames": 5}
 
 
-def config(folder: Path) -> Config:
+def config(folder: Path, writer: str) -> Config:
     """Nano beside the reasoners, on a generator that has no model."""
     (folder / NANO).mkdir()
     (folder / NANO / "config.json").write_text("{}")
@@ -26,14 +28,24 @@ def config(folder: Path) -> Config:
         "model": str(folder / NANO),
     }
     text: dict[str, Any] = json.loads(configuration_text(folder))
-    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": entry}}
+    block = {"enabled": True, "modelsOmni": {"nano16B": entry}, "promptUpsampling": {"url": writer}}
+    text["app"]["pipelines"]["useNvidiaCosmos3"] = block
     return Config.parse(json.dumps(text))
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def writer() -> Iterator[Server]:
+    """A server whose model writes prompts."""
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory, writer: Server) -> Iterator[App]:
     folder = tmp_path_factory.mktemp("app")
-    with running_app(folder, config(folder)) as running:
+    with running_app(folder, config(folder, writer.url)) as running:
         yield running
 
 
@@ -67,6 +79,17 @@ def test_text_becomes_a_video(app: App, tmp_path: Path) -> None:
     assert (document.generation.mode, document.generation.prompt) == ("t2v", "A robot.")
     outputs = json.loads(ended["output"])["outputs"]
     assert [one["uri"].rpartition(".")[2] for one in outputs] == ["json", "mp4", "gif"]
+
+
+def test_a_prompt_that_a_model_writes_stands_beside_the_one_that_was_given(
+    app: App, writer: Server, tmp_path: Path
+) -> None:
+    writer.answers = [completion(json.dumps({"subjects": [{"description": "A silver robot"}]}))]
+    output, parameters = f"s3://{app.assets}/written/", {**SMALL, "mode": "t2v", "upsamplePrompt": True}
+    arn = app.start({"pipeline": NANO, "prompt": "A robot.", "output": output, "parameters": parameters})
+    assert app.ended(arn, 120)["status"] == "SUCCEEDED"
+    made = delivered(app, arn, tmp_path).generation
+    assert made.given_prompt == "A robot." and "A silver robot" in json.loads(made.prompt)["subjects"][0]["description"]
 
 
 @pytest.mark.parametrize(("name", "mode"), [("picture.png", "i2v"), ("clip.mp4", "v2v")])

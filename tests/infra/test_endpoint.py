@@ -13,6 +13,7 @@ from tests.infra.assembly import Assembly, resolve
 ACCOUNT = "123456789012"
 SECRET = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:nim-AbCdEf"
 KEY = f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/12345678-1234-1234-1234-123456789012"
+PROMPTS = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:prompts-AbCdEf"
 ENDPOINT = {"url": "https://nim.example.com/v1", "apiKeySecretArn": SECRET, "apiKeySecretKeyArn": KEY}
 
 
@@ -22,8 +23,13 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         "reason2B": {"enabled": True, "engine": "endpoint", "endpoint": ENDPOINT},
         "reason8B": {"enabled": True},
     }
-    block = {"enabled": True, "modelsReason": models}
-    config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}}}))
+    generators = {
+        "enabled": True,
+        "promptUpsampling": {"url": "https://prompts.example.com/v1", "apiKeySecretArn": PROMPTS},
+        "modelsOmni": {"nano16B": {"enabled": True}},
+    }
+    blocks = {"useNvidiaCosmos": {"enabled": True, "modelsReason": models}, "useNvidiaCosmos3": generators}
+    config = Config.parse(json.dumps({"app": {"pipelines": blocks}}))
     outdir: Path = tmp_path_factory.mktemp("endpoint") / "cdk.out"
     return Assembly(synthesize(config, outdir))
 
@@ -46,3 +52,13 @@ def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", SECRET)
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", KEY)
     assert "kms:ViaService" in json.dumps(decrypt["Condition"])
+
+
+def test_a_generators_worker_knows_who_writes_prompts_and_may_read_that_key(assembly: Assembly) -> None:
+    definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmos3nano")
+    variables = {one["Name"]: resolve(one["Value"]) for one in definition["ContainerProperties"]["Environment"]}
+    environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
+    assert environment.upsampler is not None and environment.upsampler.api_key_secret_arn == PROMPTS
+    assert environment.serving is not None and environment.serving.upsamples
+    readers = [role for role, statements in assembly.roles().items() if PROMPTS in json.dumps(statements)]
+    assert len(readers) == 1 and "cosmos3nanoWorker" in readers[0]

@@ -13,6 +13,7 @@ from cosmos_batch.contract.json_schema import too_deep
 # about 8,000.
 SEQUENCE_LIMIT = 16_384
 SEQUENCE_LEAST = 512  # the seed's default
+UPSAMPLED: tuple[Mode, ...] = ("t2i", "t2v", "i2v")  # of the others, nobody would show a model the input
 
 
 @cache
@@ -62,6 +63,22 @@ def is_structured(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def refuse_upsampling(mode: Mode, is_configured: bool) -> None:
+    """Raises Failure where no model can write the prompt."""
+    if mode not in UPSAMPLED:
+        raise Failure(
+            "InvalidInput",
+            f"upsamplePrompt: is for {', '.join(UPSAMPLED)}, and the mode is {mode}.",
+            "Leave it out, and describe the scene in the prompt.",
+        )
+    if not is_configured:
+        raise Failure(
+            "InvalidInput",
+            "upsamplePrompt: no model is configured that writes prompts.",
+            "Set promptUpsampling of app.pipelines.useNvidiaCosmos3 in config.json and deploy, or leave it out.",
+        )
 
 
 def settle_sequence_length(asked: int | None, prompt_tokens: int, negative_tokens: int) -> int:

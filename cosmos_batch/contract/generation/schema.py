@@ -45,6 +45,7 @@ class Generation(Model):
     mode: Mode
     prompt: str = Field(description="Text, or NVIDIA's JSON as text")
     upsample_prompt: bool = Field(default=False, description="Let the configured model write NVIDIA's JSON of it first")
+    given_prompt: str | None = Field(default=None, description="As the caller wrote it, where a model wrote the other")
     negative_prompt: str = Field(description="Always sent, an empty one too")
     resolution: Resolution | None = Field(description="Tier whose size nearest to the input is meant; None: as below")
     width: int | None = Field(default=None, gt=0, multiple_of=STEP, description="Pixels; None until the input is seen")

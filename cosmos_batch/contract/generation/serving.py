@@ -33,4 +33,5 @@ class Serving(Model):
     engine: str = Field(description="By its name, or package.module:Class")
     guardrails: bool = Field(description="Whether its workers have any")
     max_resolution: Resolution = Field(description="Of the largest video")
+    upsamples: bool = Field(default=False, description="Whether a model is configured that writes prompts")
     plans: Plans = Field(description="By the kind of GPU; all of as many GPUs")

@@ -19,7 +19,12 @@ from cosmos_batch.contract.generation.engines import refuse_engine
 from cosmos_batch.contract.generation.modes import MODES, Mode, settle_mode
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
 from cosmos_batch.contract.generation.plan import refuse_job
-from cosmos_batch.contract.generation.prompts import default_negative_prompt, is_structured, prompt_text
+from cosmos_batch.contract.generation.prompts import (
+    default_negative_prompt,
+    is_structured,
+    prompt_text,
+    refuse_upsampling,
+)
 from cosmos_batch.contract.generation.schema import ActionSettings, Conditioning, Generation, Transfer
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.generation.sizes import (
@@ -85,11 +90,14 @@ def _settled(
     mode = settle_mode(said.mode, pipeline, medium)
     _refuse_strays(said, mode)
     rules = MODES[mode]
+    if said.upsample_prompt:
+        refuse_upsampling(mode, serving.upsamples)
     text = prompt_text("prompt", "" if prompt is None else prompt)
     if not text.strip():
         raise Failure("InvalidInput", "prompt: is missing.", "Say what to make, in words or as NVIDIA's JSON.")
     negative = said.negative_prompt
-    templates = not is_structured(text)
+    upsampled = said.upsample_prompt and not is_structured(text)
+    templates = not (upsampled or is_structured(text))
     resolution, size = _settle_size(said, mode, medium, serving.max_resolution)
     domain = settle_domain(said.domain_name, said.raw_action_dim) if rules.action else None
     tier = resolution or _tier(size)
@@ -101,7 +109,7 @@ def _settled(
     return Generation(
         mode=mode,
         prompt=text,
-        upsample_prompt=said.upsample_prompt and templates,
+        upsample_prompt=upsampled,
         negative_prompt=default_negative_prompt(mode) if negative is None else prompt_text("negativePrompt", negative),
         resolution=None if size else resolution,
         width=size.width if size else None,
