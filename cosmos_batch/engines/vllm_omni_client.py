@@ -127,11 +127,11 @@ def _actions(said: Any) -> np.ndarray | None:
 
 
 def _facts(said: Any) -> dict[str, Any]:
-    """How long its stages took, and the largest memory that it used, as far as it says so."""
+    """How long its stages took, by its own names, and the largest memory that it used, as far as it says so."""
     told = said if isinstance(said, dict) else {}
     facts: dict[str, Any] = {}
     if isinstance(durations := told.get("stage_durations"), dict) and durations:
-        facts["stageSeconds"] = durations
+        facts["stages"] = durations
     if isinstance(peak := told.get("peak_memory_mb"), int | float) and peak:
         facts["peakGpuBytes"] = round(peak * (1 << 20))
     return facts

@@ -60,7 +60,8 @@ class OmniPlan:
         if self.parallel.offload:
             command += ["--enable-layerwise-offload"]
         if not self.gpus:
-            command += ["--enforce-eager"]
+            # Where a CPU has no bfloat16 arithmetic, torch emulates it many times slower than float32.
+            command += ["--enforce-eager", "--dtype", "float32"]
         return [*command, *self._shared()]
 
     def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:

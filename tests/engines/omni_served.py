@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         elif "stuck" in prompt or ("slow" in prompt and time.monotonic() < job["began"] + 0.5):
             self._answer(200, {"status": "in_progress", "progress": 0})
         else:
-            told = {"stage_durations": {"diffusion": 0.5}, "peak_memory_mb": 2.0, "action": job["action"]}
+            told = {"stage_durations": {"stage_0_gen_ms": 500.0}, "peak_memory_mb": 2.0, "action": job["action"]}
             self._answer(200, {"status": "completed", "progress": 100, **told})
 
     def _image(self, prompt: str, size: str) -> None:

@@ -185,7 +185,7 @@ def test_text_becomes_a_video_with_all_that_is_asked(
     assert made.facts == {
         "scheduler": "UniPC",
         "plan": "one GPU",
-        "stageSeconds": {"diffusion": 0.5},
+        "stages": {"stage_0_gen_ms": 500.0},
         "peakGpuBytes": 2 << 20,
     }
 
