@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,16 +16,15 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Made, Usage
 from cosmos_batch.engines import Engine, input_paths
+from cosmos_batch.engines.schema_check import CheckTooSlow, misfit
 from cosmos_batch.engines.units import has_places, with_units
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _TRIES = 100  # brackets in prose that are no JSON
-_ERRORS = 100  # of one value, among which the one to tell is sought
 _REASON_LIMIT = 500  # characters
 _QUOTE_LIMIT = 4000  # characters of the first answer, told to the model with what is wrong in it
-# Bytes of a schema times those of an answer, which bounds the time of checking: 128 MiB took 8 s at the worst.
-_CHECK_LIMIT = 128 << 20
+UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
 async def ask(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
@@ -38,7 +36,7 @@ async def ask(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
     if isinstance(answer, Made) or job.parameters.json_schema is None:
         return answer
     first = await asyncio.to_thread(_checked, answer, job, workdir)
-    if first.data_error is None:
+    if first.data_error is None or first.data_error.startswith(UNCHECKED):
         return first
     try:
         again = await engine.run(_once_more(job, first), workdir)
@@ -103,22 +101,16 @@ def read_data(text: str, schema: Schema) -> tuple[Any, str | None]:
 
 def why_not(value: Any, schema: Schema) -> str | None:
     """What keeps a parsed value from fitting the schema; None where it fits."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
     if too_deep(value):
         return f"its JSON is nested more than {DEPTH_LIMIT} levels deep"
     try:
-        size = len(json.dumps(value, ensure_ascii=False).encode())
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "its JSON holds half of a surrogate pair, which is no character"
-    if size * len(json.dumps(schema)) > _CHECK_LIMIT:
-        return f"its JSON of {size:,} bytes is too long to be checked against so long a schema"
     try:
-        error = best_match(islice(Draft202012Validator(schema).iter_errors(value), _ERRORS))
-    except (ArithmeticError, ValueError) as impossible:  # numbers that no processor divides
-        return f"its JSON cannot be checked against the schema: {impossible}"
-    return None if error is None else f"its JSON does not fit the schema at {error.json_path}: {error.message}"
+        return misfit(value, schema)
+    except CheckTooSlow:
+        return UNCHECKED
 
 
 def _values(text: str) -> Iterator[Any]:

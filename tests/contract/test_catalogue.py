@@ -10,8 +10,9 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
 GIB = 1024**3
-# Of a GPU's memory: what vLLM takes, less what it holds while it computes (activations, CUDA graphs, the context).
-TAKEN, WORKING = 0.92, 2.5 * GIB
+TAKEN = 0.92  # of a GPU's memory, by vLLM
+# What an H100 held beside the weights' own bytes: buffers that lie with them (16.97 GiB of which 16.34 are weights).
+BUFFERS = 0.63 * GIB
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,16 @@ class Shape:
     """Of the models' published configurations (Qwen3-VL 2B, 8B and 32B; Cosmos 3 has the 8B's and the 32B's).
 
     `parameters` are of the language model, `vision` of its eyes, which every GPU holds whole (`--mm-encoder-tp-mode
-    data`).
+    data`). `working` is what it holds while it computes steps of 16,384 tokens, in GiB: activations at their peak, what
+    is not torch's, CUDA graphs. vLLM 0.26 said so on an H100 of the 2B (0.78 + 0.22 + 0.46) and the 8B (1.53 + 0.22 +
+    0.61); of the 32B it is estimated, by its width and layers.
     """
 
     parameters: float
     vision: float
     layers: int
     heads: int
+    working: float
     kv_heads: int = 8
     head_width: int = 128
 
@@ -36,10 +40,10 @@ class Shape:
 
 
 SHAPES = {
-    "cosmos-reason2-2b": Shape(1.72e9, 0.41e9, layers=28, heads=16),
-    "cosmos-reason2-8b": Shape(8.19e9, 0.58e9, layers=36, heads=32),
-    "cosmos3-nano-reason": Shape(8.19e9, 0.58e9, layers=36, heads=32),
-    "cosmos3-super-reason": Shape(32.76e9, 0.58e9, layers=64, heads=64),
+    "cosmos-reason2-2b": Shape(1.72e9, 0.41e9, layers=28, heads=16, working=1.46),
+    "cosmos-reason2-8b": Shape(8.19e9, 0.58e9, layers=36, heads=32, working=2.36),
+    "cosmos3-nano-reason": Shape(8.19e9, 0.58e9, layers=36, heads=32, working=2.36),
+    "cosmos3-super-reason": Shape(32.76e9, 0.58e9, layers=64, heads=64, working=3.5),
 }
 
 
@@ -47,7 +51,7 @@ def requests_at_once(pipeline: Pipeline, gpu_memory_gb: int) -> float:
     """How many requests that fill the context fit into the GPUs of a worker."""
     shape, gpus = SHAPES[pipeline.id], pipeline.gpus_per_worker
     weights = 2 * (shape.parameters / gpus + shape.vision)
-    cache = gpu_memory_gb * 1e9 * TAKEN - weights - WORKING
+    cache = gpu_memory_gb * 1e9 * TAKEN - weights - BUFFERS - shape.working * GIB
     assert pipeline.context is not None
     return cache / (pipeline.context * shape.bytes_per_token / gpus)
 

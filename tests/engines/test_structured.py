@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines.structured import ask, read_data
+from cosmos_batch.engines import schema_check
+from cosmos_batch.engines.structured import UNCHECKED, ask, read_data
 from tests.engines.conftest import make_job, place
 from tests.media import broken
 
@@ -215,13 +216,27 @@ def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "reason"),
-    [
-        ({"multipleOf": 0.1}, "1" + "0" * 400, "cannot be checked"),
-        ({"items": {"enum": ["x" * 16_000]}}, json.dumps(["y" * 10_000]), "too long to be checked"),
-    ],
-)
-def test_what_nobody_can_check_is_reported(schema: dict[str, Any], text: str, reason: str) -> None:
-    data, error = read_data(text, schema)
-    assert data is None and error is not None and reason in error
+def test_what_nobody_can_check_is_reported() -> None:
+    data, error = read_data("1" + "0" * 400, {"multipleOf": 0.1})
+    assert data is None and error is not None and "cannot be checked" in error
+
+
+LONG_SCHEMA: dict[str, Any] = {"items": {"anyOf": [{"enum": ["x" * 16_000]}, {"type": "integer"}]}}
+LONG = [1] * 4000
+
+
+def test_a_long_answer_is_checked_against_a_long_schema() -> None:
+    """In a process of its own."""
+    assert read_data(json.dumps(LONG), LONG_SCHEMA) == (LONG, None)
+    data, error = read_data(json.dumps(["z" * 10_000]), LONG_SCHEMA)
+    assert data is None and error is not None and "does not fit the schema at $[0]" in error
+
+
+def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_check, "CHECK_SECONDS", 0.01)
+    saying = Saying(json.dumps(LONG))
+    found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
+    assert found.data is None and found.data_error == UNCHECKED
+    assert len(saying.asked) == 1
