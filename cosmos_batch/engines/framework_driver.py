@@ -5,11 +5,14 @@ where its files go. The answer is `{"content": ..., "files": [...]}` of the one 
 """
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.engines.group_driver import Blocked, Body, WorkFailed, serve
 
+VAE = "COSMOS_WAN_VAE"  # path of Wan2.2_VAE.pth, which is in no checkpoint; without it, it is asked of the Hub
+_SOUND = "sound_tokenizer"
 _BLOCKED = {"Guardrail blocked prompt": "prompt", "Guardrail blocked video": "output"}
 
 
@@ -37,9 +40,10 @@ class Framework:
     def __init__(self, given: argparse.Namespace) -> None:
         from cosmos_framework.inference.args import OmniSetupOverrides
 
+        scratch = Path(given.scratch)
         setup = OmniSetupOverrides(
-            checkpoint_path=given.checkpoint,
-            output_dir=Path(given.scratch),
+            checkpoint_path=_view(Path(given.checkpoint), scratch) if given.generator else given.checkpoint,
+            output_dir=scratch,
             keep_going=True,  # a sample that fails is told; it ends nothing
             guardrails=given.guardrails,
             diffusion_cache=False,  # it trades quality for speed, and the framework's command has it on
@@ -47,6 +51,11 @@ class Framework:
         ).build_setup()
         if not given.generator:
             setup.experiment_overrides.append("model.config.load_vision_tokenizer=false")
+        elif vae := os.environ.get(VAE):
+            setup.experiment_overrides += [
+                "model.config.tokenizer.bucket_name=''",
+                f"model.config.tokenizer.vae_path={vae}",
+            ]
         self.steps = 0
         self._samples = setup.get_sample_overrides_cls()
         self._pipe = setup.get_inference_cls().create(setup)
@@ -95,6 +104,24 @@ class Framework:
             return predict(*arguments, **options)
 
         model._get_velocity = counted
+
+
+def _view(checkpoint: Path, scratch: Path) -> str:
+    """The checkpoint as links: the framework writes a form of its own of the sound's weights beside them, which others
+    read."""
+    from cosmos_framework.inference.common.init import is_rank0
+
+    view = scratch / "checkpoint"
+    if is_rank0():
+        (view / _SOUND).mkdir(parents=True)
+        for path in (*checkpoint.iterdir(), *(checkpoint / _SOUND).glob("*")):
+            if path.name != _SOUND:
+                (view / path.relative_to(checkpoint)).symlink_to(path.resolve())
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+    return str(view)
 
 
 def _sharing(given: argparse.Namespace) -> dict[str, Any]:

@@ -31,8 +31,9 @@ Group = TypeVar("Group", bound=GroupGenerator)
 
 def checkpoint_in(folder: Path) -> Path:
     """What our side reads of one; stand-ins read nothing."""
-    for part in ("transformer", "text_tokenizer"):
+    for part in ("transformer", "text_tokenizer", "sound_tokenizer"):
         (folder / part).mkdir()
+    write_json(folder / "sound_tokenizer" / "config.json", {})
     write_tokenizer(folder / "text_tokenizer", train_tokenizer())
     write_json(folder / "transformer" / "config.json", {"sound_gen": True, "action_gen": True})
     write_json(folder / "model_index.json", {})

@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, Sharing, create
-from cosmos_batch.engines.framework_driver import _sharing
+from cosmos_batch.engines.framework_driver import VAE, _sharing
 from cosmos_batch.engines.framework_generator import FrameworkGenerator
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
@@ -27,8 +27,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(checkpoint: Path) -> Iterator[FrameworkGenerator]:
-    with loaded(FrameworkGenerator(), checkpoint, STANDIN) as engine:
-        yield engine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VAE, "/opt/wan/Wan2.2_VAE.pth")
+        with loaded(FrameworkGenerator(), checkpoint, STANDIN) as engine:
+            yield engine
 
 
 @pytest.fixture
@@ -40,6 +42,13 @@ def make(engine: FrameworkGenerator, tmp_path: Path) -> Make:
 def test_text_becomes_an_image(make: Make, tmp_path: Path, image_format: str, suffix: str) -> None:
     [file] = make({"mode": "t2i", "imageFormat": image_format, **SMALL}).files
     assert file.role == "image" and probe(tmp_path / f"output{suffix}") == ImageInfo(320, 192)
+
+
+def test_nothing_is_written_into_the_model_and_the_vae_is_the_images(
+    engine: FrameworkGenerator, checkpoint: Path
+) -> None:
+    assert [path.name for path in (checkpoint / "sound_tokenizer").iterdir()] == ["config.json"]
+    assert any("vae_path=/opt/wan/Wan2.2_VAE.pth" in line for line in engine.startup_logs)
 
 
 @pytest.mark.parametrize("sound", [False, True])

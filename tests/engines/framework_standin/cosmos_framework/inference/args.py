@@ -63,6 +63,12 @@ class Pipe:
         if os.environ.get("COSMOS_STANDIN_REFUSES"):
             raise RuntimeError("CUDA out of memory")
         cls.loaded += 1
+        if setup.experiment_overrides and "vae_path" in setup.experiment_overrides[-1]:
+            print(f"VAE: {setup.experiment_overrides}", flush=True)
+        sound = Path(setup.checkpoint_path) / "sound_tokenizer"
+        if sound.is_dir():  # it writes another form of the weights beside them
+            assert (sound / "config.json").read_text() and (sound.parent / "model_index.json").is_file()
+            (sound / "legacy.ckpt").write_text("weights")
         print(f"loaded {setup.checkpoint_path} {setup.plan} guardrails {setup.guardrails}", flush=True)
         return cls(setup)
 
