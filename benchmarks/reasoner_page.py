@@ -27,14 +27,15 @@ def text() -> str:
 receive of the first message to the last delete: SQS, DynamoDB, S3, decoding, vLLM's server, document, callback. AWS
 is [`instant_aws.py`](../benchmarks/instant_aws.py): botocore does all its work, and every call takes 20 ms. All three
 see the same frames and sample alike; each answer is forced to its length by `ignore_eos`. Of (b) and (c) the better
-of {true["workload"]["passes"]} passes counts, after one to warm up.{_why(true)}
+of {true["workload"]["passes"]} passes counts, after one to warm up; of the 8B, below, there is one.{_why(true)}
 
 ### In flight
 
 {_levels(true)}
 
-From the file at hand to the first and the last token, decoding included. NVIDIA's are of another model, four times
-larger, with other videos and 100 tokens of answer; the GPU is the same.
+From the file at hand to the first and the last token, decoding included. NVIDIA's columns are TTFT in ms / latency in
+ms / requests a second, of another model, four times larger, with other videos and 100 tokens of answer; the GPU is the
+same.
 
 ### Cold start
 
@@ -53,7 +54,7 @@ host and for the image is not in it.
 the larger of the two GPUs' ratios of arithmetic (989 to 362 TFLOP/s) and of memory (3.35 to 0.864 TB/s). Dollars are
 GPU-seconds / 3600 x price of the instance / its GPUs, while it works; prices: {PRICES_AS_OF}.
 VAMS's are the minutes that its documentation gives for one file, on a whole {figures.VAMS_INSTANCE}, times the same
-price.
+price: seconds of the instance, whatever its GPUs do meanwhile.
 
 {_on_the_cpu()}The commands, the first two on any machine, the others on one with a GPU and vLLM:
 
@@ -173,7 +174,7 @@ not {imports[0]:.0f}, (a) {1 / rates.processes:.0f} s a clip, (c) was {rates.of_
 
 
 def _costs() -> str:
-    rows = ["| model | where | GPU-seconds | dollars |", "|---|---|---|---|"]
+    rows = ["| model | where | GPU-seconds (VAMS: instance-seconds) | dollars |", "|---|---|---|---|"]
     for shape, minutes in figures.VAMS_MINUTES.items():
         seconds, measured = figures.gpu_seconds(shape)
         rows += [

@@ -11,7 +11,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
-_REMEDY = "Use a complete checkpoint of the Cosmos-Reason2 family; set INVALIDATE_COSMOS_MODELS to fetch it anew."
+_REMEDY = "Use a complete checkpoint of Cosmos-Reason2 or Cosmos 3; set INVALIDATE_COSMOS_MODELS to fetch it anew."
 
 
 @dataclass(frozen=True)

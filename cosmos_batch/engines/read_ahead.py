@@ -6,7 +6,7 @@ so is an NVMe disk.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,13 +16,13 @@ _MEMORY = Path("/proc/meminfo")
 _MEMORY_SHARE = 0.8  # of what is available; more would push out what was read first
 
 
-def read_ahead(folder: Path) -> ThreadPoolExecutor:
-    """Begin to read the weights of a checkpoint; where they would not stay in memory, there is nothing to do.
+def read_ahead(folder: Path, weights: Iterable[str] = ("**/*.safetensors",)) -> ThreadPoolExecutor:
+    """Begin to read a checkpoint's weights, by patterns; where they would not stay in memory, there is nothing to do.
 
     Shutting down what is returned ends it.
     """
     readers = ThreadPoolExecutor(STREAMS, "read-ahead")
-    files = sorted(folder.rglob("*.safetensors"))
+    files = sorted({path for pattern in weights for path in folder.glob(pattern)})
     if sum(path.stat().st_size for path in files) <= _MEMORY_SHARE * _available_memory():
         for path, begin, end in _ranges(files):
             readers.submit(_read, path, begin, end)

@@ -72,16 +72,25 @@ class Server:
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self.lines_read = 0
         self._why_stopped: str | None = None
-        self._process = subprocess.Popen(
-            list(command(self.socket)),
-            env={**os.environ, **environment(self.socket)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                list(command(self.socket)),
+                env={**os.environ, **environment(self.socket)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise Failure(
+                "EngineFailed",
+                f"The engine's program could not be started: {error}",
+                "Install it beside this program's Python, as the image or `make vllm` does.",
+                retryable=True,
+            ) from error
         self._guard = subprocess.Popen(
             [sys.executable, "-S", "-c", _GUARD, str(self._process.pid), str(self._folder)],
             stdin=subprocess.PIPE,

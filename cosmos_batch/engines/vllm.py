@@ -21,6 +21,8 @@ from cosmos_batch.engines.served_model import ServedModel
 from cosmos_batch.engines.startup import Phases
 from cosmos_batch.engines.vllm_command import MODEL, Plan, memory_share, uneven, within
 
+# Those that vLLM loads: of Cosmos 3 the transformer and the vision encoder, and not what the generator has besides.
+_WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
 _LEAST_MEMORY = 0.05  # of a GPU's, 4 GB of the largest: less than the smallest model's weights
 
@@ -83,7 +85,7 @@ class VllmEngine:
         self._served.caches = self.caches
         self._reader = Reader.of_folder(model_dir, self._served.plan.context)
         self._preparing = Preparing()
-        reading = read_ahead(model_dir)
+        reading = read_ahead(model_dir, _WEIGHTS)
         try:
             self._served.start(model_dir)
         finally:

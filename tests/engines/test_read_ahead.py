@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.engines import read_ahead as module
+from cosmos_batch.engines import vllm
 from cosmos_batch.engines.read_ahead import read_ahead
 from cosmos_batch.engines.vllm_command import Plan, serve_command
 
@@ -47,6 +48,14 @@ def test_all_weights_are_read_and_nothing_else(checkpoint: Path, reads: Reads) -
     # The last block of a range may reach into the next.
     assert 2500 <= sum(got for name, got in reads if name == "one.safetensors") <= 3300
     assert sum(got for name, got in reads if name == "two.safetensors") == 1000
+
+
+def test_what_a_reasoner_does_not_load_is_not_read(checkpoint: Path, reads: Reads) -> None:
+    for part in ("vae", "sound_tokenizer", "vision_encoder"):
+        (checkpoint / part).mkdir()
+        (checkpoint / part / f"{part}.safetensors").write_bytes(os.urandom(10))
+    read_ahead(checkpoint, vllm._WEIGHTS).shutdown()
+    assert {name for name, _ in reads} == {"one.safetensors", "two.safetensors", "vision_encoder.safetensors"}
 
 
 def test_weights_that_would_not_stay_in_memory_are_left(

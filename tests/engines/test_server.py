@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.contract import Failure
 from cosmos_batch.engines.server import Server, ServerDied
 
 SCRIPT = Path(__file__).with_name("served.py")
@@ -67,6 +68,18 @@ def test_one_that_does_not_answer_in_time_is_stopped(start: Start) -> None:
     with pytest.raises(ServerDied, match="was not ready within 1 s"):
         server.wait_until_ready(1)
     assert not server.is_running
+
+
+def test_a_program_that_is_not_there_is_told_and_leaves_no_folder() -> None:
+    folders = []
+
+    def nowhere(socket: Path) -> list[str]:
+        folders.append(socket.parent)
+        return ["/nowhere/vllm"]
+
+    with pytest.raises(Failure, match=r"could not be started: .*/nowhere/vllm") as raised:
+        Server(nowhere, lambda _: {}, on_line=lambda _: None)
+    assert raised.value.error.remedy and [folder.exists() for folder in folders] == [False]
 
 
 def test_stopping_ends_children_that_will_not(start: Start, tmp_path: Path) -> None:

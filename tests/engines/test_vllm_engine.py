@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx2
 import pytest
@@ -16,6 +17,7 @@ from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.engines import hang
+from cosmos_batch.engines import vllm as vllm_module
 from cosmos_batch.engines.question import prepare
 from cosmos_batch.engines.served_model import client as client_of
 from cosmos_batch.engines.transformers import TransformersEngine
@@ -54,6 +56,7 @@ def vllm(
 ) -> Iterator[VllmEngine]:
     # As a worker does: jobs' folders, and nothing else, lie below this one.
     module_patch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
+    module_patch.setattr(vllm_module, "SEQUENCES_ON_CPU", 64)
     engine = VllmEngine()
     engine.load(folder)
     yield engine
@@ -244,6 +247,7 @@ def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
 def test_64_at_once_each_have_a_log_of_their_own(
     gather: Callable[..., list[Answer | BaseException]], vllm: VllmEngine, picture: Path
 ) -> None:
+    assert vllm._served.plan.sequences == 64
     prompts = [f"prompt-number-{number}" for number in range(64)]
     answers = gather(*((picture, prompt, {"maxTokens": number % 7 + 1}) for number, prompt in enumerate(prompts)))
     for number, answer in enumerate(answers):
@@ -253,6 +257,24 @@ def test_64_at_once_each_have_a_log_of_their_own(
         assert f"answer: {number % 7 + 1} tokens" in line
         assert len(answer.logs) == 2
     assert "prompt-number" not in "\n".join(vllm.startup_logs)
+
+
+def test_it_reads_no_file_but_those_of_jobs(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
+    """One of the same content beside the folder that jobs' folders lie in is refused for where it is."""
+    inside = Path(shutil.copy(picture, tmp_path / "inside.png"))
+
+    async def post(path: Path) -> httpx2.Response:
+        image = {"type": "image_url", "image_url": {"url": path.as_uri()}}
+        messages = [{"role": "user", "content": [image, {"type": "text", "text": "?"}]}]
+        async with connected(vllm) as client:
+            body = {"model": MODEL, "messages": messages, "max_tokens": 1}
+            return await client.post("/v1/chat/completions", json=body)
+
+    with TemporaryDirectory(dir="/tmp") as outside:
+        refused = asyncio.run(post(Path(shutil.copy(picture, outside))))
+    assert refused.status_code == 400 and "allowed" in refused.text and "local" in refused.text
+    assert asyncio.run(post(Path("/etc/hostname"))).status_code == 400
+    assert asyncio.run(post(inside)).is_success
 
 
 def test_its_start_is_told(vllm: VllmEngine, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -13,6 +14,7 @@ import pytest
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.engines import Compiling, EngineDied, compiled, hang, served_model
 from cosmos_batch.engines import server as server_module
+from cosmos_batch.engines import vllm as vllm_module
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW, ServedModel
@@ -21,7 +23,7 @@ from cosmos_batch.engines.transformers import TransformersEngine
 from cosmos_batch.engines.vllm import VllmEngine
 from cosmos_batch.engines.vllm_command import serve_environment
 from tests.engines import served
-from tests.engines.conftest import load
+from tests.engines.conftest import load, make_job, place
 
 Run = Callable[..., list[Answer | BaseException]]
 
@@ -213,3 +215,32 @@ def test_the_context_is_the_smaller_of_the_two(told: Path, checkpoint_dir: Path)
         engine.load(checkpoint_dir, asked)
         assert engine._served.plan.context == got
         engine.close()
+
+
+def test_cancelling_ends_what_decodes_for_it(
+    dying: VllmEngine, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def decode(_reader: object, _job: object, _paths: object, check: Callable[[], None]) -> None:
+        begun.set()
+        try:
+            while True:
+                check()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(vllm_module, "prepare", decode)
+    job = make_job(picture.name)
+    place(picture, job, tmp_path)
+
+    async def scene() -> None:
+        asking = asyncio.create_task(dying.run(job, tmp_path))
+        assert await asyncio.to_thread(begun.wait, 20)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await asyncio.to_thread(ended.wait, 20)
+
+    asyncio.run(scene())
