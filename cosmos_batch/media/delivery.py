@@ -61,10 +61,10 @@ def check_image(path: Path, width: int, height: int) -> list[str]:
         return [f"The image is {colour}."] if colour else []
 
 
-def check_actions(actions: np.ndarray, rows: int, width: int) -> None:
+def check_actions(actions: np.ndarray | list[list[float]], rows: int, width: int) -> None:
     """Raises Failure (EngineFailed) where there are not so many actions of so many numbers."""
-    if actions.shape != (rows, width):
-        raise nonsense(f"actions of shape {list(actions.shape)} instead of {[rows, width]}")
+    if np.shape(actions) != (rows, width):
+        raise nonsense(f"actions of shape {list(np.shape(actions))} instead of {[rows, width]}")
 
 
 def _refuse_video(path: Path, found: VideoInfo, wanted: WantedVideo) -> None:

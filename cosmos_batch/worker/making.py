@@ -121,15 +121,13 @@ def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
 
 
 def _look_at_actions(path: Path, generation: Generation) -> None:
-    import numpy as np
-
     from cosmos_batch.media import check_actions, read_actions
     from cosmos_batch.media.nonsense import made_by_engine
 
     assert generation.action is not None, "only such modes have the role"
     with made_by_engine("array of actions"):
         rows = read_actions(path, generation.action.width)
-    check_actions(np.array(rows), generation.action.chunk_size, generation.action.width)
+    check_actions(rows, generation.action.chunk_size, generation.action.width)
 
 
 def _previews(video: MadeFile, made: Made, workdir: Path) -> Iterator[MadeFile]:

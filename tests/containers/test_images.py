@@ -156,8 +156,8 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
 
 # Where a module and its distribution are called differently.
 DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless"}
-# What drivers import, which run in the images of these alone.
-OF_DRIVERS = {"cosmos_framework", "phyai", "phyai_utils_tools"}
+# What modules import that run in the images of these alone.
+OF_OTHERS = {"cosmos_framework", "diffusers", "phyai", "phyai_utils_tools"}
 
 
 @pytest.mark.parametrize("lock", [one for one in LOCKS if one.parent.name == "reasoner"], ids=lambda one: one.stem)
@@ -165,7 +165,7 @@ def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     for room in ("engines", "media"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
-            for root in third_party(path) - OF_DRIVERS:
+            for root in third_party(path) - OF_OTHERS:
                 assert DISTRIBUTIONS.get(root, root) in locked, f"{path} imports {root}"
 
 
@@ -189,7 +189,7 @@ def test_a_generators_image_has_what_its_engine_imports(image: str, modules: lis
             continue
         seen.add(name)
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
-        for root in third_party(path) - OF_DRIVERS - unused:
+        for root in third_party(path) - OF_OTHERS - unused:
             assert DISTRIBUTIONS.get(root, root).replace("_", "-") in locked, f"{path} imports {root}"
     assert "cosmos_batch.engines.served_model" in seen
 
