@@ -1,0 +1,71 @@
+"""The real server as one that runs already, by URL."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines import GenerationFiles, vllm_omni_endpoint
+from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+from cosmos_batch.media import WantedVideo, check_video, exact_rate
+from tests.contract.generations import settled
+from tests.engines.conftest import make_job
+from tests.omni.test_modes import ACTIONS, FEW, ROWS, TABLE
+
+
+@pytest.fixture
+def url(engine: Any) -> Iterator[str]:
+    """Its socket, on a port."""
+    socket = engine._served._server.socket
+    loop = asyncio.new_event_loop()
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        its_reader, its_writer = await asyncio.open_unix_connection(socket)
+        await asyncio.gather(pour(reader, its_writer), pour(its_reader, writer))
+
+    server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0))
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    loop.call_soon_threadsafe(loop.stop)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"mode": "t2v", "sound": True, **FEW},
+        {"mode": "forward_dynamics", "action": ROWS, **ACTIONS},
+        {"controls": {"edge": {}}, **TABLE},
+    ],
+    ids=["t2v", "forward_dynamics", "transfer"],
+)
+def test_it_makes_what_is_sent_to_it(
+    url: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+) -> None:
+    medium = None if said.get("mode") == "t2v" else clip
+    monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: GenerationFiles(medium, {}))
+    asked = settled(said, "video" if medium else None, guardrails=False, engine="vllm-omni")
+    engine = OmniEndpointEngine(Endpoint(url=url), lambda: None)
+    engine.load(tmp_path)
+    made = asyncio.run(engine.run(make_job("clip.mp4").model_copy(update={"generation": asked}), tmp_path)).generation
+    engine.close()
+    assert made.size and made.num_frames and made.fps
+    wanted = WantedVideo(*made.size, made.num_frames, exact_rate(made.fps), made.sound)
+    check_video(tmp_path / "output.mp4", wanted)
+
+
+def test_another_model_is_not_there(url: str, tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="has no model 'nvidia/Cosmos3-Super'; there: cosmos"):
+        OmniEndpointEngine(Endpoint(url=url, model="nvidia/Cosmos3-Super"), lambda: None).load(tmp_path)
