@@ -92,7 +92,7 @@ def driven(action: Any) -> dict[str, Any]:
         pytest.param(
             {"input": "s3://assets/car.mp4", **said(mode="transfer", edge={"weight": 2}, blur=True)},
             "Diffusers, the engine of this pipeline, gives all controls one weight",
-            "vLLM-Omni or Cosmos Framework",
+            "Use a pipeline on vLLM-Omni",
             id="weights on Diffusers",
         ),
     ],
