@@ -24,7 +24,7 @@ from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
 
 PLAIN = Measures(read_once=False, compiled=False, attention=False)
-STEPS, LAYERS = 3, 2
+STEPS, LAYERS = 2, 2
 SMALL = {"width": 64, "height": 48, "steps": STEPS, "seed": 1}
 ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": STEPS, "seed": 1}
 ROWS = [[0.1] * 10] * 4
