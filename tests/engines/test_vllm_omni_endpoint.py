@@ -19,8 +19,8 @@ from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
 from cosmos_batch.media import WantedVideo, check_video, exact_rate
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
+from tests.engines.omni.conftest import ACTIONS, ROWS, SMALL, TABLE, VIDEO
 from tests.engines.omni_served import Handler
-from tests.engines.test_vllm_omni import ACTIONS, ROWS, SMALL, TABLE, VIDEO
 
 KEY = "a-very-secret-key"
 

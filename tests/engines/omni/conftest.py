@@ -1,0 +1,112 @@
+"""The vLLM-Omni engine on a server that does what it is told, and what its tests have in common."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.result import Made
+from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
+from cosmos_batch.engines import (
+    GenerationFiles,
+    vllm_omni,
+)
+from cosmos_batch.engines.vllm_omni import VllmOmniEngine
+from cosmos_batch.engines.vllm_omni_command import OmniPlan
+from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
+from tests.contract.generations import settled
+from tests.engines import omni_served
+
+SMALL = {"width": 64, "height": 48, "steps": 2}
+VIDEO = {"mode": "t2v", **SMALL, "num_frames": 9}
+ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+TABLE = {"resolution": "256p", "aspect_ratio": "16:9", "steps": 2, "num_frames": 9}
+ROWS = [[0.1] * 10] * 4
+PROMPT = "A red cube rolls."
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is read of one before its server starts."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    (folder / "text_tokenizer").mkdir(parents=True)
+    (folder / "transformer").mkdir()
+    write_tokenizer(folder / "text_tokenizer", train_tokenizer())
+    write_json(folder / "transformer" / "config.json", {"sound_gen": True, "action_gen": True})
+    write_json(folder / "model_index.json", {"_class_name": "Cosmos3OmniPipeline"})
+    return folder
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """What the stand-in was asked, which is started in place of the real one."""
+    file = tmp_path / "asked"
+    script = str(Path(omni_served.__file__))
+
+    def command(_plan: OmniPlan, _folder: Path, socket: Path) -> list[str]:
+        return [sys.executable, script, str(socket), str(file)]
+
+    monkeypatch.setattr(OmniPlan, "command", command)
+    monkeypatch.setattr(vllm_omni, "version", lambda _: "0.30.0")
+    return lambda: [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def engine(asked: Any, checkpoint: Path) -> Iterator[VllmOmniEngine]:
+    engine = VllmOmniEngine()
+    engine.load(checkpoint)
+    yield engine
+    engine.close()
+
+
+Make = Callable[..., Made]
+
+
+@pytest.fixture
+def make(engine: VllmOmniEngine, tmp_path: Path) -> Make:
+    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
+        controls = how.pop("controls", {})
+        return asyncio.run(
+            engine.generate(generation(said, medium, **how), GenerationFiles(medium, controls), folder(tmp_path))
+        )
+
+    return make
+
+
+def generation(said: dict[str, Any], medium: Path | None = None, prompt: str = PROMPT, **how: Any) -> Generation:
+    return settled(said, None if medium is None else "image" if medium.suffix == ".png" else "video", prompt, **how)
+
+
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir(exist_ok=True)
+    return tmp_path / "out"
+
+
+def refused(make: Make, *arguments: Any, **how: Any) -> Error:
+    with pytest.raises(Failure) as raised:
+        make(*arguments, **how)
+    return raised.value.error
+
+
+def video(made: Made, tmp_path: Path) -> tuple[int, int, int, float]:
+    """Width, height, frames and rate; it must be what was asked for, sound and all."""
+    path, asked = tmp_path / "out" / "output.mp4", made.generation
+    assert asked.size and asked.num_frames and asked.fps and made.files[0].name == path.name
+    wanted = WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound)
+    check_video(path, wanted)
+    found = probe(path)
+    assert isinstance(found, VideoInfo) and found.codec == "h264"
+    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3)
+
+
+def probe_upload(said: dict[str, Any], field: str) -> str:
+    """The name of what was sent, which was not empty."""
+    name, size = said["files"][field]
+    assert size > 100 and set(said["files"]) == {field}
+    return str(name)
