@@ -140,6 +140,6 @@ def test_other_errors_of_torchvision_are_not_hidden(monkeypatch: pytest.MonkeyPa
 
 def test_an_engine_that_is_not_there_says_so_when_it_shall_load(tmp_path: Path) -> None:
     with pytest.raises(Failure) as raised:
-        create("diffusers").load(tmp_path / "Cosmos3-Nano")
+        create("vllm-omni").load(tmp_path / "Cosmos3-Nano")
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
-    assert "'diffusers'" in raised.value.error.message and "engine" in raised.value.error.remedy
+    assert "'vllm-omni'" in raised.value.error.message and "engine" in raised.value.error.remedy

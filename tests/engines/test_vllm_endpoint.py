@@ -111,14 +111,14 @@ def test_fps_is_honoured_or_the_note_says_so(
     place(clip, job, tmp_path, broken.video(tmp_path / "two.mp4", frames=20))
     prompts: list[list[int]] = []
 
-    async def keeping(self: Any, body: dict[str, Any], journal: Any) -> httpx2.Response:
-        response = await complete(self, {**body, "return_token_ids": True}, journal)
+    async def keeping(self: Any, *where: Any, json: dict[str, Any]) -> httpx2.Response:
+        response = await send(self, *where, json={**json, "return_token_ids": True})
         if response.is_success:
             prompts.append(response.json()["prompt_token_ids"])
         return response
 
-    complete = type(engine._server).complete
-    monkeypatch.setattr(type(engine._server), "complete", keeping)
+    send = type(engine._server).send
+    monkeypatch.setattr(type(engine._server), "send", keeping)
     answer = asyncio.run(engine.run(job, tmp_path))
     url = endpoint[0].url.removesuffix("/v1")
     asked = {"model": "cosmos", "tokens": prompts[-1]}
