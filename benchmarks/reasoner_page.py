@@ -121,8 +121,8 @@ def _why(found: dict[str, Any]) -> str:
     return f"""
 
 (c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b), which has no
-worker around it, is {rates.raw / rates.processes:.0f} times. A process for one clip, with all that is compiled kept, takes
-{1 / rates.processes:.0f} s."""
+worker around it, is {rates.raw / rates.processes:.0f} times. A process for one clip, with all that is compiled kept,
+takes {1 / rates.processes:.0f} s."""
 
 
 def _levels(found: dict[str, Any]) -> str:
