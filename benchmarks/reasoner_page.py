@@ -121,9 +121,9 @@ def _why(found: dict[str, Any]) -> str:
         return ""
     return f"""
 
-(c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b) is
-{rates.raw / rates.processes:.0f} times. In (c) nvidia-smi told of a GPU busy to 100 % in the median second, and a
-process for one clip, with all that is compiled kept, takes {1 / rates.processes:.0f} s, which is short."""
+(c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b), which has no
+worker around it, is {rates.raw / rates.processes:.0f} times. A process for one clip, with all that is compiled kept,
+takes {1 / rates.processes:.0f} s."""
 
 
 def _levels(found: dict[str, Any]) -> str:
