@@ -37,7 +37,7 @@ def test_the_worker_keeps_up_with_raw_vllm_on_a_gpu_and_starts_in_a_minute() -> 
 
 
 def test_every_answer_had_the_length_that_was_forced() -> None:
-    for shape in ("2b",):
+    for shape in ("tiny", "2b"):
         found = reasoner_figures.kept(shape)
         expected = found["workload"]["clips"] * found["workload"]["tokens"]
         raw, worker = (found[step]["passes"] for step in ("raw", "worker"))
