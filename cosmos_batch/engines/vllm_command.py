@@ -122,7 +122,10 @@ def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str,
         # Of its processes' sockets, whose paths the kernel limits to 107 bytes; a worker's temporary folder is longer.
         "VLLM_RPC_BASE_PATH": str(socket.parent),
     }
-    if not gpus:
+    if gpus:
+        # Its core begins with what the server has imported; vllm's command line would have it import all of it anew.
+        variables["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
+    else:
         # With two OpenMP threads times swing twentyfold on few cores; one process is one import less.
         variables |= {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     return variables if caches is None else {**variables, **cache_variables(caches)}

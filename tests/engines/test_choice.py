@@ -154,6 +154,7 @@ def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
     assert "--async-scheduling" in command
     variables = vllm_command.serve_environment(4, None, tmp_path / "socket")
     assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
+    assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork", "or its core imports all of it anew"
 
 
 @pytest.mark.parametrize("kept_in", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])
