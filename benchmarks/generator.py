@@ -27,11 +27,11 @@ from benchmarks.generator_profile import profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.engines import GenerationFiles
-from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.diffusers_fast import Measures, leave_compiled, take
-from cosmos_batch.engines.diffusers_generation import generate, settled
-from cosmos_batch.engines.generator_inputs import Prepared, prepare
-from cosmos_batch.engines.generator_outputs import Rendered, write_files
+from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
+from cosmos_batch.engines.generator.diffusers.generation import generate, settled
+from cosmos_batch.engines.generator.inputs import Prepared, prepare
+from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.journal import Journal
 
 STEPS = ("start", "measures", "memory")

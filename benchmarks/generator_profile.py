@@ -64,7 +64,7 @@ def profiled(omni: Any) -> Iterator[Profile]:
     """Watch one generation of a `Cosmos3OmniPipeline`."""
     import diffusers
 
-    from cosmos_batch.engines import diffusers_generation
+    from cosmos_batch.engines.generator.diffusers import generation as diffusers_generation
 
     profile, scheduler = Profile(), diffusers.UniPCMultistepScheduler
     watched: list[tuple[Any, str, str]] = [

@@ -43,7 +43,7 @@ def _start(model: Path, workload: Workload, caches: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Load, make the first video of each size, then one more of each."""
-    from cosmos_batch.engines.diffusers import DiffusersEngine
+    from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 
     model, workload = Path(sys.argv[1]), NANO if sys.argv[2] == "nano" else TINY
     engine = DiffusersEngine()

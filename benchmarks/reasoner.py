@@ -28,8 +28,8 @@ from cosmos_batch.contract.catalogue import REASONER_CONTEXT
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.gpus import gpus_here
-from cosmos_batch.engines.question import Reader
-from cosmos_batch.engines.vllm_command import chat_template, serve_environment, within
+from cosmos_batch.engines.reasoner.question import Reader
+from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment, within
 
 TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)

@@ -15,7 +15,7 @@ from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.demo.media import FPS, SECONDS, draw_scene
 from cosmos_batch.engines import input_paths
-from cosmos_batch.engines.question import Question, Reader, prepare
+from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 
 PIPELINE = "cosmos-reason2-2b"
 PROMPT = "Describe what happens in the video, step by step, and say whether the motion is physically plausible."

@@ -79,7 +79,7 @@ def forget_files() -> bool:
 def main() -> None:
     """Restore, load, answer one question, keep what was compiled; say how long each took."""
     from cosmos_batch.contract.catalogue import REASONER_CONTEXT
-    from cosmos_batch.engines.vllm import VllmEngine
+    from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
     from cosmos_batch.store import KeptCaches
 
     model, seconds = Path(sys.argv[1]), {"boot": time.time() - BEGAN}
@@ -108,7 +108,7 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 
 
 async def _ask(engine: Any) -> None:
-    from cosmos_batch.engines.served_model import client
+    from cosmos_batch.engines.serving.served_model import client
 
     body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
     async with client(engine._served._server) as connection:

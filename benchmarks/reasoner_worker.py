@@ -21,10 +21,11 @@ from benchmarks.instant_aws import InstantAws
 from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job
-from cosmos_batch.engines import input_paths, question
-from cosmos_batch.engines.served_model import client
-from cosmos_batch.engines.vllm import VllmEngine
-from cosmos_batch.engines.vllm_command import MODEL
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.reasoner import question
+from cosmos_batch.engines.reasoner.vllm.command import MODEL
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.engines.serving.served_model import client
 
 SECONDS_PER_CALL = 0.02
 _ROUNDS = 2  # of requests for each place in flight
@@ -135,4 +136,4 @@ def _forced_length() -> AbstractContextManager[Any]:
         asked.body["ignore_eos"] = True
         return asked
 
-    return mock.patch("cosmos_batch.engines.vllm.prepare", prepare)
+    return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.prepare", prepare)

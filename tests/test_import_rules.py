@@ -90,6 +90,22 @@ def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
             assert top not in HEAVY - libraries, f"{path} imports {module}"
 
 
+@pytest.mark.parametrize(
+    ("room", "below"),
+    [
+        ("serving", {"serving"}),
+        ("torchrun", {"serving", "torchrun"}),
+        ("reasoner", {"serving", "torchrun", "reasoner"}),
+    ],
+)
+def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> None:
+    rooms = {path.parent.name for path in (ROOT / "cosmos_batch/engines").glob("*/__init__.py")}
+    for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
+        for module in imports(path):
+            inner = module.removeprefix("cosmos_batch.engines.").split(".")[0]
+            assert inner not in rooms - below, f"{path} imports {module}"
+
+
 def test_every_room_has_a_rule() -> None:
     rooms = {
         f"cosmos_batch/{path.name}" for path in (ROOT / "cosmos_batch").iterdir() if (path / "__init__.py").exists()

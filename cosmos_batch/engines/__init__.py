@@ -115,13 +115,13 @@ def refuse_unguarded(engine: Engine, job: Job) -> None:
 
 AUTO = "auto"
 ENGINES = {
-    "transformers": "cosmos_batch.engines.transformers:TransformersEngine",
-    "diffusers": "cosmos_batch.engines.diffusers:DiffusersEngine",
-    "vllm": "cosmos_batch.engines.vllm:VllmEngine",
-    "vllm-omni": "cosmos_batch.engines.vllm_omni:VllmOmniEngine",
-    "cosmos-framework": "cosmos_batch.engines.framework_generator:FrameworkGenerator",
-    "phyai": "cosmos_batch.engines.phyai:PhyaiEngine",
-    "cosmos-framework-reasoner": "cosmos_batch.engines.cosmos_framework:FrameworkEngine",
+    "transformers": "cosmos_batch.engines.reasoner.transformers.engine:TransformersEngine",
+    "diffusers": "cosmos_batch.engines.generator.diffusers.engine:DiffusersEngine",
+    "vllm": "cosmos_batch.engines.reasoner.vllm.engine:VllmEngine",
+    "vllm-omni": "cosmos_batch.engines.generator.vllm_omni.engine:VllmOmniEngine",
+    "cosmos-framework": "cosmos_batch.engines.generator.cosmos_framework.engine:FrameworkGenerator",
+    "phyai": "cosmos_batch.engines.generator.phyai.engine:PhyaiEngine",
+    "cosmos-framework-reasoner": "cosmos_batch.engines.reasoner.cosmos_framework:FrameworkEngine",
 }
 
 

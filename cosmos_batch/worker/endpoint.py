@@ -15,7 +15,7 @@ from cosmos_batch.engines.gpus import gpus_here, kind_here
 from cosmos_batch.worker.clients import Clients
 
 if TYPE_CHECKING:
-    from cosmos_batch.engines.upsampling import Upsampler
+    from cosmos_batch.engines.generator.upsampling import Upsampler
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def upsampler_of(environment: WorkerEnvironment, clients: Clients) -> Upsampler 
     """Who writes prompts, if somebody does."""
     if environment.upsampler is None:
         return None
-    from cosmos_batch.engines.upsampling import Upsampler
+    from cosmos_batch.engines.generator.upsampling import Upsampler
 
     return Upsampler(environment.upsampler, ApiKey(environment.upsampler.api_key_secret_arn, clients).read)
 
@@ -70,10 +70,10 @@ def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
         return engine
     key = ApiKey(environment.endpoint.api_key_secret_arn, clients).read
     if environment.serving is None:
-        from cosmos_batch.engines.endpoint import EndpointEngine
+        from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 
         return EndpointEngine(environment.endpoint, key)
-    from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 
     generator = OmniEndpointEngine(environment.endpoint, key)
     generator.guardrails = environment.serving.guardrails

@@ -17,7 +17,8 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import EngineDied, refuse_unguarded, structured
+from cosmos_batch.engines import EngineDied, refuse_unguarded
+from cosmos_batch.engines.reasoner import structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -33,7 +34,7 @@ from cosmos_batch.worker.verdicts import refusal, timed_out
 from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
 
 if TYPE_CHECKING:
-    from cosmos_batch.engines.upsampling import Upsampler
+    from cosmos_batch.engines.generator.upsampling import Upsampler
 
 log = logging.getLogger(__name__)
 

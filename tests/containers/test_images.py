@@ -17,7 +17,8 @@ import uv
 
 from containers.locks import target
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
-from cosmos_batch.engines import vllm_command, vllm_plugin
+from cosmos_batch.engines.reasoner.vllm import command as vllm_command
+from cosmos_batch.engines.reasoner.vllm import plugin as vllm_plugin
 from cosmos_batch.local.dockerfile import instructions, read_image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,15 +173,15 @@ def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
 @pytest.mark.parametrize(
     ("image", "modules", "unused"),
     [
-        ("phyai", ["phyai", "phyai_driver"], {"cv2"}),  # of controls, which it does not follow
-        ("omni", ["vllm_omni"], set()),
+        ("phyai", ["phyai.engine", "phyai.driver"], {"cv2"}),  # of controls, which it does not follow
+        ("omni", ["vllm_omni.engine"], set()),
     ],
 )
 def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], unused: set[str]) -> None:
     lock = ROOT / "containers" / image / "requirements.lock"
     locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     seen: set[str] = set()
-    left = [f"cosmos_batch.engines.{name}" for name in modules]
+    left = [f"cosmos_batch.engines.generator.{name}" for name in modules]
     while left:
         name = left.pop()
         path = ROOT / Path(*name.split("."))
@@ -191,7 +192,7 @@ def test_a_generators_image_has_what_its_engine_imports(image: str, modules: lis
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
         for root in third_party(path) - OF_OTHERS - unused:
             assert DISTRIBUTIONS.get(root, root).replace("_", "-") in locked, f"{path} imports {root}"
-    assert "cosmos_batch.engines.served_model" in seen
+    assert "cosmos_batch.engines.serving.served_model" in seen
 
 
 def third_party(path: Path) -> set[str]:
@@ -227,13 +228,17 @@ def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path, monkeypatc
     (package,) = metadata.distributions(path=[str(installed)])
     (plugin,) = package.entry_points.select(group="vllm.general_plugins")
     assert plugin.name == vllm_command.serve_environment(1, None, tmp_path / "socket")["VLLM_PLUGINS"]
-    program = "from cosmos_batch.engines import create, vllm_plugin as p; create('transformers'); print(p.__file__)"
+    program = (
+        "from cosmos_batch.engines import create\n"
+        "from cosmos_batch.engines.reasoner.vllm import plugin\n"
+        "create('transformers'); print(plugin.__file__)"
+    )
     environment = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     where = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment
     )
-    assert where.stdout.strip() == str(installed / "cosmos_batch" / "engines" / "vllm_plugin.py"), where.stderr
-    assert plugin.value == "cosmos_batch.engines.vllm_plugin:register" and callable(vllm_plugin.register)
+    assert where.stdout.strip() == str(installed / "cosmos_batch/engines/reasoner/vllm/plugin.py"), where.stderr
+    assert plugin.value == "cosmos_batch.engines.reasoner.vllm.plugin:register" and callable(vllm_plugin.register)
 
 
 def left_out(image: str) -> Callable[[str, list[str]], list[str]]:

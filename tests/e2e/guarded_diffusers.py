@@ -6,7 +6,7 @@ from pathlib import Path
 # Before Diffusers looks whether it is there.
 sys.path.insert(0, str(Path(__file__).parent / "guardrail_standin"))
 
-from cosmos_batch.engines.diffusers import DiffusersEngine
+from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 
 
 class GuardedDiffusers(DiffusersEngine):

@@ -13,10 +13,11 @@ import pytest
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.media import sample_clip, sample_image
-from cosmos_batch.engines import input_paths, vllm_command
-from cosmos_batch.engines.transformers import TransformersEngine
-from cosmos_batch.engines.vllm import VllmEngine
-from cosmos_batch.engines.vllm_command import Plan
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.reasoner.vllm import command as vllm_command
+from cosmos_batch.engines.reasoner.vllm.command import Plan
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
 Run = Callable[..., Answer]
 RunAll = Callable[..., list[Answer | BaseException]]

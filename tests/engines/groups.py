@@ -15,7 +15,7 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines import GenerationFiles
-from cosmos_batch.engines.group_generator import GroupGenerator
+from cosmos_batch.engines.generator.group import GroupGenerator
 from cosmos_batch.media import VideoInfo, probe
 from tests.contract.generations import settled
 

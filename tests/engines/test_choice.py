@@ -11,7 +11,8 @@ from cosmos_batch import engines
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.generation.engines import ENGINES as GENERATORS
-from cosmos_batch.engines import gpus, vllm_command
+from cosmos_batch.engines import gpus
+from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.real_vllm import needs_vllm
 
 
@@ -68,7 +69,7 @@ def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.Monk
     def nothing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("cosmos_batch.engines.vllm.version", nothing)
+    monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.version", nothing)
     with pytest.raises(Failure) as raised:
         engines.create("vllm").load(tmp_path)
     error = raised.value.error
@@ -190,7 +191,7 @@ def test_a_gpu_that_others_fill_is_not_asked_for_what_is_not_there(
     driver: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.write_text("300, 24564\n")
-    monkeypatch.setattr("cosmos_batch.engines.vllm.gpus_here", lambda: 1)
+    monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.gpus_here", lambda: 1)
     with pytest.raises(Failure, match="Other programs hold the GPU's memory") as raised:
         engines.create("vllm").load(checkpoint_dir)
     assert "nvidia-smi" in raised.value.error.remedy

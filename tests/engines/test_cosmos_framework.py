@@ -13,11 +13,12 @@ from jsonschema import Draft202012Validator
 
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.demo.checkpoint import build_random_cosmos3
-from cosmos_batch.engines import EngineDied, cosmos_framework, create
-from cosmos_batch.engines.cosmos_framework import REVISION, FrameworkEngine, sample_of
-from cosmos_batch.engines.group import GroupPlan
-from cosmos_batch.engines.question import Reader, prepare
-from cosmos_batch.engines.server import Server
+from cosmos_batch.engines import EngineDied, create
+from cosmos_batch.engines.reasoner import cosmos_framework
+from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkEngine, sample_of
+from cosmos_batch.engines.reasoner.question import Reader, prepare
+from cosmos_batch.engines.serving.server import Server
+from cosmos_batch.engines.torchrun.group import GroupPlan
 from tests.engines import served
 from tests.engines.conftest import make_job, place
 

@@ -20,8 +20,8 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines import GenerationFiles
-from cosmos_batch.engines.diffusers import DiffusersEngine
-from cosmos_batch.engines.generator_inputs import action_size
+from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.generator.inputs import action_size
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.contract.generations import settled
 

@@ -12,14 +12,15 @@ import pytest
 
 from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.generator import build_random_generator
-from cosmos_batch.engines import Compiling, GenerationFiles, diffusers_fast
+from cosmos_batch.engines import Compiling, GenerationFiles
 from cosmos_batch.engines.compiled import cache_variables
-from cosmos_batch.engines.diffusers import DiffusersEngine
-from cosmos_batch.engines.diffusers_checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.diffusers_fast import Measures
-from cosmos_batch.engines.diffusers_generation import generate, settled
-from cosmos_batch.engines.generator_inputs import prepare
-from cosmos_batch.engines.generator_outputs import Rendered
+from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
+from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.generator.diffusers.fast import Measures
+from cosmos_batch.engines.generator.diffusers.generation import generate, settled
+from cosmos_batch.engines.generator.inputs import prepare
+from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
 
@@ -57,7 +58,7 @@ def fast(load: Load) -> Checkpoint:
 @pytest.fixture
 def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of each text that a layer read."""
-    from cosmos_batch.engines.diffusers_understanding import StreamedLayer
+    from cosmos_batch.engines.generator.diffusers.understanding import StreamedLayer
 
     seen: list[int] = []
     read = StreamedLayer.read

@@ -22,8 +22,8 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines import remote
-from cosmos_batch.engines.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.serving import remote
 from tests.engines.conftest import make_job, place
 
 MODEL, KEY = "nvidia/cosmos-reason2-2b", "nvapi-very-secret"

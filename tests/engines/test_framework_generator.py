@@ -12,8 +12,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, Sharing, create
-from cosmos_batch.engines.framework_driver import VAE, _sharing
-from cosmos_batch.engines.framework_generator import FrameworkGenerator
+from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
+from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.engines import create
-from cosmos_batch.engines.generation import _checking, _drawing, _presence_penalty, end_tokens
 from cosmos_batch.engines.journal import Journal, plain_lines
-from cosmos_batch.engines.reasoning import split_reasoning
-from cosmos_batch.engines.sampling import sampling_for
+from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.reasoner.sampling import sampling_for
+from cosmos_batch.engines.reasoner.transformers.generation import _checking, _drawing, _presence_penalty, end_tokens
 from cosmos_batch.engines.torchvision_import import import_torchvision
 from tests.engines.conftest import make_job
 

@@ -12,8 +12,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, Sharing, create, refuse_unguarded
-from cosmos_batch.engines.phyai import PhyaiEngine
-from cosmos_batch.engines.phyai_driver import FLOW_SHIFT
+from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
+from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.media.writing import write_image
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job

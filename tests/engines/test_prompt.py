@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure, Job
-from cosmos_batch.engines import question
-from cosmos_batch.engines.checkpoint import Checkpoint
-from cosmos_batch.engines.prompt import PreparedJob, prepare
-from cosmos_batch.engines.question import Reader
-from cosmos_batch.engines.seeing import Sight
-from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.reasoner import question
+from cosmos_batch.engines.reasoner.question import Reader
+from cosmos_batch.engines.reasoner.seeing import Sight
+from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
 from tests.engines.conftest import make_job
 from tests.media import broken
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.engines import read_ahead as module
-from cosmos_batch.engines import vllm
-from cosmos_batch.engines.read_ahead import read_ahead
-from cosmos_batch.engines.vllm_command import Plan, serve_command
+from cosmos_batch.engines.reasoner.vllm import engine as vllm
+from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command
+from cosmos_batch.engines.serving import read_ahead as module
+from cosmos_batch.engines.serving.read_ahead import read_ahead
 
 
 @pytest.fixture

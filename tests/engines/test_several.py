@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 from cosmos_batch.contract import Failure, Job
-from cosmos_batch.engines.checkpoint import Checkpoint
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.prompt import PreparedJob, prepare
-from cosmos_batch.engines.seeing import Sight, probe_all, see
-from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.reasoner.seeing import Sight, probe_all, see
+from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
 from cosmos_batch.media import Clip
 from tests.engines.conftest import make_job
 from tests.media import broken

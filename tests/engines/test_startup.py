@@ -3,7 +3,7 @@
 import pytest
 
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES
-from cosmos_batch.engines.startup import phases, tells
+from cosmos_batch.engines.serving.startup import phases, tells
 
 # As seen: 0.32 on the CPU, which compiles nothing.
 ON_CPU = """\

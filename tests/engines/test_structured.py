@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines import schema_check
-from cosmos_batch.engines.structured import UNCHECKED, ask, read_data
+from cosmos_batch.engines.reasoner import schema_check
+from cosmos_batch.engines.reasoner.structured import UNCHECKED, ask, read_data
 from tests.engines.conftest import make_job, place
 from tests.media import broken
 

@@ -16,7 +16,7 @@ from cosmos_batch.contract import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME, build_random_cosmos3
 from cosmos_batch.engines import Engine, create
 from cosmos_batch.engines.faults import GPU_LOST
-from cosmos_batch.engines.transformers import TransformersEngine
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from tests.engines.conftest import Run, make_job, place
 from tests.media import broken
 
@@ -97,7 +97,7 @@ def test_the_engine_survives_its_own_failures(
     engine: TransformersEngine, run: Run, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("cosmos_batch.engines.transformers.generate", lambda *_: 1 / 0)
+        patch.setattr("cosmos_batch.engines.reasoner.transformers.engine.generate", lambda *_: 1 / 0)
         with pytest.raises(Failure) as failed:
             run(clip)
     assert failed.value.error.code == "EngineFailed"
@@ -179,7 +179,10 @@ def test_it_is_created_by_its_name() -> None:
 
 
 def test_importing_the_module_imports_no_library() -> None:
-    code = "import sys, cosmos_batch.engines.transformers; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    code = (
+        "import sys, cosmos_batch.engines.reasoner.transformers.engine\n"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.split() == ["False", "False"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.engines.vllm import VllmEngine
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.store.packs import contents, pack, unpack
 from tests.real_vllm import needs_vllm
 

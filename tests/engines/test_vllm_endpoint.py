@@ -14,9 +14,9 @@ import pytest
 
 from cosmos_batch.contract import Answer
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines.endpoint import ITS_OWN_RATE, EndpointEngine
-from cosmos_batch.engines.server import Server
-from cosmos_batch.engines.vllm_command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
 from tests.media import broken

@@ -16,13 +16,13 @@ import pytest
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
-from cosmos_batch.engines import hang
-from cosmos_batch.engines import vllm as vllm_module
-from cosmos_batch.engines.question import prepare
-from cosmos_batch.engines.served_model import client as client_of
-from cosmos_batch.engines.transformers import TransformersEngine
-from cosmos_batch.engines.vllm import VllmEngine
-from cosmos_batch.engines.vllm_command import MODEL
+from cosmos_batch.engines.reasoner.question import prepare
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
+from cosmos_batch.engines.reasoner.vllm.command import MODEL
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.engines.serving import hang
+from cosmos_batch.engines.serving.served_model import client as client_of
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
 from tests.media import broken

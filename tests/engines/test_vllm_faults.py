@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import Compiling, EngineDied, compiled, hang, served_model
-from cosmos_batch.engines import server as server_module
-from cosmos_batch.engines import vllm as vllm_module
+from cosmos_batch.engines import Compiling, EngineDied, compiled
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW, ServedModel
-from cosmos_batch.engines.server import Server
-from cosmos_batch.engines.transformers import TransformersEngine
-from cosmos_batch.engines.vllm import VllmEngine
-from cosmos_batch.engines.vllm_command import serve_environment
+from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
+from cosmos_batch.engines.reasoner.vllm.command import serve_environment
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.engines.serving import hang, served_model
+from cosmos_batch.engines.serving import server as server_module
+from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW, ServedModel
+from cosmos_batch.engines.serving.server import Server
 from tests.engines import served
 from tests.engines.conftest import load, make_job, place
 

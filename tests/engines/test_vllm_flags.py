@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from cosmos_batch.engines.server import program_here
-from cosmos_batch.engines.vllm_command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.serving.server import program_here
 from tests.real_vllm import needs_vllm
 
 pytestmark = needs_vllm

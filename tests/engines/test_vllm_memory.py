@@ -10,8 +10,10 @@ import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import EngineDied, served_model, vllm_command
-from cosmos_batch.engines.vllm import VllmEngine
+from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines.reasoner.vllm import command as vllm_command
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.engines.serving import served_model
 from tests.engines.conftest import load
 
 Run = Callable[..., list[Answer | BaseException]]

@@ -39,7 +39,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> Iterator[Any]:
-    from cosmos_batch.engines.vllm_omni import VllmOmniEngine
+    from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 
     engine = VllmOmniEngine()
     engine.guardrails = False

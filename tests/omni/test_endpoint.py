@@ -11,8 +11,9 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.engines import GenerationFiles, vllm_omni_endpoint
-from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
+from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.media import WantedVideo, check_video, exact_rate
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job

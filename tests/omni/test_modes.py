@@ -94,7 +94,7 @@ def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
 
 def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers 500 to a ValueError of its own, here to a size that it has no table for."""
-    from cosmos_batch.engines import vllm_omni_requests
+    from cosmos_batch.engines.generator.vllm_omni import requests as vllm_omni_requests
 
     server = engine._served._server
     monkeypatch.setattr(vllm_omni_requests, "_extra", lambda _: {"action_mode": "policy", "domain_name": "nobody"})
@@ -106,7 +106,7 @@ def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monke
 
 
 def test_what_its_schema_refuses_is_not_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosmos_batch.engines import vllm_omni_requests
+    from cosmos_batch.engines.generator.vllm_omni import requests as vllm_omni_requests
 
     common = vllm_omni_requests._common
     monkeypatch.setattr(

@@ -10,8 +10,8 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.engines.endpoint import EndpointEngine
-from cosmos_batch.engines.vllm_omni_endpoint import OmniEndpointEngine
+from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.store import Elsewhere
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
-from cosmos_batch.engines.vllm import VllmEngine
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from tests.engines.conftest import stand_in
 from tests.worker.conftest import Bench, Hand
 

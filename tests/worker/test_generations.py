@@ -184,7 +184,7 @@ def test_the_plan_is_that_of_the_gpus_that_are_there(
     """Of the preferred type where they have no name."""
     monkeypatch.setattr(endpoint, "gpus_here", lambda: gpus)
     monkeypatch.setattr(endpoint, "kind_here", lambda _: kind)
-    monkeypatch.setattr("cosmos_batch.engines.vllm_omni.version", lambda _: "0.30.0")
+    monkeypatch.setattr("cosmos_batch.engines.generator.vllm_omni.engine.version", lambda _: "0.30.0")
     plans = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}
     serving = SERVING.model_copy(update={"plans": plans})
     environment = bench.environment("worker-1", "vllm-omni").model_copy(update={"serving": serving})

@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _verdict(asked: dict[str, Any]) -> dict[str, Any]:
-    from cosmos_batch.engines.phyai_driver import action_request, engine_arguments, video_request
+    from cosmos_batch.engines.generator.phyai.driver import action_request, engine_arguments, video_request
 
     try:
         if "plan" in asked:

@@ -6,8 +6,8 @@ from typing import Any
 
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.cosmos_framework import REVISION
-from cosmos_batch.engines.framework_samples import Given, sample_of
+from cosmos_batch.engines.generator.cosmos_framework.samples import Given, sample_of
+from cosmos_batch.engines.reasoner.cosmos_framework import REVISION
 from tests.engines.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "NVIDIA/cosmos-framework", REVISION

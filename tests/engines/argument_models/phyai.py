@@ -6,8 +6,8 @@ from typing import Any
 
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.phyai import REVISION
-from cosmos_batch.engines.phyai_requests import Given, request_of
+from cosmos_batch.engines.generator.phyai.engine import REVISION
+from cosmos_batch.engines.generator.phyai.requests import Given, request_of
 from tests.engines.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "MEmbodied/phyai", REVISION

@@ -9,7 +9,7 @@ from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES
 from cosmos_batch.contract.tasks import Medium
-from cosmos_batch.engines.generator_inputs import action_size
+from cosmos_batch.engines.generator.inputs import action_size
 from tests.contract.generations import settled
 
 INPUT = (1920, 1080)

@@ -13,12 +13,10 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines import (
-    GenerationFiles,
-    vllm_omni,
-)
-from cosmos_batch.engines.vllm_omni import VllmOmniEngine
-from cosmos_batch.engines.vllm_omni_command import OmniPlan
+from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
+from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
 from tests.contract.generations import settled
 from tests.engines import omni_served

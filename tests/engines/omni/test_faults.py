@@ -13,18 +13,13 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import (
-    EngineDied,
-    GenerationFiles,
-    Stepping,
-    hang,
-    served_model,
-    vllm_omni,
-)
-from cosmos_batch.engines import server as server_module
-from cosmos_batch.engines.served_model import DEATHS_IN_A_ROW
-from cosmos_batch.engines.vllm_omni import VllmOmniEngine
-from cosmos_batch.engines.vllm_omni_command import OmniPlan, steps_in
+from cosmos_batch.engines import EngineDied, GenerationFiles, Stepping
+from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
+from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.serving import hang, served_model
+from cosmos_batch.engines.serving import server as server_module
+from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
 from tests.engines.omni.conftest import (
     ACTIONS,
     PROMPT,

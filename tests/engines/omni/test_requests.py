@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmos_batch.engines import (
-    Compiling,
-    Guarding,
-    Sharing,
-    create,
-)
-from cosmos_batch.engines.vllm_omni import VllmOmniEngine
+from cosmos_batch.engines import Compiling, Guarding, Sharing, create
+from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.engines.omni.conftest import ACTIONS, PROMPT, ROWS, SMALL, TABLE, VIDEO, Make, probe_upload, video
 

@@ -1,0 +1,1 @@
+"""NVIDIA's Cosmos Framework as a torchrun group."""

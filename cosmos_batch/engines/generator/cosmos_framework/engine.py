@@ -1,0 +1,64 @@
+"""Images, videos, sound and actions with NVIDIA's Cosmos Framework: one torchrun group, loaded once."""
+
+from pathlib import Path
+
+import numpy as np
+
+from cosmos_batch.contract.generation.prompts import is_structured
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.engines.abandoning import Check
+from cosmos_batch.engines.generator.cosmos_framework.samples import sample_of, write_given
+from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
+from cosmos_batch.engines.generator.inputs import Prepared
+from cosmos_batch.engines.generator.outputs import rewrite_files
+from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
+from cosmos_batch.engines.torchrun.group import GroupPlan
+from cosmos_batch.media.nonsense import nonsense
+
+_FILLED_IN = "Cosmos Framework writes size, duration and frame rate into a prompt in JSON, whatever it says of them."
+
+
+class FrameworkGenerator(GroupGenerator):
+    """`Engine`, `Guarding` and `Sharing`, for checkpoints in Diffusers' layout."""
+
+    engine = "cosmos-framework"
+
+    guardrails = True
+    """Whether to load guardrails; set before `load`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"cosmos-framework {REVISION[:7]}")
+
+    def group_plan(self) -> GroupPlan:
+        """One process for each GPU of the plan."""
+        degrees = {"--tp": self.plan.tp, "--cfg": self.plan.cfg, "--ulysses": self.plan.ulysses}
+        shared = [text for flag, degree in degrees.items() for text in (flag, str(degree))]
+        return GroupPlan(
+            "Cosmos Framework",
+            DRIVER,
+            self.plan.gpus,
+            LESS_MEMORY,
+            options=("--generator", *shared, *(["--guardrails"] if self.guardrails else [])),
+            online=self.guardrails,
+        )
+
+    def request(self, prepared: Prepared, folder: Path, check: Check) -> Body:
+        """A sample, and the files that it names."""
+        asked = prepared.generation
+        sample = sample_of(asked, prepared.size, write_given(prepared, folder, check))
+        return {"sample": sample, "guardrails": asked.guardrails}
+
+    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+        """Its picture or video, written anew, and its actions."""
+        asked = prepared.generation
+        wanted = "vision.mp4" if asked.is_video else "vision.jpg"
+        found = [path for path in map(Path, said["files"]) if path.name == wanted]
+        if not found:
+            raise nonsense(f"no {wanted}")
+        actions = said["content"].get("action") if asked.mode in ("inverse_dynamics", "policy") else None
+        return rewrite_files(found[0], None if actions is None else np.array(actions), asked, folder, check)
+
+    def notes(self, asked: Generation) -> list[str]:
+        """Where it does not do as it was told."""
+        return [_FILLED_IN] if asked.action is None and is_structured(asked.prompt) else []

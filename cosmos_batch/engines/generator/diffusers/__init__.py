@@ -1,0 +1,1 @@
+"""Hugging Face Diffusers in our own process."""

@@ -1,0 +1,155 @@
+"""Loading a generator with Diffusers."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.torchvision_import import import_torchvision
+
+_REMEDY = "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew."
+_INDEX = "model_index.json"
+# Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
+_TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One model in two pipelines that share every weight: Diffusers has transfer in a modular one only.
+
+    Attributes
+    ----------
+    omni
+        `Cosmos3OmniPipeline`: all modes but transfer.
+    modular
+        `Cosmos3OmniModularPipeline`: transfer.
+    device
+        Where it computes.
+    guardrails
+        Whether there is a safety checker, which each job may have or leave.
+    measures
+        What was taken to make it fast.
+    """
+
+    omni: Any
+    modular: Any
+    device: str
+    guardrails: bool
+    measures: Measures
+
+    def working(self) -> AbstractContextManager[None]:
+        """While one job is made."""
+        return working(self.omni, self.measures, self.device)
+
+    def warm_up(self, journal: Journal) -> None:
+        """Before the first job."""
+        warm_up(self.omni, self.measures, self.device, journal)
+
+
+def import_libraries(journal: Journal) -> None:
+    """Import what every load needs, which takes seconds."""
+    import_torchvision()
+    import torch
+
+    diffusers: Any = import_module("diffusers")
+    diffusers.utils.logging.disable_progress_bar()
+    for name in _TALKATIVE:
+        logging.getLogger(name).disabled = True
+    journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
+
+
+def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Measures, journal: Journal) -> Checkpoint:
+    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+
+    With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
+    Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
+
+    Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
+    is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
+    """
+    if not (folder / _INDEX).is_file():
+        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no {_INDEX}.", _REMEDY)
+    import torch
+
+    diffusers: Any = import_module("diffusers")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if offload:
+        measures = replace(measures, read_once=False, compiled=False)
+    has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
+    with _as_failure(folder), journal.listening("diffusers"):
+        omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
+            folder,
+            # Where a CPU has no bfloat16 arithmetic, torch emulates it hundreds of times slower than float32.
+            dtype=torch.bfloat16 if device == "cuda" else torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            enable_safety_checker=has_guardrails,  # what was saved would be inherited
+        )
+        _place(omni, device, offload)
+        take(omni, measures, device)
+        modular = _modular(diffusers, omni)
+    omni.set_progress_bar_config(disable=True)
+    _hide_bars(modular._blocks)
+    where = f"{device}, its layers offloaded" if offload else device
+    journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if has_guardrails else 'off'}")
+    return Checkpoint(omni, modular, device, has_guardrails, measures)
+
+
+def _place(omni: Any, device: str, offload: bool) -> None:
+    """`enable_group_offload` of a whole pipeline does not work with this one."""
+    import torch
+
+    if not offload:
+        omni.to(device)
+        return
+    for part in omni.components.values():
+        if isinstance(part, torch.nn.Module) and part is not omni.transformer:
+            part.to(device)
+    omni.transformer.enable_group_offload(
+        onload_device=torch.device(device),
+        offload_device=torch.device("cpu"),
+        offload_type="block_level",
+        num_blocks_per_group=1,
+        use_stream=device == "cuda",
+    )
+
+
+def _modular(diffusers: Any, omni: Any) -> Any:
+    modular = diffusers.Cosmos3OmniModularPipeline()
+    modular.update_components(**{name: part for name, part in omni.components.items() if name != "safety_checker"})
+    if omni.safety_checker is not None:
+        modular.enable_safety_checker(omni.safety_checker)
+    return modular
+
+
+def _hide_bars(block: Any) -> None:
+    """The modular pipeline hides those of its outermost blocks, and the steps are counted further in."""
+    for inner in block.sub_blocks.values():
+        if hasattr(inner, "set_progress_bar_config"):
+            inner.set_progress_bar_config(disable=True)
+        _hide_bars(inner)
+
+
+@contextmanager
+def _as_failure(folder: Path) -> Iterator[None]:
+    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise Failure(
+            "ModelUnavailable",
+            f"{folder.name} does not fit into the GPU's memory: {error}",
+            "Choose an instance type with more GPU memory, or a smaller model.",
+        ) from error
+    except Exception as error:
+        raise Failure(
+            "ModelUnavailable", f"{folder.name} cannot be loaded: {type(error).__name__}: {error}", _REMEDY
+        ) from error

@@ -1,0 +1,204 @@
+"""Images, videos, sound and actions with Hugging Face Diffusers in our own process, on a GPU or a CPU.
+
+Two threads stand behind it. One decodes inputs and writes results while the other keeps the GPU busy.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import GenerationFiles, generation_files
+from cosmos_batch.engines.compiled import cache_variables, made_for
+from cosmos_batch.engines.faults import free_memory, guarded
+from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.fast import Measures
+from cosmos_batch.engines.generator.diffusers.generation import Progress, generate, refuse, settled
+from cosmos_batch.engines.generator.inputs import Prepared, prepare
+from cosmos_batch.engines.generator.outputs import Rendered, write_files
+from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.journal import Journal
+
+_LESS = "resolution or numFrames"
+
+
+def _nobody(_done: int, _total: int) -> None:
+    """Who is told of no progress."""
+
+
+class DiffusersEngine:
+    """`Engine`, `Guarding`, `Sharing` and `Compiling`, for checkpoints of `Cosmos3OmniPipeline`.
+
+    Importing this module imports no library of it.
+    """
+
+    concurrency = 2
+    """One job generates; the next is prepared, or the last one written, meanwhile."""
+
+    guardrails = True
+    """Whether to load guardrails, if they are installed; set before `load`."""
+
+    measures = Measures()
+    """What is done to be fast; set before `load`."""
+
+    def __init__(self) -> None:
+        self.name = f"diffusers {version('diffusers')}"
+        self.startup_logs: list[str] = []
+        self.plan = ParallelPlan()
+        self.startup_seconds: dict[str, float] = {}
+        self.caches: Path | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._running: set[threading.Event] = set()
+        self._steps: dict[str, tuple[int, int]] = {}
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
+        """Import the libraries and load a whole checkpoint; blocks. Raises Failure (ModelUnavailable)."""
+        journal = Journal()
+        self.startup_logs = journal.lines
+        journal.note(f"loading {model_dir.name} with {self.name}")
+        if self.caches is not None:
+            os.environ.update(cache_variables(self.caches))  # of this process, which has one engine
+        self.startup_seconds = {}
+        with self._timed("imports"):
+            import_libraries(journal)
+        with self._timed("weights"):
+            checkpoint = load_checkpoint(model_dir, self.guardrails, self.plan.offload, self.measures, journal)
+        with self._timed("compile"):
+            checkpoint.warm_up(journal)
+        self._checkpoint = checkpoint
+        self._media = ThreadPoolExecutor(1, "media")
+        self._generating = ThreadPoolExecutor(1, "generate")
+        journal.note("ready")
+
+    def made_for(self) -> dict[str, str]:
+        """What compiled code depends on beside the model."""
+        return made_for(gpus_here())
+
+    async def run(self, job: Job, workdir: Path) -> Made:
+        """Make what a job asks for, as files in `workdir`; see `generate`."""
+        assert job.generation is not None, "plan decides one for every generator"
+
+        def progress(done: int, total: int) -> None:
+            self._steps[job.job_id] = done, total
+
+        try:
+            return await self.generate(job.generation, generation_files(job, workdir), workdir, progress)
+        finally:
+            self._steps.pop(job.job_id, None)
+
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps of a job are done."""
+        return self._steps.get(job_id)
+
+    async def generate(
+        self, asked: Generation, files: GenerationFiles, folder: Path, progress: Progress = _nobody
+    ) -> Made:
+        """Make what is asked for, as files in `folder`. Cancelling the task stops it within a step or a frame.
+
+        Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
+        """
+        checkpoint = self._loaded()
+        refuse(checkpoint, asked)
+        abandoned = threading.Event()
+        self._running.add(abandoned)
+        work = _Work(checkpoint, folder, _checker(abandoned), progress)
+        loop = asyncio.get_running_loop()
+        try:
+            prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, files)
+            rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
+            return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
+        finally:
+            abandoned.set()
+            self._running.discard(abandoned)
+
+    def close(self) -> None:
+        """Stop what runs and free the model; `load` may be called again."""
+        if self._checkpoint is None:
+            return
+        for abandoned in self._running:
+            abandoned.set()
+        self._media.shutdown()
+        self._generating.shutdown()
+        self._checkpoint = None
+        free_memory()
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.startup_seconds[phase] = round(time.monotonic() - began, 2)
+
+    def _loaded(self) -> Checkpoint:
+        if self._checkpoint is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        return self._checkpoint
+
+
+class _Work:
+    """One job on its way through the threads."""
+
+    def __init__(self, checkpoint: Checkpoint, folder: Path, check: Callable[[], None], progress: Progress) -> None:
+        self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
+        self._journal = Journal()
+        self._timings: dict[str, float] = {}
+        self._peak: int | None = None
+
+    def prepare(self, asked: Generation, files: GenerationFiles) -> Prepared:
+        began = time.monotonic()
+        prepared = settled(self._checkpoint, prepare(asked, files, self._check))
+        self._took("prepare", began)
+        return prepared
+
+    def generate(self, prepared: Prepared) -> Rendered:
+        import torch
+
+        began = time.monotonic()
+        on_gpu = self._checkpoint.device == "cuda"
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+
+        def step(done: int, total: int) -> None:
+            self._check()
+            if done == 1:
+                self._took("firstStep", began)
+            self._progress(done, total)
+
+        with self._journal.listening("diffusers"):
+            rendered = generate(self._checkpoint, prepared, step)
+        self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
+        self._took("generate", began)
+        return rendered
+
+    def write(self, rendered: Rendered, prepared: Prepared) -> Made:
+        began = time.monotonic()
+        files = write_files(rendered, prepared.generation, self._folder, self._check)
+        self._took("write", began)
+        return Made(
+            files=files,
+            generation=prepared.generation,
+            timings=self._timings,
+            logs=self._journal.lines,
+            facts={"scheduler": "UniPC", "device": self._checkpoint.device, "peakGpuBytes": self._peak},
+        )
+
+    def _took(self, phase: str, began: float) -> None:
+        self._timings[phase] = round(time.monotonic() - began, 3)
+        self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")
+
+
+def _checker(abandoned: threading.Event) -> Callable[[], None]:
+    def check() -> None:
+        if abandoned.is_set():
+            raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
+
+    return check

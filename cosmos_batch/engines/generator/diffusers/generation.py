@@ -1,0 +1,230 @@
+"""One generation with Diffusers' pipelines of Cosmos 3."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.prompts import settle_sequence_length
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
+from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
+from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.media import Sound
+
+_VERDICTS: dict[str, Literal["prompt", "output"]] = {
+    "Cosmos Guardrail detected unsafe text": "prompt",
+    "Cosmos Guardrail detected unsafe content": "output",
+}
+
+Progress = Callable[[int, int], None]
+"""Is told how many denoising steps of how many are done. What it raises ends the generation."""
+
+
+def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
+    """Raises Failure, before any work, where this checkpoint or this worker lacks what is asked for."""
+    if asked.guardrails and not checkpoint.guardrails:
+        raise Failure(
+            "InvalidInput",
+            "guardrails: are asked for, and this worker has none: cosmos_guardrail is not installed, or its pipeline "
+            "is configured without.",
+            "Send the job without guardrails, or to a worker that has them; the project's image does.",
+        )
+    omni = checkpoint.omni
+    refuse_lacking(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
+
+
+def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:
+    """With `max_sequence_length` as the prompts need it. Raises Failure where it was set to less."""
+    asked = prepared.generation
+    if asked.transfer:  # Diffusers reads its prompts as they are
+        asked = asked.model_copy(update={"use_resolution_template": False, "use_duration_template": False})
+    tokens = checkpoint.omni.tokenize_prompt(
+        asked.prompt,
+        asked.negative_prompt,
+        num_frames=asked.num_frames,
+        height=prepared.size.height,
+        width=prepared.size.width,
+        fps=asked.fps,
+        use_system_prompt=_system_prompt(asked),
+        add_resolution_template=asked.use_resolution_template,
+        add_duration_template=asked.use_duration_template,
+        action_mode=asked.mode if asked.action else None,
+        action_view_point=asked.action.view_point if asked.action else None,
+    )
+    length = settle_sequence_length(asked.max_sequence_length, *map(len, tokens))
+    return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
+
+
+def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
+    """Generate in the calling thread. The same seed gives the same result.
+
+    Raises Failure (Blocked) where a guardrail refuses prompt or output.
+    """
+    asked = prepared.generation
+    with _blocks(), checkpoint.working():
+        if asked.transfer:
+            return _transfer(checkpoint, prepared, progress)
+        scheduler = _scheduler(checkpoint, asked)
+        checkpoint.omni.register_modules(scheduler=scheduler)
+        done = _counter(progress, asked.steps)
+        result = checkpoint.omni(
+            **_common(asked),
+            **(_action(prepared) if asked.action else _plain(prepared)),
+            fps=asked.fps,
+            enable_safety_check=asked.guardrails,
+            callback_on_step_end=lambda *_: done() or {},
+        )
+    rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if asked.sound else 0
+    return Rendered(
+        _pixels(result.video),
+        Sound(_array(result.sound), rate) if asked.sound else None,
+        _array(result.action[0]) if result.action is not None else None,
+    )
+
+
+def _common(asked: Generation) -> dict[str, Any]:
+    import torch
+
+    return {
+        "prompt": asked.prompt,
+        "negative_prompt": asked.negative_prompt,
+        "num_inference_steps": asked.steps,
+        "guidance_scale": asked.guidance_scale,
+        "use_system_prompt": _system_prompt(asked),
+        # Noise of the CPU is the same on every device.
+        "generator": torch.Generator("cpu").manual_seed(asked.seed),
+        "output_type": "pt",
+    }
+
+
+def _system_prompt(asked: Generation) -> bool:
+    return asked.action is None
+
+
+def _plain(prepared: Prepared) -> dict[str, Any]:
+    asked = prepared.generation
+    found: dict[str, Any] = {
+        "num_frames": asked.num_frames,
+        "height": prepared.size.height,
+        "width": prepared.size.width,
+        "enable_sound": asked.sound,
+        "add_resolution_template": asked.use_resolution_template,
+        "add_duration_template": asked.use_duration_template,
+    }
+    if asked.conditioning:
+        kept = {"condition_frame_indexes_vision": tuple(asked.conditioning.frames)}
+        return {**found, **kept, "video": _pictures(prepared.frames)}
+    return {**found, "image": _pictures(prepared.frames)[0]} if prepared.frames else found
+
+
+def _action(prepared: Prepared) -> dict[str, Any]:
+    import torch
+
+    asked, settings = prepared.generation, prepared.generation.action
+    assert settings is not None and asked.resolution is not None
+    pictures = _pictures(prepared.frames)
+    shown = {"video": pictures} if asked.mode == "inverse_dynamics" else {"image": pictures[0]}
+    condition = import_module("diffusers").CosmosActionCondition(
+        mode=asked.mode,
+        chunk_size=settings.chunk_size,
+        domain_name=settings.domain_name,
+        resolution_tier=int(asked.resolution.removesuffix("p")),
+        raw_actions=torch.tensor(prepared.actions) if prepared.actions else None,
+        view_point=settings.view_point,
+        **shown,
+    )
+    return {"action": condition}
+
+
+def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
+    asked, settings = prepared.generation, prepared.generation.transfer
+    assert settings is not None and asked.num_frames is not None
+    pipeline = checkpoint.modular
+    # A chunk begins with the last frame of the one before.
+    further = max(0, asked.num_frames - settings.frames_per_chunk)
+    chunks = 1 + -(-further // (settings.frames_per_chunk - 1))
+    scheduler = _scheduler(checkpoint, asked)
+    _tell_steps(scheduler, _counter(progress, chunks * asked.steps))
+    pipeline.update_components(scheduler=scheduler)
+    if asked.guardrails:
+        pipeline.enable_safety_checker()
+    else:
+        pipeline.disable_safety_checker()
+    videos = pipeline(
+        **_common(asked),
+        control_videos={hint: _pictures(frames) for hint, frames in prepared.controls.items()},
+        num_frames=asked.num_frames,
+        height=prepared.size.height,
+        width=prepared.size.width,
+        fps=asked.fps,
+        num_video_frames_per_chunk=min(settings.frames_per_chunk, asked.num_frames),
+        control_guidance=settings.control_guidance,
+        output="videos",
+    )
+    return Rendered(_pixels(videos))
+
+
+def _scheduler(checkpoint: Checkpoint, asked: Generation) -> Any:
+    """A new one for each job. The converter saves Karras' sigmas, which NVIDIA's own code does not use."""
+    scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
+    return scheduler.from_config(checkpoint.omni.scheduler.config, flow_shift=asked.flow_shift, use_karras_sigmas=False)
+
+
+def _tell_steps(scheduler: Any, done: Callable[[], None]) -> None:
+    """The modular pipeline calls nobody back."""
+    step = scheduler.step
+
+    def telling(*arguments: Any, **options: Any) -> Any:
+        result = step(*arguments, **options)
+        done()
+        return result
+
+    scheduler.step = telling
+
+
+def _counter(progress: Progress, total: int) -> Callable[[], None]:
+    count = 0
+
+    def done() -> None:
+        nonlocal count
+        count += 1
+        progress(count, total)
+
+    progress(0, total)
+    return done
+
+
+@contextmanager
+def _blocks() -> Iterator[None]:
+    """What a guardrail refuses comes as a ValueError that quotes the prompt; nobody is to read that in a log."""
+    try:
+        yield
+    except ValueError as error:
+        for words, what in _VERDICTS.items():
+            if words in str(error):
+                raise blocked(what) from None
+        raise
+
+
+def _pictures(frames: Frames) -> list[Image.Image]:
+    return [Image.fromarray(frame) for frame in frames]
+
+
+def _pixels(video: Any) -> np.ndarray:
+    """RGB, uint8, [T, H, W, 3], of [T, 3, H, W] between 0 and 1."""
+    import torch
+
+    pixels: np.ndarray = (video * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
+    return pixels
+
+
+def _array(tensor: Any) -> np.ndarray:
+    array: np.ndarray = tensor.detach().float().cpu().numpy()
+    return array

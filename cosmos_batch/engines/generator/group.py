@@ -1,0 +1,163 @@
+"""What the generators that run as torchrun groups have in common: inputs are fitted and results written by us, and in
+between one job at a time is in the group."""
+
+import asyncio
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tokenizers import Tokenizer
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.engines import ENGINES, refuse_engine
+from cosmos_batch.contract.generation.prompts import settle_sequence_length
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made, MadeFile
+from cosmos_batch.engines import GenerationFiles, generation_files
+from cosmos_batch.engines.abandoning import Abandoning, Check
+from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.torchrun import group
+from cosmos_batch.engines.torchrun.group import GroupPlan
+
+LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
+_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
+
+Body = dict[str, Any]
+
+
+class GroupGenerator(ABC):
+    """`Engine` and `Sharing`."""
+
+    engine: ClassVar[str]
+    """Its name in the contract."""
+
+    concurrency = 2
+    """One job is made; the next is prepared, or the last one written, meanwhile."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.plan = ParallelPlan()
+        self._served: ServedModel[GroupPlan] | None = None
+        self._abandoning = Abandoning("generation")
+
+    @property
+    def startup_logs(self) -> list[str]:
+        """What the group said while it started last."""
+        return [] if self._served is None else self._served.startup_logs
+
+    @abstractmethod
+    def group_plan(self) -> GroupPlan:
+        """How its group is started."""
+
+    @abstractmethod
+    def request(self, prepared: Prepared, folder: Path, check: Check) -> Body:
+        """What the group is sent; files for it go into `folder`. Raises Failure."""
+
+    @abstractmethod
+    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+        """What it answered, as the files that are promised. Raises Failure (EngineFailed)."""
+
+    def notes(self, asked: Generation) -> list[str]:  # noqa: ARG002 - for those that have some
+        """What a reader must know."""
+        return []
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
+        """Start the group and wait until it has loaded the model; blocks.
+
+        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
+        where the group does not start.
+        """
+        for part in _PARTS:
+            if not (model_dir / part).is_file():
+                raise Failure(
+                    "ModelUnavailable",
+                    f"{model_dir.name} is no checkpoint: it has no {part}.",
+                    "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
+                )
+        self._transformer: Body = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
+        self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
+        self._media = ThreadPoolExecutor(1, "media")
+        self._turn = asyncio.Lock()
+        self._served = ServedModel(self.name, self.group_plan())
+        self._served.start(model_dir)
+
+    async def run(self, job: Job, workdir: Path) -> Made:
+        """Make what a job asks for, as files in `workdir`; see `generate`."""
+        assert job.generation is not None, "plan decides one for every generator"
+        return await self.generate(job.generation, generation_files(job, workdir), workdir)
+
+    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path) -> Made:
+        """Make what is asked for, as files in `folder`. Cancelling abandons it; the group makes it to its end.
+
+        Raises Failure, and EngineDied where the group ended meanwhile.
+        """
+        served = self._served
+        if served is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        config = self._transformer
+        refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
+        inside = folder / "group"
+        journal = _Timed()
+        with self._abandoning.checked() as check:
+            with journal.timed("prepare"):
+                prepared, body = await on_thread(self._prepare, asked, files, inside, check)
+            async with self._turn:
+                with journal.timed("generate"):
+                    title = ENGINES[self.engine].title
+                    said = await served.ask(partial(group.work, body=body, engine=title))
+            with journal.timed("write"):
+                made = await on_thread(self.write, said, prepared, folder, check)
+        return Made(
+            files=made,
+            generation=prepared.generation,
+            timings=journal.seconds,
+            logs=journal.lines,
+            notes=self.notes(prepared.generation),
+            facts={"scheduler": "UniPC", "plan": str(self.plan)},
+        )
+
+    def close(self) -> None:
+        """Stop what runs, and the group; `load` may be called again."""
+        self._abandoning.abandon_all()
+        if self._served is not None:
+            self._served.close()
+            self._served = None
+            self._media.shutdown()
+
+    def _prepare(self, asked: Generation, files: GenerationFiles, inside: Path, check: Check) -> tuple[Prepared, Body]:
+        prepared = prepare(asked, files, check)
+        refuse_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
+        tokens = (len(self._tokenizer.encode(text).ids) for text in (asked.prompt, asked.negative_prompt))
+        length = settle_sequence_length(asked.max_sequence_length, *tokens)
+        settled = prepared.generation.model_copy(update={"max_sequence_length": length})
+        prepared = replace(prepared, generation=settled)
+        inside.mkdir(exist_ok=True)
+        return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}
+
+
+class _Timed(Journal):
+    """Of one job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Note how long it takes."""
+        began = time.monotonic()
+        yield
+        self.seconds[phase] = round(time.monotonic() - began, 3)
+        self.note(f"{phase}: {self.seconds[phase]:.2f} s")

@@ -1,0 +1,1 @@
+"""PhyAI as a torchrun group."""

@@ -1,0 +1,43 @@
+"""Videos, sound and actions with PhyAI: one torchrun group, loaded once. It has no guardrails."""
+
+from pathlib import Path
+
+import numpy as np
+
+from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.engines.abandoning import Check
+from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
+from cosmos_batch.engines.generator.inputs import Prepared
+from cosmos_batch.engines.generator.outputs import Rendered, write_files
+from cosmos_batch.engines.generator.phyai.requests import request_of, write_given
+from cosmos_batch.engines.torchrun.group import GroupPlan
+from cosmos_batch.media import Sound
+
+REVISION = "d27fe1887d4c9c8e74c95b9fb026dec353a7ec8e"  # of MEmbodied/phyai, as containers/phyai has it
+
+
+class PhyaiEngine(GroupGenerator):
+    """`Engine` and `Sharing`, for checkpoints in Diffusers' layout."""
+
+    engine = "phyai"
+
+    def __init__(self) -> None:
+        super().__init__(f"phyai {REVISION[:7]}")
+
+    def group_plan(self) -> GroupPlan:
+        """One process for each GPU of the plan."""
+        options = ("--tp", str(self.plan.tp), "--cfg", str(self.plan.cfg))
+        return GroupPlan("PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options)
+
+    def request(self, prepared: Prepared, folder: Path, _check: Check) -> Body:
+        """A request, and the frames that it looks at."""
+        return {"request": request_of(prepared.generation, prepared.size, write_given(prepared, folder))}
+
+    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+        """Its frames, sound and actions, as files."""
+        asked, inside = prepared.generation, folder / "group"
+        frames = np.load(inside / said["frames"], mmap_mode="r")
+        sound = Sound(np.load(inside / said["sound"]), said["rate"]) if said["sound"] else None
+        wanted = asked.mode in ("inverse_dynamics", "policy")
+        actions = np.array(said["actions"]) if wanted else None
+        return write_files(Rendered(frames, sound, actions), asked, folder, check)

@@ -1,0 +1,1 @@
+"""vLLM-Omni: as a child of the worker, or somebody else's."""

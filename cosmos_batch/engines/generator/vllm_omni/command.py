@@ -1,0 +1,101 @@
+"""How `vllm-omni serve` is started for a checkpoint on what a worker finds."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import httpx2
+
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.serving.server import Server, program_here
+
+LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
+MODEL = "cosmos"  # the name by which it knows the checkpoint
+_STEPS = re.compile(r"\| (\d+)/(\d+) \[")
+_INIT_SECONDS = 1800  # of weights on slow disks; its own limits are a few minutes
+
+
+def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
+    """How many of how many are done, by the last line of a progress bar; None where there is none."""
+    found = next((one for line in reversed(lines) if (one := _STEPS.search(line))), None)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@dataclass(frozen=True)
+class OmniPlan:
+    """How one server is started: the `ServerPlan` of vLLM-Omni.
+
+    Attributes
+    ----------
+    parallel
+        How the GPUs share a job.
+    gpus
+        That the machine has; 0 for the CPU.
+    guardrails
+        Whether it loads any. A request may leave them then; it cannot have what was not loaded.
+    """
+
+    parallel: ParallelPlan
+    gpus: int
+    guardrails: bool
+
+    program = "vLLM-Omni"
+    last_words = "Orchestrator initialization failed"
+    less_memory = LESS_MEMORY
+
+    def __str__(self) -> str:
+        return f"{self.parallel}, guardrails {'on' if self.guardrails else 'off'}"
+
+    def command(self, folder: Path, socket: Path) -> list[str]:
+        """The argument list."""
+        command = [program_here("vllm-omni"), "serve", str(folder), "--omni", "--uds", str(socket)]
+        command += ["--served-model-name", MODEL, "--model-class-name", "Cosmos3OmniDiffusersPipeline"]
+        command += ["--init-timeout", str(_INIT_SECONDS), "--stage-init-timeout", str(_INIT_SECONDS)]
+        command += ["--disable-uvicorn-access-log"]  # jobs are polled
+        if not self.guardrails:
+            command += ["--no-guardrails"]
+        if self.parallel.offload:
+            command += ["--enable-layerwise-offload"]
+        if not self.gpus:
+            # Where a CPU has no bfloat16 arithmetic, torch emulates it many times slower than float32.
+            command += ["--enforce-eager", "--dtype", "float32"]
+        return [*command, *self._shared()]
+
+    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
+        """Variables beside our own. Nothing is asked of the network but guardrails' own models, which no checkpoint
+        holds."""
+        variables = {
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "VLLM_OMNI_SERVER_STORAGE__PATH": str(socket.with_name("videos")),
+            # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see `vllm_command`.
+            "VLLM_RPC_BASE_PATH": str(socket.parent),
+        }
+        if not self.guardrails:
+            variables["HF_HUB_OFFLINE"] = "1"
+        if not self.gpus:
+            variables["OMP_NUM_THREADS"] = "1"
+        return variables if caches is None else {**variables, **cache_variables(caches)}
+
+    def lessened(self) -> None:
+        """There is none: jobs run one at a time, and how large one may be is the plan's."""
+
+    def measured(self) -> Self:
+        """It takes memory as it needs it."""
+        return self
+
+    def sign_of_life(self, server: Server, _client: httpx2.Client) -> str:
+        """How much it has printed: a line for each step, and for what comes after them. It counts nothing while it
+        works, and is silent while nobody asks."""
+        return str(server.lines_read)
+
+    def _shared(self) -> list[str]:
+        degrees = {
+            "--tensor-parallel-size": self.parallel.tp,
+            "--cfg-parallel-size": self.parallel.cfg,
+            "--ulysses-degree": self.parallel.ulysses,
+        }
+        return [text for flag, degree in degrees.items() if degree > 1 for text in (flag, str(degree))]

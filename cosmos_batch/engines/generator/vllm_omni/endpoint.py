@@ -1,0 +1,96 @@
+"""Generations by a vLLM-Omni server that runs already, such as those of NVIDIA's documentation.
+
+What it looks at is fitted here and travels in the request; it reads none of our files. Whether it loaded guardrails it
+does not say: the pipeline's configuration does.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import generation_files
+from cosmos_batch.engines.generator.vllm_omni.work import Work
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.serving.remote import BUSY, RemoteServer
+
+_UNKNOWN = 404
+_FORBIDDEN = (401, 403)
+
+
+class OmniEndpointEngine:
+    """`Engine` and `Guarding` for a model that is resident elsewhere. `api_key` gives the key, or None."""
+
+    guardrails = True
+    """Whether the server has any."""
+
+    def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
+        self.name = f"vllm-omni {endpoint.url}"
+        self.concurrency = endpoint.concurrency
+        self.startup_logs: list[str] = []
+        self._endpoint = endpoint
+        self._api_key = api_key
+        self._server: RemoteServer | None = None
+        self._closed = threading.Event()
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
+        """Ask the server for its models; blocks. Nothing of the folder is read.
+
+        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not there.
+        """
+        journal = Journal()
+        self.startup_logs = journal.lines
+        server = RemoteServer(self._endpoint, self._api_key)
+        model = server.choose(list(server.models()))
+        self._preparing = Preparing()
+        self._closed.clear()
+        self._server = server
+        journal.note(f"{self._endpoint.url} serves {model}")
+
+    async def run(self, job: Job, workdir: Path) -> Made:
+        """Make what a job asks for, as files in `workdir`. Cancelling has the server drop it.
+
+        Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
+        """
+        assert job.generation is not None, "plan decides one for every generator"
+        if self._server is None:
+            raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
+        abandoned = threading.Event()
+
+        def check() -> None:
+            if abandoned.is_set() or self._closed.is_set():
+                raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
+
+        work = Work(workdir, count=None, shares_files=False, check=check)
+        try:
+            files = generation_files(job, workdir)
+            order = await self._preparing.run(job, work.prepare, job.generation, files)
+            made = await work.make(order, partial(_send, self._server, work.journal))
+            return await asyncio.to_thread(work.write, made, order)
+        finally:
+            abandoned.set()
+
+    def close(self) -> None:
+        """Let go of the server; `load` may be called again."""
+        if self._server is not None:
+            self._closed.set()
+            self._preparing.close()
+            self._server = None
+
+
+async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:
+    """Raises Failure where the response says something of the server, or of us, and nothing of a job."""
+    response = await server.send(journal, method, path, **content)
+    unknown = method == "POST" and response.status_code == _UNKNOWN
+    if unknown or response.is_redirect or response.status_code in (*_FORBIDDEN, *BUSY):
+        raise server.refusal(response)
+    return response

@@ -1,0 +1,138 @@
+"""Images, videos, sound and actions with vLLM-Omni: its own server as a child, one job at a time.
+
+Inputs are fitted, and results written anew, by us; see `vllm_omni_work`. What the server prints belongs to no request,
+so a job's log has our own lines alone.
+"""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tokenizers import Tokenizer
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import GenerationFiles, generation_files
+from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.compiled import made_for
+from cosmos_batch.engines.generator.inputs import refuse_lacking
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
+from cosmos_batch.engines.generator.vllm_omni.work import Work
+from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.serving.read_ahead import read_ahead
+from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.serving.startup import Phases
+
+_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
+
+
+class VllmOmniEngine:
+    """`Engine`, and all that one may have beside that, for checkpoints of `Cosmos3OmniDiffusersPipeline`."""
+
+    concurrency = 2
+    """One job is made; the next is prepared, or the last one written, meanwhile."""
+
+    guardrails = True
+    """Whether to load guardrails; set before `load`."""
+
+    def __init__(self) -> None:
+        self.name = f"vllm-omni {version('vllm-omni')}"
+        self.caches: Path | None = None
+        self.plan = ParallelPlan()
+        self._served = ServedModel(self.name, OmniPlan(self.plan, gpus_here(), self.guardrails))
+        self._tokenizer: Tokenizer | None = None
+        self._at_work = ("", 0)  # which job, since which line of the server
+        self._abandoning = Abandoning("generation")
+
+    @property
+    def startup_logs(self) -> list[str]:
+        """What the server said while it started last."""
+        return self._served.startup_logs
+
+    @property
+    def startup_seconds(self) -> Phases:
+        """How long each phase of that took."""
+        return self._served.startup_seconds
+
+    def made_for(self) -> dict[str, str]:
+        """What compiled code depends on beside the model."""
+        return {**made_for(self._served.plan.gpus), "engine": self.name, "plan": str(self.plan)}
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
+        """Start the server and wait until it answers; blocks.
+
+        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
+        where the server does not start.
+        """
+        for part in _PARTS:
+            if not (model_dir / part).is_file():
+                raise Failure(
+                    "ModelUnavailable",
+                    f"{model_dir.name} is no checkpoint: it has no {part}.",
+                    "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
+                )
+        self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
+        self._served.plan = replace(self._served.plan, parallel=self.plan, guardrails=self.guardrails)
+        self._served.caches = self.caches
+        self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
+        self._media = ThreadPoolExecutor(1, "media")
+        self._turn = asyncio.Lock()
+        reading = read_ahead(model_dir)
+        try:
+            self._served.start(model_dir)
+        finally:
+            reading.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, job: Job, workdir: Path) -> Made:
+        """Make what a job asks for, as files in `workdir`; see `generate`."""
+        assert job.generation is not None, "plan decides one for every generator"
+        return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
+
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps of a job are done, as the server prints it; of transfer, those of one chunk."""
+        name, began = self._at_work
+        return steps_in(self._served.lines_since(began)) if name == job_id else None
+
+    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
+        """Make what is asked for, as files in `folder`. Cancelling stops its media, or has the server drop it.
+
+        Raises Failure, and EngineDied where the server ended meanwhile.
+        """
+        if self._tokenizer is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        config = self._transformer
+        refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
+        with self._abandoning.checked() as check:
+            work = Work(folder, self._count, shares_files=True, check=check)
+            order = await on_thread(work.prepare, asked, files)
+            async with self._turn:
+                self._at_work = name, self._served.lines_read
+                made = await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
+            done = await on_thread(work.write, made, order)
+        return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
+
+    def close(self) -> None:
+        """Stop what runs, and the server; `load` may be called again."""
+        self._abandoning.abandon_all()
+        self._served.close()
+        if self._tokenizer is not None:
+            self._tokenizer = None
+            self._media.shutdown()
+
+    def _count(self, text: str) -> int:
+        assert self._tokenizer is not None, "`run` has seen it"
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+async def _send(connection: httpx2.AsyncClient, method: str, path: str, **content: Any) -> httpx2.Response:
+    return await connection.request(method, f"/v1/{path}", **content)

@@ -1,0 +1,163 @@
+"""A generation as a request of vLLM-Omni's HTTP API, of release 0.30.
+
+Everything is said: what is left out has other defaults for each mode there, and a video without `num_frames` is one
+frame long.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
+from cosmos_batch.engines.generator.inputs import Frames, Prepared
+from cosmos_batch.media import exact_rate, write_video
+
+# It is decoded and written again: nothing is to be lost twice.
+_LOSSLESS = {"preset": "ultrafast", "qp": "0", "threads": "0"}
+_PNG, _MP4 = "image/png", "video/mp4"
+
+Upload = tuple[str, bytes, str]  # name, content, type
+
+
+@dataclass(frozen=True)
+class VideoForm:
+    """Of `POST /v1/videos`."""
+
+    fields: dict[str, str]
+    files: dict[str, Upload] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> dict[str, Upload | tuple[None, str]]:
+        """All of it as a multipart body."""
+        return {name: (None, text) for name, text in self.fields.items()} | self.files
+
+
+def image_body(prepared: Prepared) -> dict[str, Any]:
+    """Of `POST /v1/images/generations`."""
+    extra = _extra(prepared)
+    return {
+        **_common(prepared),
+        "n": 1,
+        "response_format": "b64_json",
+        "output_format": "png",
+        "extra_params": extra,
+        "extra_args": extra,  # as images before 0.30 call it
+    }
+
+
+def video_form(prepared: Prepared, folder: Path, shares_files: bool, check: Callable[[], None]) -> VideoForm:
+    """Its media are written into `folder`; `check` is called after each frame, and what it raises ends it.
+
+    Raises Failure (InvalidInput) for several controls on a server that does not see our files: it takes one upload.
+    """
+    asked = prepared.generation
+    files: dict[str, Upload] = {}
+    extra = {**_extra(prepared), "video_codec_options": _LOSSLESS}
+    fields = {name: str(value) for name, value in _common(prepared).items()}
+    fields |= {"num_frames": str(asked.num_frames), "fps": str(asked.fps)}
+    fields["generate_sound"] = str(asked.sound).lower()
+    if asked.conditioning:
+        # What is kept was cut out already.
+        extra |= {"condition_frame_indexes_vision": asked.conditioning.frames, "condition_video_keep": "first"}
+    if asked.action:
+        extra |= _action(prepared)
+    if asked.transfer:
+        written = {
+            hint: _written(prepared, frames, folder / f"{hint}.mp4", check)
+            for hint, frames in prepared.controls.items()
+        }
+        more, uploads = _controls(prepared, written, shares_files)
+        extra |= more
+        for hint, upload in uploads.items():
+            fields["control_type"], files["control_reference"] = hint, upload
+    elif asked.conditioning or asked.mode == "inverse_dynamics":
+        path = _written(prepared, prepared.frames, folder / "given.mp4", check)
+        files["input_reference"] = ("given.mp4", path.read_bytes(), _MP4)
+    elif prepared.frames:
+        files["input_reference"] = ("given.png", _png(prepared.frames), _PNG)
+    return VideoForm({**fields, "extra_params": json.dumps(extra)}, files)
+
+
+def _common(prepared: Prepared) -> dict[str, Any]:
+    asked = prepared.generation
+    return {
+        "prompt": asked.prompt,
+        "negative_prompt": asked.negative_prompt,
+        "size": str(prepared.size),
+        "num_inference_steps": asked.steps,
+        "guidance_scale": asked.guidance_scale,
+        "flow_shift": asked.flow_shift,
+        "seed": asked.seed,
+    }
+
+
+def _extra(prepared: Prepared) -> dict[str, Any]:
+    asked = prepared.generation
+    return {
+        "guardrails": asked.guardrails,
+        "max_sequence_length": asked.max_sequence_length,
+        "use_resolution_template": asked.use_resolution_template,
+        "use_duration_template": asked.use_duration_template,
+        # By itself v2v alone has one; transfer has its own, whatever is said.
+        **({} if asked.transfer else {"use_system_prompt": asked.action is None}),
+    }
+
+
+def _action(prepared: Prepared) -> dict[str, Any]:
+    settings = prepared.generation.action
+    assert settings is not None
+    return {
+        "action_mode": prepared.generation.mode,
+        "domain_name": settings.domain_name,
+        "raw_action_dim": settings.width,
+        "action_chunk_size": settings.chunk_size,
+        **({"action": prepared.actions} if prepared.actions else {}),
+    }
+
+
+def _controls(
+    prepared: Prepared, written: dict[Hint, Path], shares_files: bool
+) -> tuple[dict[str, Any], dict[Hint, Upload]]:
+    """What is said of the controls, and what is uploaded."""
+    asked = prepared.generation
+    assert asked.transfer is not None and asked.num_frames is not None
+    said: dict[str, Any] = {
+        "control_guidance": asked.transfer.control_guidance,
+        "num_video_frames_per_chunk": min(asked.transfer.frames_per_chunk, asked.num_frames),
+        "resolution": _tier(prepared.size),
+    }
+    weights = {hint: {"control_weight": control.weight} for hint, control in asked.transfer.controls.items()}
+    if shares_files:
+        return said | {hint: {**weights[hint], "control_path": str(path)} for hint, path in written.items()}, {}
+    if len(written) > 1:
+        raise Failure(
+            "InvalidInput",
+            f"controls: are {len(written)}, and the server of this pipeline takes one upload.",
+            "Ask for one control, or use a pipeline whose workers run the model themselves.",
+        )
+    return said | weights, {hint: (path.name, path.read_bytes(), _MP4) for hint, path in written.items()}
+
+
+def _tier(size: Size) -> str:
+    """The table of which it takes the size that is the control's: `size` itself it does not look at then."""
+    return next(tier.removesuffix("p") for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values())
+
+
+def _written(prepared: Prepared, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
+    fps = prepared.generation.fps
+    assert fps is not None
+    write_video(path, frames, exact_rate(fps), check=check, lossless=True)
+    return path
+
+
+def _png(frames: Frames) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(frames[0]).save(file, "PNG", compress_level=1)
+    return file.getvalue()

@@ -1,0 +1,113 @@
+"""One generation on its way through a vLLM-Omni server: prepared, made there, and written as ours are."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.contract.generation.engines import refuse_engine
+from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST, settle_sequence_length
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.result import Made
+from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.inputs import Prepared, prepare
+from cosmos_batch.engines.generator.outputs import rewrite_files
+from cosmos_batch.engines.generator.vllm_omni.client import MadeThere, Send, make_image, make_video
+from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
+from cosmos_batch.engines.journal import Journal
+
+# Of chat markup, system prompt, and what the server says of size, duration and controls: 120 at most.
+_AROUND_A_PROMPT = 256
+_DEAF_TO_VIEWS = "vLLM-Omni does not tell the model where the camera is: viewPoint did nothing."
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is sent, and what it was made of."""
+
+    prepared: Prepared
+    sent: dict[str, Any] | VideoForm
+
+
+class Work:
+    """One job.
+
+    Parameters
+    ----------
+    folder
+        The job's.
+    count
+        Tokens of a text; None where the checkpoint's tokenizer is not at hand.
+    shares_files
+        Whether the server sees the folder.
+    check
+        Called between frames. What it raises ends the work.
+    """
+
+    def __init__(
+        self, folder: Path, count: Callable[[str], int] | None, shares_files: bool, check: Callable[[], None]
+    ) -> None:
+        self._folder, self._count, self._shares_files, self._check = folder, count, shares_files, check
+        self._journal = Journal()
+        self._timings: dict[str, float] = {}
+
+    @property
+    def journal(self) -> Journal:
+        """Lines about this job."""
+        return self._journal
+
+    def prepare(self, asked: Generation, files: GenerationFiles) -> Order:
+        """Decode and fit the inputs, and write down the request; blocks. Raises Failure."""
+        began = time.monotonic()
+        prepared = prepare(asked, files, self._check)
+        refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
+        length = self._sequence_length(prepared.generation)
+        prepared = replace(prepared, generation=prepared.generation.model_copy(update={"max_sequence_length": length}))
+        if asked.is_video:
+            sent: dict[str, Any] | VideoForm = video_form(prepared, self._folder, self._shares_files, self._check)
+        else:
+            sent = image_body(prepared)
+        self._took("prepare", began)
+        return Order(prepared, sent)
+
+    async def make(self, order: Order, send: Send) -> MadeThere:
+        """Have it made. Cancelling aborts it. Raises Failure, and what `send` raises."""
+        began = time.monotonic()
+        if isinstance(order.sent, VideoForm):
+            made = await make_video(send, order.sent)
+        else:
+            made = await make_image(send, order.sent)
+        self._took("generate", began)
+        return made
+
+    def write(self, made: MadeThere, order: Order) -> Made:
+        """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
+        began = time.monotonic()
+        asked = order.prepared.generation
+        source = self._folder / ("made.mp4" if asked.is_video else "made.png")
+        source.write_bytes(made.content)
+        files = rewrite_files(source, made.actions, asked, self._folder, self._check)
+        self._took("write", began)
+        deaf = asked.action is not None and asked.action.view_point != "ego_view"
+        return Made(
+            files=files,
+            generation=asked,
+            timings=self._timings,
+            logs=self._journal.lines,
+            notes=[_DEAF_TO_VIEWS] if deaf else [],
+            facts={"scheduler": "UniPC", **made.facts},
+        )
+
+    def _sequence_length(self, asked: Generation) -> int:
+        """The server cuts what is longer without a word. Without a tokenizer, a byte counts as a token: there are never
+        more. Raises Failure where a prompt is longer than was asked for."""
+        if self._count is None:
+            longest = max(len(text.encode()) for text in (asked.prompt, asked.negative_prompt))
+            return max(asked.max_sequence_length or SEQUENCE_LEAST, longest + _AROUND_A_PROMPT)
+        tokens = [self._count(text) for text in (asked.prompt, asked.negative_prompt)]
+        return max(settle_sequence_length(asked.max_sequence_length, *tokens), max(tokens) + _AROUND_A_PROMPT)
+
+    def _took(self, phase: str, began: float) -> None:
+        self._timings[phase] = round(time.monotonic() - began, 3)
+        self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")

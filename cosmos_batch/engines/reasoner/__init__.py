@@ -1,0 +1,1 @@
+"""Engines that answer: from a job and its files to a text."""

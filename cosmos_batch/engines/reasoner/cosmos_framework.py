@@ -1,0 +1,158 @@
+"""Answers with NVIDIA's Cosmos Framework: one torchrun group with the reasoner of a Cosmos 3 model, loaded once.
+
+It looks at one image a request. Of videos the framework takes MP4 alone, samples them by rules of its own, and knows no
+part of one: they are refused here.
+"""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from cosmos_batch.contract import Answer, Failure, Job, Usage
+from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, IMAGE_EXTENSIONS
+from cosmos_batch.contract.s3 import extension
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
+from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.reasoner.vllm.command import within
+from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.torchrun import group
+from cosmos_batch.engines.torchrun.group import GroupPlan
+
+REVISION = "5eee9ed574255f017b192161bfbb5a10253d65cf"  # of NVIDIA/cosmos-framework, as containers/framework has it
+DRIVER = "cosmos_batch.engines.torchrun.framework_driver"
+_TITLE = "Cosmos Framework"
+_TAKE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
+
+
+class FrameworkEngine:
+    """`Engine` for the reasoners of Cosmos 3."""
+
+    concurrency = 2
+    """One job generates, the next is prepared meanwhile."""
+
+    def __init__(self) -> None:
+        self.name = f"cosmos-framework {REVISION[:7]}"
+        plan = GroupPlan(
+            _TITLE,
+            DRIVER,
+            max(1, gpus_here()),
+            less_memory="Choose GPUs with more memory; or use engine 'vllm', which needs less.",
+            counts_steps=False,
+        )
+        self._served = ServedModel(self.name, plan)
+        self._closed = threading.Event()
+        self._turn: asyncio.Lock | None = None
+
+    @property
+    def startup_logs(self) -> list[str]:
+        """What the group said while it started last."""
+        return self._served.startup_logs
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """Start the group and wait until it has loaded the model; blocks.
+
+        Raises Failure: ModelUnavailable where the checkpoint is none, EngineFailed where the group does not start.
+        """
+        if not (model_dir / "config.json").is_file():
+            raise Failure(
+                "ModelUnavailable",
+                f"{model_dir.name} is no checkpoint: it has no config.json.",
+                "Use a complete checkpoint of Cosmos 3; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
+            )
+        self._reader = Reader.of_folder(model_dir, within(model_dir, context))
+        self._turn = asyncio.Lock()
+        self._preparing = ThreadPoolExecutor(1, "prepare")
+        self._closed.clear()
+        self._served.start(model_dir)
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Cancelling abandons it; what the group generates, it generates to its end.
+
+        Raises Failure (InvalidInput for what is not one image), and EngineDied where the group ended.
+        """
+        refuse_others(job)
+        if self._turn is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        abandoned = threading.Event()
+
+        def check() -> None:
+            if abandoned.is_set() or self._closed.is_set():
+                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
+
+        try:
+            question = await asyncio.get_running_loop().run_in_executor(
+                self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
+            )
+        finally:
+            abandoned.set()
+        body = {"sample": sample_of(question), "folder": str(workdir / "framework"), "guardrails": False}
+        async with self._turn:
+            began = time.monotonic()
+            said = await self._served.ask(partial(group.work, body=body, engine=_TITLE))
+            return self._answer(question, str(said["content"]["reasoner_text"]), time.monotonic() - began)
+
+    def close(self) -> None:
+        """End the group, also one that is being started; `load` may be called again."""
+        self._closed.set()
+        self._served.close()
+        if self._turn is not None:
+            self._turn = None
+            self._preparing.shutdown()
+
+    def _answer(self, question: Question, said: str, seconds: float) -> Answer:
+        """The framework tells no counts: tokens are counted here, with the checkpoint's tokenizer."""
+        tokens = self._reader.count(said)
+        question.journal.note(f"answer: {tokens:,} tokens in {seconds:.2f} s")
+        text, reasoning = split_reasoning(said)
+        timings = {**question.timings, "generate": seconds}
+        return Answer(
+            text=text,
+            reasoning=reasoning,
+            finish_reason="length" if tokens >= question.body["max_tokens"] else "stop",
+            usage=Usage(prompt_tokens=question.tokens, completion_tokens=tokens),
+            timings={phase: round(value, 3) for phase, value in timings.items()},
+            logs=question.journal.lines,
+            notes=question.notes,
+        )
+
+
+def refuse_others(job: Job) -> None:
+    """Raises Failure for what is not one image."""
+    if job.more_inputs:
+        raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _TAKE_VLLM)
+    if extension(job.inputs[0].key) not in IMAGE_EXTENSIONS:
+        raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
+
+
+def sample_of(question: Question) -> dict[str, Any]:
+    """A prepared question as the framework's argument model has it, which refuses what it does not know.
+
+    It has no system prompt: one that is not the default stands before the question. A temperature of 0 is another mode,
+    and all tokens are said by leaving `top_k` out.
+    """
+    body = question.body
+    system, user = body["messages"]
+    image, asked = user["content"]
+    prompt = asked["text"] if system["content"] == DEFAULT_SYSTEM_PROMPT else f"{system['content']}\n\n{asked['text']}"
+    sample: dict[str, Any] = {
+        "model_mode": "reasoner",
+        "name": "sample",
+        "prompt": prompt,
+        "vision_path": unquote(urlsplit(image["image_url"]["url"]).path),
+        "max_new_tokens": body["max_tokens"],
+        "seed": body["seed"],
+        "repetition_penalty": body["repetition_penalty"],
+        "presence_penalty": body["presence_penalty"],
+        "do_sample": body["temperature"] > 0,
+    }
+    if body["temperature"] > 0:
+        sample |= {"temperature": body["temperature"], "top_p": body["top_p"]}
+        sample |= {"top_k": body["top_k"]} if body["top_k"] else {}
+    return sample

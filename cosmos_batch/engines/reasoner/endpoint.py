@@ -1,0 +1,146 @@
+"""Answers by somebody else's server, which speaks OpenAI chat completions: a NIM container, vLLM, a service.
+
+What the model is to see is decoded, cut, sampled and fitted here, as for every engine, and travels in the request: a
+foreign server reads none of our files. Images are PNG, clips MP4 with the frames that were sampled and no others.
+"""
+
+import base64
+import io
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from PIL import Image
+
+from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.reasoner.chat import answer_of, frees, refuses
+from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
+from cosmos_batch.engines.reasoner.seeing import Seen
+from cosmos_batch.engines.serving.refusals import said_by
+from cosmos_batch.engines.serving.remote import RemoteServer
+from cosmos_batch.media.clip_files import as_mp4
+
+# Every frame that is sent, once. By itself vLLM takes two a second, or 32 in all.
+_EVERY_FRAME = {
+    "media_io_kwargs": {"video": {"fps": 1000, "num_frames": -1}},
+    "mm_processor_kwargs": {"do_sample_frames": False},
+}
+_NOT_OPENAIS = ("top_k", "repetition_penalty")  # which vLLM and NIM know
+ITS_OWN_RATE = (
+    "The server takes no settings of a request for its media: of the frames that were sent, the model saw those that "
+    "the server's own rate takes."
+)
+
+
+class EndpointEngine:
+    """`Engine` for a model that is resident elsewhere. `api_key` gives the key, or None."""
+
+    def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
+        self.name = f"endpoint {endpoint.url}"
+        self.concurrency = endpoint.concurrency
+        self.startup_logs: list[str] = []
+        self._endpoint = endpoint
+        self._api_key = api_key
+        self._server: RemoteServer | None = None
+        self._unknown: set[str] = set()  # fields that the server does not know
+        self._closed = threading.Event()
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
+        """Ask the server for its models; blocks. Nothing of the folder is read.
+
+        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not there.
+        """
+        journal = Journal()
+        self.startup_logs = journal.lines
+        server = RemoteServer(self._endpoint, self._api_key)
+        models = server.models()
+        self._model = server.choose(list(models))
+        own = models[self._model] if isinstance(models[self._model], int) else self._endpoint.context
+        self._reader = Reader.without_folder(own if context is None else min(own, context))
+        self._preparing = Preparing()
+        self._closed.clear()
+        self._server = server
+        journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Cancelling the task closes the connection.
+
+        Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
+        """
+        if self._server is None:
+            raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
+        abandoned = threading.Event()
+
+        def check() -> None:
+            if abandoned.is_set() or self._closed.is_set():
+                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
+
+        try:
+            paths = input_paths(job, workdir)
+            question = await self._preparing.run(job, prepare, self._reader, job, paths, check, as_data)
+        finally:
+            abandoned.set()
+        if job.parameters.start:
+            question.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
+        return await self._ask(self._server, question)
+
+    def close(self) -> None:
+        """Let go of the server; `load` may be called again."""
+        if self._server is not None:
+            self._closed.set()
+            self._preparing.close()
+            self._server = None
+
+    async def _ask(self, server: RemoteServer, question: Question) -> Answer:
+        began = time.monotonic()
+        shows_video = any(part["type"] == "video_url" for part in question.body["messages"][-1]["content"])
+        settings = _EVERY_FRAME if shows_video else {}
+        while True:
+            body = {"model": self._model, **question.body, **settings}
+            body = {name: value for name, value in body.items() if name not in self._unknown}
+            response = await server.send(question.journal, "POST", "chat/completions", json=body)
+            if unknown := _unknown_of(response, body):
+                self._unknown |= unknown
+            elif not frees(question, response):
+                break
+        if not response.is_success:
+            raise server.refusal(response)
+        for name in sorted(self._unknown & question.body.keys()):
+            question.notes.append(f"The server does not know `{name}`: the answer was sampled without it.")
+        if self._unknown & settings.keys():
+            question.notes.append(ITS_OWN_RATE)
+        try:
+            return answer_of(question, response.json(), time.monotonic() - began)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise server.nonsense() from error
+
+
+def as_data(seen: Seen, _source: Path) -> dict[str, Any]:
+    """The media part of a message, with its media in it."""
+    if isinstance(seen, Image.Image):
+        file = io.BytesIO()
+        seen.save(file, "PNG", compress_level=1)
+        return {"type": "image_url", "image_url": {"url": _data_url("image/png", file.getvalue())}}
+    return {"type": "video_url", "video_url": {"url": _data_url("video/mp4", as_mp4(seen))}}
+
+
+def _data_url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _unknown_of(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
+    """Of the fields that are not OpenAI's own, those that a server refuses; both of how media are read, or none."""
+    if not refuses(response):
+        return set()
+    said = said_by(response)
+    found = {name for name in _NOT_OPENAIS if name in body and name in said}
+    if any(name in body and name in said for name in _EVERY_FRAME):
+        found |= set(_EVERY_FRAME)
+    return found

@@ -1,0 +1,1 @@
+"""Hugging Face transformers in our own process."""

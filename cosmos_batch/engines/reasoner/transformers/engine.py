@@ -1,0 +1,88 @@
+"""Answers with Hugging Face transformers in our own process, on a GPU or a CPU.
+
+Two threads stand behind it. One decodes and prepares the next job while the other generates the answer to the current
+one. Answers are not batched: each has its own seed, and padding would change it. For throughput there is vLLM.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.faults import free_memory, guarded
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint, load_checkpoint
+from cosmos_batch.engines.reasoner.transformers.generation import generate
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
+
+_LESS = "fps or maxTokens"
+
+
+class TransformersEngine:
+    """`Engine` for checkpoints of `AutoModelForImageTextToText`. Importing this module imports no library of it."""
+
+    concurrency = 2
+    """One job generates, the next is prepared meanwhile."""
+
+    def __init__(self) -> None:
+        self.name = f"transformers {version('transformers')}"
+        self.startup_logs: list[str] = []
+        self._checkpoint: Checkpoint | None = None
+        self._running: set[threading.Event] = set()
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """Import the libraries and load a checkpoint; blocks. Raises Failure (ModelUnavailable)."""
+        journal = Journal()
+        self.startup_logs = journal.lines
+        journal.note(f"loading {model_dir.name} with {self.name}")
+        self._checkpoint = load_checkpoint(model_dir, context, journal)
+        self._preparing = ThreadPoolExecutor(1, "prepare")
+        self._generating = ThreadPoolExecutor(1, "generate")
+        journal.note(f"ready; context of {self._checkpoint.context:,} tokens")
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Cancelling the task stops its decoding or generation within a frame or a token.
+
+        Raises Failure: InvalidInput, EngineFailed, or Cancelled where the engine was closed meanwhile.
+        """
+        checkpoint = self._loaded()
+        abandoned = threading.Event()
+        check = _checker(abandoned)
+        loop = asyncio.get_running_loop()
+        self._running.add(abandoned)
+        try:
+            prepared: PreparedJob = await loop.run_in_executor(
+                self._preparing, guarded, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
+            )
+            return await loop.run_in_executor(self._generating, guarded, _LESS, generate, checkpoint, prepared, check)
+        finally:
+            abandoned.set()
+            self._running.discard(abandoned)
+
+    def close(self) -> None:
+        """Stop what runs and free the model; `load` may be called again."""
+        if self._checkpoint is None:
+            return
+        for abandoned in self._running:
+            abandoned.set()
+        self._preparing.shutdown()
+        self._generating.shutdown()
+        self._checkpoint = None
+        free_memory()
+
+    def _loaded(self) -> Checkpoint:
+        if self._checkpoint is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        return self._checkpoint
+
+
+def _checker(abandoned: threading.Event) -> Callable[[], None]:
+    def check() -> None:
+        if abandoned.is_set():
+            raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
+
+    return check

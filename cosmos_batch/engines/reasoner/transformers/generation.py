@@ -1,0 +1,93 @@
+"""From prepared tensors to an answer."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cosmos_batch.contract import Answer, Usage
+from cosmos_batch.contract.sampling import Sampling
+from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob
+
+
+def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]) -> Answer:
+    """Generate the answer to one job in the calling thread. The same seed gives the same answer.
+
+    `check` is called after each token; what it raises ends the generation.
+    """
+    import torch
+
+    began = time.monotonic()
+    with job.journal.listening("transformers"):
+        torch.manual_seed(job.sampling.seed)
+        output = checkpoint.model.generate(
+            **job.inputs.to(checkpoint.device, checkpoint.model.dtype), **_settings(job, check)
+        )
+    tokens = output[0, job.prompt_tokens :].tolist()
+    job.timings["generate"] = time.monotonic() - began
+    return _answer(checkpoint, job, tokens)
+
+
+def _settings(job: PreparedJob, check: Callable[[], None]) -> dict[str, Any]:
+    return {
+        **_drawing(job.sampling),
+        "max_new_tokens": job.max_tokens,
+        "repetition_penalty": job.sampling.repetition_penalty,
+        "logits_processor": [_presence_penalty(job.sampling.presence_penalty, job.prompt_tokens)],
+        "stopping_criteria": [_checking(check)],
+    }
+
+
+def _drawing(sampling: Sampling) -> dict[str, Any]:
+    if sampling.temperature == 0:  # transformers takes none for a temperature, and warns of what it would not use
+        return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    return {
+        "do_sample": True,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+    }
+
+
+def _presence_penalty(penalty: float, prompt_tokens: int) -> Callable[[Any, Any], Any]:
+    """OpenAI's presence penalty, which transformers has not: a token said once is as much less likely from then on."""
+
+    def penalize(tokens: Any, scores: Any) -> Any:
+        said = tokens[:, prompt_tokens:]
+        return scores.scatter(1, said, scores.gather(1, said) - penalty)
+
+    return penalize
+
+
+def _checking(check: Callable[[], None]) -> Callable[..., Any]:
+    """A stopping criterion that never stops by itself."""
+
+    def unfinished(tokens: Any, _scores: Any, **_: Any) -> Any:
+        check()
+        return tokens.new_zeros(tokens.shape[0], dtype=bool)
+
+    return unfinished
+
+
+def _answer(checkpoint: Checkpoint, job: PreparedJob, tokens: list[int]) -> Answer:
+    seconds = job.timings["generate"]
+    ended = bool(tokens) and tokens[-1] in end_tokens(checkpoint.model.generation_config.eos_token_id)
+    job.journal.note(f"answer: {len(tokens):,} tokens in {seconds:.2f} s, {len(tokens) / seconds:.1f} a second")
+    text, reasoning = split_reasoning(checkpoint.processor.tokenizer.decode(tokens, skip_special_tokens=True))
+    return Answer(
+        text=text,
+        reasoning=reasoning,
+        finish_reason="stop" if ended else "length",
+        usage=Usage(prompt_tokens=job.prompt_tokens, completion_tokens=len(tokens)),
+        timings={phase: round(seconds, 3) for phase, seconds in job.timings.items()},
+        logs=job.journal.lines,
+        notes=job.notes,
+    )
+
+
+def end_tokens(configured: int | list[int] | None) -> list[int]:
+    """The ids that end an answer, as a generation_config may write them."""
+    if configured is None:
+        return []
+    return [configured] if isinstance(configured, int) else configured

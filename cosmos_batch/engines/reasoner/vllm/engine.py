@@ -1,0 +1,113 @@
+"""Answers with vLLM: its own server as a child, many requests at once.
+
+Files are decoded by us in a few threads, once, and handed over as they are; see `vllm_plugin`. What the server prints
+belongs to no request, so a request's log has our own lines alone.
+"""
+
+import os
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.compiled import made_for
+from cosmos_batch.engines.gpus import free_share, gpus_here
+from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.reasoner import chat
+from cosmos_batch.engines.reasoner.question import Reader, prepare
+from cosmos_batch.engines.reasoner.vllm.command import MODEL, Plan, memory_share, uneven, within
+from cosmos_batch.engines.serving.read_ahead import read_ahead
+from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.serving.startup import Phases
+
+# Those that vLLM loads: of Cosmos 3 the transformer and the vision encoder, and not what the generator has besides.
+_WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
+SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
+_LEAST_MEMORY = 0.05  # of a GPU's, 4 GB of the largest: less than the smallest model's weights
+
+
+class VllmEngine:
+    """`Engine`, and `Compiling`, for every checkpoint that vLLM serves."""
+
+    def __init__(self) -> None:
+        self.name = f"vllm {version('vllm')}"
+        self.caches: Path | None = None
+        gpus = gpus_here()
+        plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
+        self._served = ServedModel(self.name, plan)
+        self._reader: Reader | None = None
+        self._abandoning = Abandoning("answer")
+
+    @property
+    def concurrency(self) -> int:
+        """As many as the server works on at once, and some whose files are decoded meanwhile."""
+        return self._served.plan.sequences + (os.cpu_count() or 1)
+
+    @property
+    def startup_logs(self) -> list[str]:
+        """What the server said while it started last."""
+        return self._served.startup_logs
+
+    @property
+    def startup_seconds(self) -> Phases:
+        """How long each phase of that took."""
+        return self._served.startup_seconds
+
+    def made_for(self) -> dict[str, str]:
+        """What compiled code depends on beside the model."""
+        return made_for(self._served.plan.gpus)
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """Start the server and wait until it answers; blocks.
+
+        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
+        where the server does not start.
+        """
+        if not (model_dir / "config.json").is_file():
+            raise Failure(
+                "ModelUnavailable",
+                f"{model_dir.name} is no checkpoint: it has no config.json.",
+                "Use a complete checkpoint; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
+            )
+        plan = self._served.plan
+        if (reason := uneven(model_dir, plan.gpus)) is not None:
+            raise Failure("EngineFailed", reason, "Use 1, 2, 4 or 8 GPUs; CUDA_VISIBLE_DEVICES names them.")
+        memory = memory_share(free_share() if plan.gpus else 1.0)
+        if memory < _LEAST_MEMORY:
+            raise Failure(
+                "EngineFailed",
+                "Other programs hold the GPU's memory: what is left is not enough for any model.",
+                "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
+                retryable=True,
+            )
+        self._served.plan = replace(plan, context=within(model_dir, context), memory=memory)
+        self._served.caches = self.caches
+        self._reader = Reader.of_folder(model_dir, self._served.plan.context)
+        self._preparing = Preparing()
+        reading = read_ahead(model_dir, _WEIGHTS)
+        try:
+            self._served.start(model_dir)
+        finally:
+            reading.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        """Answer one job. Cancelling the task stops its decoding, or aborts its request.
+
+        Raises Failure, and EngineDied where the server ended meanwhile.
+        """
+        if self._reader is None:
+            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        with self._abandoning.checked() as check:
+            paths = input_paths(job, workdir)
+            question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
+        return await self._served.ask(lambda connection: chat.ask(connection, MODEL, question))
+
+    def close(self) -> None:
+        """Stop the server; `load` may be called again."""
+        self._abandoning.abandon_all()
+        self._served.close()
+        if self._reader is not None:
+            self._reader = None
+            self._preparing.close()

@@ -1,0 +1,1 @@
+"""Servers: those that a worker starts, watches and stops, and those of somebody else."""

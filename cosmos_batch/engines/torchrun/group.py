@@ -1,0 +1,100 @@
+"""How a torchrun group of ours is started for a checkpoint, and what its answers mean. See `group_driver`."""
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.engines.serving.refusals import said_by
+from cosmos_batch.engines.serving.server import Server
+
+_REFUSED, _BLOCKED = 400, 403
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """A `ServerPlan`.
+
+    Attributes
+    ----------
+    program
+        The engine's name, for a person.
+    driver
+        Module that each process runs.
+    processes
+        One for each GPU.
+    options
+        Of the driver, beside checkpoint, socket and a folder for scratch.
+    less_memory
+        What would help where memory runs out.
+    counts_steps
+        Whether its driver counts steps: one that counts none is not missed while it hangs.
+    online
+        Whether it asks the Hub for what no checkpoint holds.
+    """
+
+    program: str
+    driver: str
+    processes: int
+    less_memory: str
+    options: tuple[str, ...] = field(default=())
+    counts_steps: bool = True
+    online: bool = False
+
+    last_words = None
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.processes} processes", *self.options])
+
+    def command(self, folder: Path, socket: Path) -> list[str]:
+        """One process for each GPU, in a group that only this machine sees."""
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        torchrun += ["--nproc-per-node", str(self.processes), "-m", self.driver]
+        places = ["--checkpoint", str(folder), "--socket", str(socket), "--scratch", str(socket.parent / "scratch")]
+        return [*torchrun, *places, *self.options]
+
+    def environment(self, _caches: Path | None, _socket: Path) -> dict[str, str]:
+        """Variables beside our own."""
+        variables = {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        return variables if self.online else {**variables, "HF_HUB_OFFLINE": "1"}
+
+    def lessened(self) -> None:
+        """There is none: jobs run one at a time, and how large one may be is the plan's."""
+
+    def measured(self) -> Self:
+        """It takes memory as it needs it."""
+        return self
+
+    def sign_of_life(self, _server: Server, client: httpx2.Client) -> str | None:
+        """The steps that it counts."""
+        with contextlib.suppress(httpx2.TransportError):
+            steps = client.get("/health").text
+            return steps if self.counts_steps else f"{steps} {time.monotonic()}"
+        return None
+
+
+async def work(connection: httpx2.AsyncClient, body: dict[str, Any], engine: str) -> dict[str, Any]:
+    """What the group has of one piece of work. `engine` is its name for a person.
+
+    Raises Failure: Blocked, or EngineFailed where it refuses the request or failed at it.
+    """
+    response = await connection.post("/work", json=body)
+    if response.is_success:
+        answer: dict[str, Any] = response.json()
+        return answer
+    if response.status_code == _BLOCKED:
+        raise blocked(response.json()["error"]["blocked"])
+    refused = response.status_code == _REFUSED
+    raise Failure(
+        "EngineFailed",
+        f"{engine} {'refused the request' if refused else 'failed at this job'}: {said_by(response)}",
+        "Try it again; if it fails again, use another engine, and report it with the worker's log.",
+        retryable=not refused,
+    )
