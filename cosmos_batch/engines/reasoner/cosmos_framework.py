@@ -5,7 +5,6 @@ part of one: they are refused here.
 """
 
 import asyncio
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,6 +16,7 @@ from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, IMAGE_EXTENSIONS
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
@@ -47,7 +47,7 @@ class FrameworkEngine:
             counts_steps=False,
         )
         self._served = ServedModel(self.name, plan)
-        self._closed = threading.Event()
+        self._abandoning = Abandoning("answer")
         self._turn: asyncio.Lock | None = None
 
     @property
@@ -69,7 +69,6 @@ class FrameworkEngine:
         self._reader = Reader.of_folder(model_dir, within(model_dir, context))
         self._turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "prepare")
-        self._closed.clear()
         self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Answer:
@@ -80,18 +79,10 @@ class FrameworkEngine:
         refuse_others(job)
         if self._turn is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
-        abandoned = threading.Event()
-
-        def check() -> None:
-            if abandoned.is_set() or self._closed.is_set():
-                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
-
-        try:
+        with self._abandoning.checked() as check:
             question = await asyncio.get_running_loop().run_in_executor(
                 self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
             )
-        finally:
-            abandoned.set()
         body = {"sample": sample_of(question), "folder": str(workdir / "framework"), "guardrails": False}
         async with self._turn:
             began = time.monotonic()
@@ -100,7 +91,7 @@ class FrameworkEngine:
 
     def close(self) -> None:
         """End the group, also one that is being started; `load` may be called again."""
-        self._closed.set()
+        self._abandoning.abandon_all()
         self._served.close()
         if self._turn is not None:
             self._turn = None

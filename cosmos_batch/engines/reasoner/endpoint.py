@@ -6,7 +6,6 @@ foreign server reads none of our files. Images are PNG, clips MP4 with the frame
 
 import base64
 import io
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from PIL import Image
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.preparing import Preparing
 from cosmos_batch.engines.reasoner.chat import answer_of, frees, refuses
@@ -50,7 +50,7 @@ class EndpointEngine:
         self._api_key = api_key
         self._server: RemoteServer | None = None
         self._unknown: set[str] = set()  # fields that the server does not know
-        self._closed = threading.Event()
+        self._abandoning = Abandoning("answer")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
@@ -65,7 +65,6 @@ class EndpointEngine:
         own = models[self._model] if isinstance(models[self._model], int) else self._endpoint.context
         self._reader = Reader.without_folder(own if context is None else min(own, context))
         self._preparing = Preparing()
-        self._closed.clear()
         self._server = server
         journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
 
@@ -76,17 +75,9 @@ class EndpointEngine:
         """
         if self._server is None:
             raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
-        abandoned = threading.Event()
-
-        def check() -> None:
-            if abandoned.is_set() or self._closed.is_set():
-                raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
-
-        try:
+        with self._abandoning.checked() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check, as_data)
-        finally:
-            abandoned.set()
         if job.parameters.start:
             question.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
         return await self._ask(self._server, question)
@@ -94,7 +85,7 @@ class EndpointEngine:
     def close(self) -> None:
         """Let go of the server; `load` may be called again."""
         if self._server is not None:
-            self._closed.set()
+            self._abandoning.abandon_all()
             self._preparing.close()
             self._server = None
 

@@ -5,7 +5,6 @@ Two threads stand behind it. One decodes inputs and writes results while the oth
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import cache_variables, made_for
 from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
@@ -58,7 +58,7 @@ class DiffusersEngine:
         self.startup_seconds: dict[str, float] = {}
         self.caches: Path | None = None
         self._checkpoint: Checkpoint | None = None
-        self._running: set[threading.Event] = set()
+        self._abandoning = Abandoning("generation")
         self._steps: dict[str, tuple[int, int]] = {}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
@@ -109,24 +109,18 @@ class DiffusersEngine:
         """
         checkpoint = self._loaded()
         refuse(checkpoint, asked)
-        abandoned = threading.Event()
-        self._running.add(abandoned)
-        work = _Work(checkpoint, folder, _checker(abandoned), progress)
         loop = asyncio.get_running_loop()
-        try:
+        with self._abandoning.checked() as check:
+            work = _Work(checkpoint, folder, check, progress)
             prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, files)
             rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
             return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
-        finally:
-            abandoned.set()
-            self._running.discard(abandoned)
 
     def close(self) -> None:
         """Stop what runs and free the model; `load` may be called again."""
         if self._checkpoint is None:
             return
-        for abandoned in self._running:
-            abandoned.set()
+        self._abandoning.abandon_all()
         self._media.shutdown()
         self._generating.shutdown()
         self._checkpoint = None
@@ -194,11 +188,3 @@ class _Work:
     def _took(self, phase: str, began: float) -> None:
         self._timings[phase] = round(time.monotonic() - began, 3)
         self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")
-
-
-def _checker(abandoned: threading.Event) -> Callable[[], None]:
-    def check() -> None:
-        if abandoned.is_set():
-            raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
-
-    return check

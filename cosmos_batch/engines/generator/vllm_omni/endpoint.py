@@ -5,7 +5,6 @@ does not say: the pipeline's configuration does.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import generation_files
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.generator.vllm_omni.work import Work
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.preparing import Preparing
@@ -40,7 +40,7 @@ class OmniEndpointEngine:
         self._endpoint = endpoint
         self._api_key = api_key
         self._server: RemoteServer | None = None
-        self._closed = threading.Event()
+        self._abandoning = Abandoning("generation")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
@@ -52,7 +52,6 @@ class OmniEndpointEngine:
         server = RemoteServer(self._endpoint, self._api_key)
         model = server.choose(list(server.models()))
         self._preparing = Preparing()
-        self._closed.clear()
         self._server = server
         journal.note(f"{self._endpoint.url} serves {model}")
 
@@ -64,25 +63,17 @@ class OmniEndpointEngine:
         assert job.generation is not None, "plan decides one for every generator"
         if self._server is None:
             raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
-        abandoned = threading.Event()
-
-        def check() -> None:
-            if abandoned.is_set() or self._closed.is_set():
-                raise Failure("Cancelled", "The generation was abandoned before it was finished.", "Ask again.")
-
-        work = Work(workdir, count=None, shares_files=False, check=check)
-        try:
+        with self._abandoning.checked() as check:
+            work = Work(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
             order = await self._preparing.run(job, work.prepare, job.generation, files)
             made = await work.make(order, partial(_send, self._server, work.journal))
             return await asyncio.to_thread(work.write, made, order)
-        finally:
-            abandoned.set()
 
     def close(self) -> None:
         """Let go of the server; `load` may be called again."""
         if self._server is not None:
-            self._closed.set()
+            self._abandoning.abandon_all()
             self._preparing.close()
             self._server = None
 

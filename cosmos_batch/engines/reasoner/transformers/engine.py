@@ -5,14 +5,13 @@ one. Answers are not batched: each has its own seed, and padding would change it
 """
 
 import asyncio
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint, load_checkpoint
@@ -32,7 +31,7 @@ class TransformersEngine:
         self.name = f"transformers {version('transformers')}"
         self.startup_logs: list[str] = []
         self._checkpoint: Checkpoint | None = None
-        self._running: set[threading.Event] = set()
+        self._abandoning = Abandoning("answer")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Import the libraries and load a checkpoint; blocks. Raises Failure (ModelUnavailable)."""
@@ -50,25 +49,18 @@ class TransformersEngine:
         Raises Failure: InvalidInput, EngineFailed, or Cancelled where the engine was closed meanwhile.
         """
         checkpoint = self._loaded()
-        abandoned = threading.Event()
-        check = _checker(abandoned)
         loop = asyncio.get_running_loop()
-        self._running.add(abandoned)
-        try:
+        with self._abandoning.checked() as check:
             prepared: PreparedJob = await loop.run_in_executor(
                 self._preparing, guarded, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
             )
             return await loop.run_in_executor(self._generating, guarded, _LESS, generate, checkpoint, prepared, check)
-        finally:
-            abandoned.set()
-            self._running.discard(abandoned)
 
     def close(self) -> None:
         """Stop what runs and free the model; `load` may be called again."""
         if self._checkpoint is None:
             return
-        for abandoned in self._running:
-            abandoned.set()
+        self._abandoning.abandon_all()
         self._preparing.shutdown()
         self._generating.shutdown()
         self._checkpoint = None
@@ -78,11 +70,3 @@ class TransformersEngine:
         if self._checkpoint is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         return self._checkpoint
-
-
-def _checker(abandoned: threading.Event) -> Callable[[], None]:
-    def check() -> None:
-        if abandoned.is_set():
-            raise Failure("Cancelled", "The answer was abandoned before it was finished.", "Ask again.")
-
-    return check
