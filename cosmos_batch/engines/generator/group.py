@@ -24,6 +24,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning, Check
+from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
 from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -31,7 +32,6 @@ from cosmos_batch.engines.torchrun import group
 from cosmos_batch.engines.torchrun.group import GroupPlan
 
 LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
-_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
 
 Body = dict[str, Any]
 
@@ -78,13 +78,7 @@ class GroupGenerator(ABC):
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
         where the group does not start.
         """
-        for part in _PARTS:
-            if not (model_dir / part).is_file():
-                raise Failure(
-                    "ModelUnavailable",
-                    f"{model_dir.name} is no checkpoint: it has no {part}.",
-                    "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
-                )
+        refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
         self._transformer: Body = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")

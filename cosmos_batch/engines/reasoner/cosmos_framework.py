@@ -17,6 +17,7 @@ from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, IMAGE_EXTENSI
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
@@ -60,12 +61,7 @@ class FrameworkEngine:
 
         Raises Failure: ModelUnavailable where the checkpoint is none, EngineFailed where the group does not start.
         """
-        if not (model_dir / "config.json").is_file():
-            raise Failure(
-                "ModelUnavailable",
-                f"{model_dir.name} is no checkpoint: it has no config.json.",
-                "Use a complete checkpoint of Cosmos 3; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
-            )
+        refuse_incomplete(model_dir, "config.json", models="Cosmos 3")
         self._reader = Reader.of_folder(model_dir, within(model_dir, context))
         self._turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "prepare")

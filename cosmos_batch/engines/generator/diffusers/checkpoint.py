@@ -1,20 +1,17 @@
 """Loading a generator with Diffusers."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
-_REMEDY = "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew."
-_INDEX = "model_index.json"
 # Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
 _TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
 
@@ -73,8 +70,7 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Mea
     Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
     is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
     """
-    if not (folder / _INDEX).is_file():
-        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no {_INDEX}.", _REMEDY)
+    refuse_incomplete(folder, "model_index.json", models=GENERATORS)
     import torch
 
     diffusers: Any = import_module("diffusers")
@@ -82,7 +78,7 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Mea
     if offload:
         measures = replace(measures, read_once=False, compiled=False)
     has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
-    with _as_failure(folder), journal.listening("diffusers"):
+    with loading(folder, GENERATORS), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
             folder,
             # Where a CPU has no bfloat16 arithmetic, torch emulates it hundreds of times slower than float32.
@@ -134,22 +130,3 @@ def _hide_bars(block: Any) -> None:
         if hasattr(inner, "set_progress_bar_config"):
             inner.set_progress_bar_config(disable=True)
         _hide_bars(inner)
-
-
-@contextmanager
-def _as_failure(folder: Path) -> Iterator[None]:
-    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
-    import torch
-
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise Failure(
-            "ModelUnavailable",
-            f"{folder.name} does not fit into the GPU's memory: {error}",
-            "Choose an instance type with more GPU memory, or a smaller model.",
-        ) from error
-    except Exception as error:
-        raise Failure(
-            "ModelUnavailable", f"{folder.name} cannot be loaded: {type(error).__name__}: {error}", _REMEDY
-        ) from error

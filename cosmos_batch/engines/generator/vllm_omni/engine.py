@@ -23,6 +23,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
@@ -31,8 +32,6 @@ from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.serving.startup import Phases
-
-_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
 
 
 class VllmOmniEngine:
@@ -73,13 +72,7 @@ class VllmOmniEngine:
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
         where the server does not start.
         """
-        for part in _PARTS:
-            if not (model_dir / part).is_file():
-                raise Failure(
-                    "ModelUnavailable",
-                    f"{model_dir.name} is no checkpoint: it has no {part}.",
-                    "Use a complete checkpoint of the Cosmos 3 family; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
-                )
+        refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
         self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         self._served.plan = replace(self._served.plan, parallel=self.plan, guardrails=self.guardrails)
         self._served.caches = self.caches

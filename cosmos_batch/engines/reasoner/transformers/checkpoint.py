@@ -1,17 +1,15 @@
 """Loading a checkpoint with transformers."""
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.checkpoints import loading, refuse_incomplete
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
-_REMEDY = "Use a complete checkpoint of Cosmos-Reason2 or Cosmos 3; set INVALIDATE_COSMOS_MODELS to fetch it anew."
+_MODELS = "Cosmos-Reason2 or Cosmos 3"
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,9 @@ def load_checkpoint(folder: Path, context: int | None, journal: Journal) -> Chec
     Failure
         ModelUnavailable where the folder holds no checkpoint, a broken one or one of an unknown architecture.
     """
-    if not (folder / "config.json").is_file():
-        raise Failure("ModelUnavailable", f"{folder.name} is no checkpoint: it has no config.json.", _REMEDY)
+    refuse_incomplete(folder, "config.json", models=_MODELS)
     _import_libraries(journal)
-    with _as_failure(folder), journal.listening("transformers"):
+    with loading(folder, _MODELS), journal.listening("transformers"):
         device = _device(journal)
         model = _load_model(folder, device, journal)
         processor = _load_processor(folder, journal)
@@ -92,22 +89,3 @@ def _load_processor(folder: Path, journal: Journal) -> Any:
     processor = _transformers().AutoProcessor.from_pretrained(folder, local_files_only=True)
     journal.note(f"loaded {type(processor).__name__}")
     return processor
-
-
-@contextlib.contextmanager
-def _as_failure(folder: Path) -> Iterator[None]:
-    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
-    import torch
-
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise Failure(
-            "ModelUnavailable",
-            f"{folder.name} does not fit into the GPU's memory: {error}",
-            "Choose an instance type with more GPU memory, or a smaller model.",
-        ) from error
-    except Exception as error:
-        raise Failure(
-            "ModelUnavailable", f"{folder.name} cannot be loaded: {type(error).__name__}: {error}", _REMEDY
-        ) from error

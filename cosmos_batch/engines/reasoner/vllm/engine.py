@@ -12,6 +12,7 @@ from pathlib import Path
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.preparing import Preparing
@@ -65,12 +66,7 @@ class VllmEngine:
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
         where the server does not start.
         """
-        if not (model_dir / "config.json").is_file():
-            raise Failure(
-                "ModelUnavailable",
-                f"{model_dir.name} is no checkpoint: it has no config.json.",
-                "Use a complete checkpoint; set INVALIDATE_COSMOS_MODELS to fetch it anew.",
-            )
+        refuse_incomplete(model_dir, "config.json")
         plan = self._served.plan
         if (reason := uneven(model_dir, plan.gpus)) is not None:
             raise Failure("EngineFailed", reason, "Use 1, 2, 4 or 8 GPUs; CUDA_VISIBLE_DEVICES names them.")

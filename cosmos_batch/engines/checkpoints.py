@@ -1,0 +1,46 @@
+"""Checkpoints that are none, or broken, as failures that a person can act on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cosmos_batch.contract.error import Failure
+
+GENERATORS = "the Cosmos 3 family"
+GENERATOR_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
+"""What is read of a generator's checkpoint before its server or group is started."""
+
+
+def refuse_incomplete(folder: Path, *parts: str, models: str | None = None) -> None:
+    """Raises Failure (ModelUnavailable) where a part of a checkpoint is missing; `models` are those it can be of."""
+    for part in parts:
+        if not (folder / part).is_file():
+            raise Failure(
+                "ModelUnavailable", f"{folder.name} is no checkpoint: it has no {part}.", _take_complete(models)
+            )
+
+
+@contextmanager
+def loading(folder: Path, models: str) -> Iterator[None]:
+    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise Failure(
+            "ModelUnavailable",
+            f"{folder.name} does not fit into the GPU's memory: {error}",
+            "Choose an instance type with more GPU memory, or a smaller model.",
+        ) from error
+    except Exception as error:
+        raise Failure(
+            "ModelUnavailable",
+            f"{folder.name} cannot be loaded: {type(error).__name__}: {error}",
+            _take_complete(models),
+        ) from error
+
+
+def _take_complete(models: str | None) -> str:
+    what = "a complete checkpoint" if models is None else f"a complete checkpoint of {models}"
+    return f"Use {what}; set INVALIDATE_COSMOS_MODELS to fetch it anew."
