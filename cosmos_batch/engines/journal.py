@@ -46,3 +46,23 @@ class Journal(logging.Handler):
             yield
         finally:
             logger.removeHandler(self)
+
+
+class TimedJournal(Journal):
+    """Of one job, with the seconds that each of its phases took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: dict[str, float] = {}
+
+    def took(self, phase: str, began: float) -> None:
+        """Note a phase that ends now, and began at a time of the monotonic clock."""
+        self.seconds[phase] = round(time.monotonic() - began, 3)
+        self.note(f"{phase}: {self.seconds[phase]:.2f} s")
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Note how long it takes, unless it fails."""
+        began = time.monotonic()
+        yield
+        self.took(phase, began)

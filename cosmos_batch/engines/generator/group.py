@@ -3,11 +3,8 @@ between one job at a time is in the group."""
 
 import asyncio
 import json
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +23,7 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
 from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
-from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun import group
 from cosmos_batch.engines.torchrun.group import GroupPlan
@@ -103,7 +100,7 @@ class GroupGenerator(ABC):
         refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         inside = folder / "group"
-        journal = _Timed()
+        journal = TimedJournal()
         with self._abandoning.checked() as check:
             with journal.timed("prepare"):
                 prepared, body = await on_thread(self._prepare, asked, files, inside, check)
@@ -139,19 +136,3 @@ class GroupGenerator(ABC):
         prepared = replace(prepared, generation=settled)
         inside.mkdir(exist_ok=True)
         return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}
-
-
-class _Timed(Journal):
-    """Of one job."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Note how long it takes."""
-        began = time.monotonic()
-        yield
-        self.seconds[phase] = round(time.monotonic() - began, 3)
-        self.note(f"{phase}: {self.seconds[phase]:.2f} s")

@@ -27,7 +27,7 @@ from cosmos_batch.engines.generator.diffusers.generation import Progress, genera
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.gpus import gpus_here
-from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.journal import Journal, TimedJournal
 
 _LESS = "resolution or numFrames"
 
@@ -143,15 +143,12 @@ class _Work:
 
     def __init__(self, checkpoint: Checkpoint, folder: Path, check: Callable[[], None], progress: Progress) -> None:
         self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
-        self._journal = Journal()
-        self._timings: dict[str, float] = {}
+        self._journal = TimedJournal()
         self._peak: int | None = None
 
     def prepare(self, asked: Generation, files: GenerationFiles) -> Prepared:
-        began = time.monotonic()
-        prepared = settled(self._checkpoint, prepare(asked, files, self._check))
-        self._took("prepare", began)
-        return prepared
+        with self._journal.timed("prepare"):
+            return settled(self._checkpoint, prepare(asked, files, self._check))
 
     def generate(self, prepared: Prepared) -> Rendered:
         import torch
@@ -164,27 +161,22 @@ class _Work:
         def step(done: int, total: int) -> None:
             self._check()
             if done == 1:
-                self._took("firstStep", began)
+                self._journal.took("firstStep", began)
             self._progress(done, total)
 
         with self._journal.listening("diffusers"):
             rendered = generate(self._checkpoint, prepared, step)
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
-        self._took("generate", began)
+        self._journal.took("generate", began)
         return rendered
 
     def write(self, rendered: Rendered, prepared: Prepared) -> Made:
-        began = time.monotonic()
-        files = write_files(rendered, prepared.generation, self._folder, self._check)
-        self._took("write", began)
+        with self._journal.timed("write"):
+            files = write_files(rendered, prepared.generation, self._folder, self._check)
         return Made(
             files=files,
             generation=prepared.generation,
-            timings=self._timings,
+            timings=self._journal.seconds,
             logs=self._journal.lines,
             facts={"scheduler": "UniPC", "device": self._checkpoint.device, "peakGpuBytes": self._peak},
         )
-
-    def _took(self, phase: str, began: float) -> None:
-        self._timings[phase] = round(time.monotonic() - began, 3)
-        self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")

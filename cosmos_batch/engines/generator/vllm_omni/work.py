@@ -1,6 +1,5 @@
 """One generation on its way through a vLLM-Omni server: prepared, made there, and written as ours are."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere, Send, make_image, make_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
-from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.journal import TimedJournal
 
 # Of chat markup, system prompt, and what the server says of size, duration and controls: 120 at most.
 _AROUND_A_PROMPT = 256
@@ -49,55 +48,50 @@ class Work:
         self, folder: Path, count: Callable[[str], int] | None, shares_files: bool, check: Callable[[], None]
     ) -> None:
         self._folder, self._count, self._shares_files, self._check = folder, count, shares_files, check
-        self._journal = Journal()
-        self._timings: dict[str, float] = {}
+        self._journal = TimedJournal()
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> TimedJournal:
         """Lines about this job."""
         return self._journal
 
     def prepare(self, asked: Generation, files: GenerationFiles) -> Order:
         """Decode and fit the inputs, and write down the request; blocks. Raises Failure."""
-        began = time.monotonic()
+        with self._journal.timed("prepare"):
+            return self._prepare(asked, files)
+
+    async def make(self, order: Order, send: Send) -> MadeThere:
+        """Have it made. Cancelling aborts it. Raises Failure, and what `send` raises."""
+        with self._journal.timed("generate"):
+            if isinstance(order.sent, VideoForm):
+                return await make_video(send, order.sent)
+            return await make_image(send, order.sent)
+
+    def write(self, made: MadeThere, order: Order) -> Made:
+        """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
+        asked = order.prepared.generation
+        with self._journal.timed("write"):
+            source = self._folder / ("made.mp4" if asked.is_video else "made.png")
+            source.write_bytes(made.content)
+            files = rewrite_files(source, made.actions, asked, self._folder, self._check)
+        deaf = asked.action is not None and asked.action.view_point != "ego_view"
+        return Made(
+            files=files,
+            generation=asked,
+            timings=self._journal.seconds,
+            logs=self._journal.lines,
+            notes=[_DEAF_TO_VIEWS] if deaf else [],
+            facts={"scheduler": "UniPC", **made.facts},
+        )
+
+    def _prepare(self, asked: Generation, files: GenerationFiles) -> Order:
         prepared = prepare(asked, files, self._check)
         refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
         length = self._sequence_length(prepared.generation)
         prepared = replace(prepared, generation=prepared.generation.model_copy(update={"max_sequence_length": length}))
         if asked.is_video:
-            sent: dict[str, Any] | VideoForm = video_form(prepared, self._folder, self._shares_files, self._check)
-        else:
-            sent = image_body(prepared)
-        self._took("prepare", began)
-        return Order(prepared, sent)
-
-    async def make(self, order: Order, send: Send) -> MadeThere:
-        """Have it made. Cancelling aborts it. Raises Failure, and what `send` raises."""
-        began = time.monotonic()
-        if isinstance(order.sent, VideoForm):
-            made = await make_video(send, order.sent)
-        else:
-            made = await make_image(send, order.sent)
-        self._took("generate", began)
-        return made
-
-    def write(self, made: MadeThere, order: Order) -> Made:
-        """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
-        began = time.monotonic()
-        asked = order.prepared.generation
-        source = self._folder / ("made.mp4" if asked.is_video else "made.png")
-        source.write_bytes(made.content)
-        files = rewrite_files(source, made.actions, asked, self._folder, self._check)
-        self._took("write", began)
-        deaf = asked.action is not None and asked.action.view_point != "ego_view"
-        return Made(
-            files=files,
-            generation=asked,
-            timings=self._timings,
-            logs=self._journal.lines,
-            notes=[_DEAF_TO_VIEWS] if deaf else [],
-            facts={"scheduler": "UniPC", **made.facts},
-        )
+            return Order(prepared, video_form(prepared, self._folder, self._shares_files, self._check))
+        return Order(prepared, image_body(prepared))
 
     def _sequence_length(self, asked: Generation) -> int:
         """The server cuts what is longer without a word. Without a tokenizer, a byte counts as a token: there are never
@@ -107,7 +101,3 @@ class Work:
             return max(asked.max_sequence_length or SEQUENCE_LEAST, longest + _AROUND_A_PROMPT)
         tokens = [self._count(text) for text in (asked.prompt, asked.negative_prompt)]
         return max(settle_sequence_length(asked.max_sequence_length, *tokens), max(tokens) + _AROUND_A_PROMPT)
-
-    def _took(self, phase: str, began: float) -> None:
-        self._timings[phase] = round(time.monotonic() - began, 3)
-        self._journal.note(f"{phase}: {self._timings[phase]:.2f} s")
