@@ -18,7 +18,7 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.input_file import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
-from lambdas.planning import Execution, document_directory, reserve_document, settle_deadline
+from lambdas.planning import Execution, document_directory, job_of, reserve_document, settle_deadline
 from lambdas.prompts import read_prompt
 from lambdas.questions import medium_of
 
@@ -37,13 +37,14 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
     generation = settle(_parameters(request), prompt, pipeline, medium, execution.name, serving)
     more = _named_files(generation, file, environment)
     directory = _directory(request, file)
-    document, timestamp = reserve_document(
+    reserved = reserve_document(
         directory, lambda where, time: _document_key(where, file, pipeline, time), execution, environment
     )
-    return Job(
-        job_id=execution.name,
-        execution_arn=execution.arn,
-        pipeline=request.pipeline,
+    return job_of(
+        request,
+        execution,
+        deadline,
+        reserved,
         input=file,
         more_inputs=more,
         prompt=None,
@@ -51,11 +52,6 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
         system_prompt="",
         parameters=Parameters(),
         generation=generation,
-        document=document,
-        timestamp=timestamp,
-        created_at=execution.started_at,
-        deadline=deadline,
-        invalidate_model=request.invalidate_model,
     )
 
 

@@ -96,27 +96,41 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
     prompt = read_prompt(request, execution.name, environment)
     question, parameters = settle_question(parameters, prompt, system_prompt, medium)
     short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
-    document, timestamp = reserve_document(
+    reserved = reserve_document(
         document_directory(request, file),
         lambda directory, time: document_key(directory, file.name, time),
         execution,
         environment,
     )
-    return Job(
-        job_id=execution.name,
-        execution_arn=execution.arn,
-        pipeline=request.pipeline,
+    return job_of(
+        request,
+        execution,
+        deadline,
+        reserved,
         input=file,
         more_inputs=more,
         prompt=short,
         prompt_uri=uri,
         system_prompt=system_prompt,
         parameters=parameters,
+    )
+
+
+def job_of(
+    request: Request, execution: Execution, deadline: datetime, reserved: tuple[OutputKey, str], **decided: Any
+) -> Job:
+    """What was decided as a job, with what each says of its request, its execution and its document."""
+    document, timestamp = reserved
+    return Job(
+        job_id=execution.name,
+        execution_arn=execution.arn,
+        pipeline=request.pipeline,
         document=document,
         timestamp=timestamp,
         created_at=execution.started_at,
         deadline=deadline,
         invalidate_model=request.invalidate_model,
+        **decided,
     )
 
 

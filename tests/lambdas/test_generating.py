@@ -110,17 +110,6 @@ def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"numFrames": 0}, "0"),
-        ({"numFrames": 10_000}, "10,000"),
-        ({"width": 61, "height": 61}, "61"),
-        ({"aspectRatio": "16:7"}, "16:7"),
-        ({"fps": 0}, "fps"),
-        ({"steps": 0}, "steps"),
-        ({"steps": 10_000}, "steps"),
-        ({"guidanceScale": -1}, "guidanceScale"),
-        ({"seed": 2**70}, "seed"),
-        ({"mode": "t2i", "sound": True}, "sound"),
-        ({"trueCfgScale": 4}, "use guidanceScale"),
         ({"maxTokens": 9}, "maxTokens"),
         ({"mode": "transfer", "seg": "seg.mp4"}, "no S3 URI"),
         ({"mode": "transfer", "seg": "s3://elsewhere/seg.mp4"}, "outside"),
@@ -137,8 +126,6 @@ def test_what_is_wrong_is_told(said: dict[str, Any], told: str) -> None:
     [
         ({"prompt": "x"}, "output: is missing"),
         ({"output": "s3://assets/"}, "prompt: is missing"),
-        ({"prompt": "x" * 100_000, "output": "s3://assets/"}, "100,000 bytes"),
-        ({"prompt": "x", "input": "s3://assets/brief.pdf"}, ".pdf"),
         ({"prompt": "x", "output": "s3://elsewhere/"}, "outside"),
         ({"prompt": "x", "parameters": [], "output": "s3://assets/"}, "parameters"),
         ({"prompt": "x", "parameters": {}, "generation": {}, "output": "s3://assets/"}, "beside generation"),
