@@ -417,6 +417,27 @@ def test_a_starting_server_is_waited_for(server: Server, load: Callable[..., End
     assert load()._model == "late"
 
 
+def test_closing_it_closes_its_connections(
+    load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")  # which keeps a connection for the next request
+    monkeypatch.setattr(Handler, "finish", lambda _: ended.set())
+    job = make_job(picture.name)
+    place(picture, job, tmp_path)
+    engine = load()
+    assert ended.wait(10), "that of the list of models"
+    ended.clear()
+
+    async def ask_and_close() -> bool:
+        await engine.run(job, tmp_path)
+        assert not ended.is_set()
+        engine.close()
+        return await asyncio.to_thread(ended.wait, 10)
+
+    assert asyncio.run(ask_and_close())
+
+
 def test_cancelling_ends_the_request(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ class EndpointEngine:
         if self._server is not None:
             self._abandoning.abandon_all()
             self._preparing.close()
+            self._server.close()
             self._server = None
 
     async def _ask(self, server: RemoteServer, question: Question) -> Answer:

@@ -45,6 +45,7 @@ class RemoteServer:
             timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
             limits=httpx2.Limits(max_connections=endpoint.concurrency),
         )
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the connections
 
     def models(self) -> dict[str, Any]:
         """Its models, with what it says of the context of each; blocks, also while it starts. Raises Failure."""
@@ -87,10 +88,16 @@ class RemoteServer:
 
         `content` is what httpx2 takes beside method and address.
         """
+        self._loop = asyncio.get_running_loop()
         response = await self._patiently(journal, method, path, content)
         if response.status_code in _FORBIDDEN and await self._has_new_key():
             response = await self._patiently(journal, method, path, content)
         return response
+
+    def close(self) -> None:
+        """Close its connections, in the loop that opened them and while that runs."""
+        if self._loop is not None and self._loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
 
     async def _patiently(self, journal: Journal, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
         for attempt in range(TRIES):

@@ -75,6 +75,7 @@ class OmniEndpointEngine:
         if self._server is not None:
             self._abandoning.abandon_all()
             self._preparing.close()
+            self._server.close()
             self._server = None
 
 
