@@ -130,7 +130,7 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], said: dict[s
 def _load(model: Path) -> Checkpoint:
     journal = Journal()
     import_libraries(journal)
-    return load_checkpoint(model, False, False, PLAIN, journal)
+    return load_checkpoint(model, None, False, PLAIN, journal)
 
 
 def _with(checkpoint: Checkpoint, wanted: Measures) -> Checkpoint:

@@ -18,6 +18,7 @@ from cosmos_batch.contract.entries import (
     parse_extensions,
 )
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.generation.engines import guardrail_models
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image, ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
@@ -156,6 +157,12 @@ class EnabledPipeline:
     def image(self) -> Image:
         """The container image that has the engine."""
         return IMAGE_OF_ENGINE.get(self.engine) or IMAGE_OF_SURFACE[self.pipeline.surface]
+
+    @property
+    def models(self) -> list[str]:
+        """All that its workers load, by name: the model, and what its guardrails consist of."""
+        guarded = self.serving is not None and self.serving.guardrails and self.endpoint is None
+        return [self.model, *(guardrail_models(self.engine) if guarded else ())]
 
     @property
     def resources(self) -> capacity.WorkerResources:

@@ -77,6 +77,14 @@ class Guarding(Protocol):
 
 
 @runtime_checkable
+class LoadingGuardrails(Protocol):
+    """What an engine has beside that, if it loads guardrails whose models are on the Hub."""
+
+    guardrail_models: Mapping[str, Path]
+    """Copies of them, by their names there; set before `load`. Where there are none, its libraries ask the Hub."""
+
+
+@runtime_checkable
 class Stepping(Protocol):
     """What an engine has beside that, if it knows how far it is with a job."""
 

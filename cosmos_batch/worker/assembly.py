@@ -9,6 +9,7 @@ from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.endpoint import upsampler_of
+from cosmos_batch.worker.guardrails import Guardrails
 from cosmos_batch.worker.hub_token import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.model import ResidentModel
@@ -39,6 +40,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
             _caches(environment, clients),
             environment.model,
             environment.context,
+            Guardrails.of(environment),
         ),
         slots=Slots(engine.concurrency),
         upsampler=upsampler_of(environment, clients),

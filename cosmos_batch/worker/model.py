@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import Compiling, Engine
+from cosmos_batch.engines import Compiling, Engine, LoadingGuardrails
 from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore, StoredModel
+from cosmos_batch.worker.guardrails import Guardrails
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,13 @@ class ResidentModel:
     """One model in one engine."""
 
     def __init__(
-        self, engine: Engine, store: ModelStore | Elsewhere, caches: KeptCaches, model: str, context: int | None
+        self,
+        engine: Engine,
+        store: ModelStore | Elsewhere,
+        caches: KeptCaches,
+        model: str,
+        context: int | None,
+        guardrails: Guardrails | None = None,
     ) -> None:
         self.engine = engine
         self.load_seconds: dict[str, float] = {}
@@ -27,6 +34,7 @@ class ResidentModel:
         self._caches = caches
         self._model = model
         self._context = context
+        self._guardrails = guardrails
         self._stored: StoredModel | None = None
         self._back_ups: list[asyncio.Future[None]] = []
 
@@ -42,12 +50,13 @@ class ResidentModel:
         return self._stored is not None
 
     async def load(self, newer_than: datetime | None = None) -> None:
-        """Find the model, download it if need be, load it, and back it up while it serves.
+        """Find the model and those of its guardrails, download them if need be, load them, and back them up meanwhile.
 
         Raises Failure: ModelUnavailable where no copy can be had or the engine refuses it.
         """
         with self._timed("model"):
             stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
+            guards = await asyncio.to_thread(self._bring_guardrails)
         if isinstance(self.engine, Compiling):
             with self._timed("caches"):
                 await asyncio.to_thread(self._restore_caches, self.engine, stored)
@@ -65,7 +74,7 @@ class ResidentModel:
                 retryable=True,
             ) from error
         self._stored = stored
-        self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored)))
+        self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guards)))
 
     def too_old_for(self, job: Job) -> bool:
         """Whether the job asks for a copy newer than itself and the loaded one is older. A folder stays as it is."""
@@ -94,14 +103,22 @@ class ResidentModel:
         yield
         self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
+    def _bring_guardrails(self) -> list[StoredModel]:
+        if self._guardrails is None or not isinstance(self.engine, LoadingGuardrails):
+            return []
+        guards = self._guardrails.ensure(self._store)
+        self.engine.guardrail_models = {one.model: one.path for one in guards}
+        return guards
+
     def _restore_caches(self, engine: Compiling, stored: StoredModel) -> None:
         engine.caches = self._caches.restore({**engine.made_for(), "model": stored.model, "revision": stored.commit})
 
-    def _back_up(self, stored: StoredModel) -> None:
+    def _back_up(self, *loaded: StoredModel) -> None:
         """A failure is logged: the model serves anyway."""
         self._caches.keep()
-        try:
-            if self._store.back_up(stored):
-                log.info("backed up %s to S3", self._model)
-        except Exception:
-            log.exception("could not back up %s to S3; the next worker tries again", self._model)
+        for stored in loaded:
+            try:
+                if self._store.back_up(stored):
+                    log.info("backed up %s to S3", stored.model)
+            except Exception:
+                log.exception("could not back up %s to S3; the next worker tries again", stored.model)

@@ -43,7 +43,7 @@ class Worker(Construct):
         super().__init__(scope, construct_id)
         self.resources = pipeline.resources
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-        _allow_files(self.role, storage, pipeline.model)
+        _allow_files(self.role, storage, pipeline.models)
         _allow_caches(self.role, storage, pipeline.pipeline.id)
         if storage.cache is not None:
             storage.cache.grant_mount(self.role)
@@ -159,11 +159,13 @@ def _allow_queue(role: iam.IRole, queue: sqs.Queue) -> None:
     allow(role, ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"], [queue.queue_arn])
 
 
-def _allow_files(role: iam.IRole, storage: StorageStack, model: str) -> None:
+def _allow_files(role: iam.IRole, storage: StorageStack, models: list[str]) -> None:
     storage.assets.allow_input(role, "PutObject")
     allow_objects(role, storage.state, "jobs/*", "GetObject", "PutObject")
     allow_objects(role, storage.state, "requests/*", "GetObject")
-    if not model.startswith("/"):  # a folder of the image is used in place and not backed up
+    for model in models:
+        if model.startswith("/"):  # a folder of the image is used in place and not backed up
+            continue
         prefix = f"models/{model.replace('/', '--')}/"
         allow_list(role, storage.models, prefix)
         allow_objects(role, storage.models, f"{prefix}*", "GetObject", "PutObject", "DeleteObject")

@@ -40,7 +40,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
     def load(measures: Measures) -> Checkpoint:
         import_libraries(Journal())
-        return load_checkpoint(folder, False, False, measures, Journal())
+        return load_checkpoint(folder, None, False, measures, Journal())
 
     return load
 

@@ -19,6 +19,9 @@ _ALL: tuple[Mode, ...] = tuple(MODES)
 _WITH_SOUND: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rules.sound)
 _PLAIN_VIDEOS: tuple[Mode, ...] = ("t2v", "i2v", "v2v")
 _ACTIONS: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rules.action)
+_PROMPT_CHECKER = "Qwen/Qwen3Guard-Gen-0.6B"
+COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", _PROMPT_CHECKER)
+"""What the package `cosmos_guardrail` asks of the Hub."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Engine:
     ----------
     sound
         Modes with which it makes sound.
-    guardrails
-        Whether it has any.
+    guardrail_models
+        What its guardrails load from the Hub, by name; nothing where it has none.
     unguarded
         Modes that it does not check all the same.
     table_sizes
@@ -57,7 +60,7 @@ class Engine:
     title: str
     modes: tuple[Mode, ...] = _ALL
     sound: tuple[Mode, ...] = _WITH_SOUND
-    guardrails: bool = True
+    guardrail_models: tuple[str, ...] = COSMOS_GUARDRAIL
     unguarded: tuple[Mode, ...] = ()
     guidance_least: float = 0
     guidance_limit: float = GUIDANCE_LIMIT
@@ -71,6 +74,11 @@ class Engine:
     axes: tuple[Axis, ...] = ()
     exclusive_axes: bool = False
     offload: bool = False
+
+    @property
+    def guardrails(self) -> bool:
+        """Whether it has any."""
+        return bool(self.guardrail_models)
 
     def why_not(self, asked: Generation) -> str | None:
         """Why it cannot do this, as the end of a sentence; None if it can."""
@@ -115,6 +123,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "cosmos-framework": Engine(
         "Cosmos Framework",
+        guardrail_models=("nvidia/Cosmos-Guardrail1", _PROMPT_CHECKER),
         unguarded=("transfer",),
         guidance_limit=7,
         table_sizes=tuple(name for name in MODES if name not in _ACTIONS),
@@ -133,12 +142,17 @@ ENGINES: dict[str, Engine] = {
         "PhyAI",
         modes=(*_PLAIN_VIDEOS, *_ACTIONS),
         sound=("t2v", "i2v"),
-        guardrails=False,
+        guardrail_models=(),
         guidance_least=1,
         flow_shift=10.0,
         axes=("tp", "cfg"),
     ),
 }
+
+
+def guardrail_models(engine: str) -> tuple[str, ...]:
+    """What the guardrails of an engine load; one by its class is taken to have those of `cosmos_guardrail`."""
+    return ENGINES[engine].guardrail_models if engine in ENGINES else COSMOS_GUARDRAIL
 
 
 def engines_for(asked: Generation) -> list[str]:

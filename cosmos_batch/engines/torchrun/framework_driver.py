@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--scratch", required=True)
     parser.add_argument("--generator", action="store_true")
     parser.add_argument("--guardrails", action="store_true")
+    parser.add_argument("--guardrail-files")
     for axis in ("tp", "cfg", "ulysses"):
         parser.add_argument(f"--{axis}", type=int, default=1)
     given = parser.parse_args()
@@ -56,6 +57,11 @@ class Framework:
                 "model.config.tokenizer.bucket_name=''",
                 f"model.config.tokenizer.vae_path={vae}",
             ]
+        if given.guardrail_files:
+            from cosmos_framework.auxiliary.guardrail.common.core import GUARDRAIL1_CHECKPOINT
+
+            # As if fetched: it starts `uv` for that, which asks its own registry even where the Hub is not asked.
+            GUARDRAIL1_CHECKPOINT._path = given.guardrail_files
         self.steps = 0
         self._samples = setup.get_sample_overrides_cls()
         self._pipe = setup.get_inference_cls().create(setup)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +13,7 @@ import httpx2
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server
 
@@ -38,6 +40,8 @@ class GroupPlan:
         Whether its driver counts steps: one that counts none is not missed while it hangs.
     online
         Whether it asks the Hub for what no checkpoint holds.
+    hub_models
+        Copies of models that it finds by name where it does not.
     """
 
     program: str
@@ -47,6 +51,7 @@ class GroupPlan:
     options: tuple[str, ...] = field(default=())
     counts_steps: bool = True
     online: bool = False
+    hub_models: Mapping[str, Path] = field(default_factory=dict)
 
     last_words = None
 
@@ -60,10 +65,10 @@ class GroupPlan:
         places = ["--checkpoint", str(folder), "--socket", str(socket), "--scratch", str(socket.parent / "scratch")]
         return [*torchrun, *places, *self.options]
 
-    def environment(self, _caches: Path | None, _socket: Path) -> dict[str, str]:
+    def environment(self, _caches: Path | None, socket: Path) -> dict[str, str]:
         """Variables beside our own."""
         variables = {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-        return variables if self.online else {**variables, "HF_HUB_OFFLINE": "1"}
+        return variables if self.online else {**variables, **offline(socket.with_name("hub"), self.hub_models)}
 
     def lessened(self) -> None:
         """There is none: jobs run one at a time, and how large one may be is the plan's."""

@@ -1,21 +1,27 @@
 """Images, videos, sound and actions with NVIDIA's Cosmos Framework: one torchrun group, loaded once."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
+from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.prompts import is_structured
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_of, write_given
 from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
+from cosmos_batch.engines.generator.guarding import explaining_guardrails
 from cosmos_batch.engines.generator.inputs import Prepared
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.nonsense import nonsense
 
+# What it has another program fetch, by a commit; the other it loads by name.
+_FETCHED = ENGINES["cosmos-framework"].guardrail_models[0]
 _FILLED_IN = "Cosmos Framework writes size, duration and frame rate into a prompt in JSON, whatever it says of them."
 
 
@@ -27,11 +33,22 @@ class FrameworkGenerator(GroupGenerator):
     guardrails = True
     """Whether to load guardrails; set before `load`."""
 
+    guardrail_models: Mapping[str, Path] = MappingProxyType({})
+    """Copies of their models; set before `load`."""
+
     def __init__(self) -> None:
         super().__init__(f"cosmos-framework {REVISION[:7]}")
 
+    def load(self, model_dir: Path, context: int | None = None) -> None:
+        """As of all groups. Raises Failure also where its guardrails do not load."""
+        with explaining_guardrails(self._said):
+            super().load(model_dir, context)
+
     def group_plan(self) -> GroupPlan:
         """One process for each GPU of the plan."""
+        models = self.guardrail_models if self.guardrails else {}
+        guardrails = ["--guardrails"] if self.guardrails else []
+        guardrails += ["--guardrail-files", str(models[_FETCHED])] if models else []
         degrees = {"--tp": self.plan.tp, "--cfg": self.plan.cfg, "--ulysses": self.plan.ulysses}
         shared = [text for flag, degree in degrees.items() for text in (flag, str(degree))]
         return GroupPlan(
@@ -39,8 +56,9 @@ class FrameworkGenerator(GroupGenerator):
             DRIVER,
             self.plan.gpus,
             LESS_MEMORY,
-            options=("--generator", *shared, *(["--guardrails"] if self.guardrails else [])),
-            online=self.guardrails,
+            options=("--generator", *shared, *guardrails),
+            online=self.guardrails and not models,
+            hub_models=models,
         )
 
     def request(self, prepared: Prepared, folder: Path, check: Check) -> Body:
@@ -58,6 +76,9 @@ class FrameworkGenerator(GroupGenerator):
             raise nonsense(f"no {wanted}")
         actions = said["content"].get("action") if asked.mode in ("inverse_dynamics", "policy") else None
         return rewrite_files(found[0], None if actions is None else np.array(actions), asked, folder, check)
+
+    def _said(self) -> list[str]:
+        return [] if self._served is None else self._served.lines_since(0)
 
     def notes(self, asked: Generation) -> list[str]:
         """Where it does not do as it was told."""

@@ -1,6 +1,7 @@
 """Loading a generator with Diffusers."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -9,6 +10,8 @@ from typing import Any
 
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
+from cosmos_batch.engines.generator.guarding import guardrails_failed
+from cosmos_batch.engines.hub_cache import offline_here
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.torchvision_import import import_torchvision
 
@@ -61,14 +64,16 @@ def import_libraries(journal: Journal) -> None:
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
 
 
-def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Measures, journal: Journal) -> Checkpoint:
+def load_checkpoint(
+    folder: Path, checker: Any | None, offload: bool, measures: Measures, journal: Journal
+) -> Checkpoint:
     """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
 
     With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
     Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
 
-    Guardrails are loaded if they are asked for and `cosmos_guardrail` is installed; a job that wants what is not there
-    is refused. Raises Failure (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
+    `checker` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
+    (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
     import torch
@@ -77,7 +82,6 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Mea
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if offload:
         measures = replace(measures, read_once=False, compiled=False)
-    has_guardrails = guardrails and bool(diffusers.utils.is_cosmos_guardrail_available())
     with loading(folder, GENERATORS), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
             folder,
@@ -85,7 +89,8 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Mea
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             local_files_only=True,
             use_safetensors=True,
-            enable_safety_checker=has_guardrails,  # what was saved would be inherited
+            safety_checker=checker,
+            enable_safety_checker=checker is not None,  # what was saved would be inherited
         )
         _place(omni, device, offload)
         take(omni, measures, device)
@@ -93,8 +98,20 @@ def load_checkpoint(folder: Path, guardrails: bool, offload: bool, measures: Mea
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
-    journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if has_guardrails else 'off'}")
-    return Checkpoint(omni, modular, device, has_guardrails, measures)
+    journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if checker else 'off'}")
+    return Checkpoint(omni, modular, device, checker is not None, measures)
+
+
+def load_guardrails(cache: Path, models: Mapping[str, Path]) -> Any:
+    """`cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_here`. Raises Failure."""
+    diffusers: Any = import_module("diffusers")
+    if not diffusers.utils.is_cosmos_guardrail_available():
+        return None
+    try:
+        with offline_here(cache, models):
+            return import_module("cosmos_guardrail").CosmosSafetyChecker()
+    except Exception as error:
+        raise guardrails_failed(f"{type(error).__name__}: {error}") from error
 
 
 def _place(omni: Any, device: str, offload: bool) -> None:

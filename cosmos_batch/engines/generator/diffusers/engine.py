@@ -6,11 +6,14 @@ Two threads stand behind it. One decodes inputs and writes results while the oth
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.schema import Generation
@@ -21,7 +24,12 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import cache_variables, made_for
 from cosmos_batch.engines.faults import free_memory, guarded
-from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.checkpoint import (
+    Checkpoint,
+    import_libraries,
+    load_checkpoint,
+    load_guardrails,
+)
 from cosmos_batch.engines.generator.diffusers.fast import Measures
 from cosmos_batch.engines.generator.diffusers.generation import Progress, generate, refuse, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
@@ -48,6 +56,9 @@ class DiffusersEngine:
     guardrails = True
     """Whether to load guardrails, if they are installed; set before `load`."""
 
+    guardrail_models: Mapping[str, Path] = MappingProxyType({})
+    """Copies of their models; set before `load`."""
+
     measures = Measures()
     """What is done to be fast; set before `load`."""
 
@@ -59,6 +70,7 @@ class DiffusersEngine:
         self.caches: Path | None = None
         self._checkpoint: Checkpoint | None = None
         self._abandoning = Abandoning("generation")
+        self._hub_cache: TemporaryDirectory[str] | None = None
         self._steps: dict[str, tuple[int, int]] = {}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
@@ -72,7 +84,8 @@ class DiffusersEngine:
         with self._timed("imports"):
             import_libraries(journal)
         with self._timed("weights"):
-            checkpoint = load_checkpoint(model_dir, self.guardrails, self.plan.offload, self.measures, journal)
+            checker = self._load_guardrails()
+            checkpoint = load_checkpoint(model_dir, checker, self.plan.offload, self.measures, journal)
         with self._timed("compile"):
             checkpoint.warm_up(journal)
         self._checkpoint = checkpoint
@@ -124,6 +137,8 @@ class DiffusersEngine:
         self._media.shutdown()
         self._generating.shutdown()
         self._checkpoint = None
+        if self._hub_cache is not None:
+            self._hub_cache.cleanup()
         free_memory()
 
     @contextmanager
@@ -131,6 +146,12 @@ class DiffusersEngine:
         began = time.monotonic()
         yield
         self.startup_seconds[phase] = round(time.monotonic() - began, 2)
+
+    def _load_guardrails(self) -> Any | None:
+        if not self.guardrails:
+            return None
+        self._hub_cache = TemporaryDirectory(prefix="hub-")  # some of it is read when it is first needed
+        return load_guardrails(Path(self._hub_cache.name), self.guardrail_models)
 
     def _loaded(self) -> Checkpoint:
         if self._checkpoint is None:

@@ -1,8 +1,8 @@
 """How `vllm-omni serve` is started for a checkpoint on what a worker finds."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -10,6 +10,7 @@ import httpx2
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.server import Server, program_here
 
 LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
@@ -36,11 +37,14 @@ class OmniPlan:
         That the machine has; 0 for the CPU.
     guardrails
         Whether it loads any. A request may leave them then; it cannot have what was not loaded.
+    guardrail_models
+        Copies of their models; where there are none, it asks the Hub for them.
     """
 
     parallel: ParallelPlan
     gpus: int
     guardrails: bool
+    guardrail_models: Mapping[str, Path] = field(default_factory=dict)
 
     program = "vLLM-Omni"
     last_words = "Orchestrator initialization failed"
@@ -65,8 +69,7 @@ class OmniPlan:
         return [*command, *self._shared()]
 
     def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
-        """Variables beside our own. Nothing is asked of the network but guardrails' own models, which no checkpoint
-        holds."""
+        """Variables beside our own. Nothing is asked of the network but guardrails that it has no copies of."""
         variables = {
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
@@ -74,8 +77,8 @@ class OmniPlan:
             # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see `vllm_command`.
             "VLLM_RPC_BASE_PATH": str(socket.parent),
         }
-        if not self.guardrails:
-            variables["HF_HUB_OFFLINE"] = "1"
+        if self.guardrail_models or not self.guardrails:
+            variables |= offline(socket.with_name("hub"), self.guardrail_models)
         if not self.gpus:
             variables["OMP_NUM_THREADS"] = "1"
         return variables if caches is None else {**variables, **cache_variables(caches)}

@@ -6,11 +6,13 @@ so a job's log has our own lines alone.
 
 import asyncio
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -25,6 +27,7 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
+from cosmos_batch.engines.generator.guarding import explaining_guardrails
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
 from cosmos_batch.engines.generator.vllm_omni.work import Work
@@ -42,6 +45,9 @@ class VllmOmniEngine:
 
     guardrails = True
     """Whether to load guardrails; set before `load`."""
+
+    guardrail_models: Mapping[str, Path] = MappingProxyType({})
+    """Copies of their models; set before `load`."""
 
     def __init__(self) -> None:
         self.name = f"vllm-omni {version('vllm-omni')}"
@@ -74,14 +80,18 @@ class VllmOmniEngine:
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
         self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
-        self._served.plan = replace(self._served.plan, parallel=self.plan, guardrails=self.guardrails)
+        models = self.guardrail_models if self.guardrails else {}
+        self._served.plan = replace(
+            self._served.plan, parallel=self.plan, guardrails=self.guardrails, guardrail_models=models
+        )
         self._served.caches = self.caches
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
         self._turn = asyncio.Lock()
         reading = read_ahead(model_dir)
         try:
-            self._served.start(model_dir)
+            with explaining_guardrails(lambda: self._served.lines_since(0)):
+                self._served.start(model_dir)
         finally:
             reading.shutdown(wait=False, cancel_futures=True)
 
