@@ -17,6 +17,7 @@ from PIL import Image
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import MODES
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
@@ -24,8 +25,10 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.worker.making import NOISE, UNGUARDED
 from tests.e2e.harness import App, configuration_text, error_of, running_app
+from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.media import broken
 from tests.media.mp4 import Mp4, pictures, read_mp4
+from tests.store.hub import Hub
 
 NANO, SUPER = "cosmos3-nano", "cosmos3-super"
 # NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU: one request sends it.
@@ -36,6 +39,8 @@ ARM = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, **
 CHECKED = {"mode": "t2v", "preview": False, **FEW}
 MOVES = [[0.1] * 10] * 4
 NTSC = Fraction(30000, 1001)
+GUARDRAIL, PROMPT_CHECKER = COSMOS_GUARDRAIL
+TOKEN = "hf_of_one_who_accepted"
 
 
 @dataclass(frozen=True)
@@ -117,13 +122,24 @@ def config(folder: Path) -> Config:
         "nano16B": {**shared, "engine": "diffusers", "guardrails": False},
         "super64B": {**shared, "engine": "tests.e2e.guarded_diffusers:GuardedDiffusers"},
     }
-    text["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
+    text["app"]["pipelines"] = {
+        "useNvidiaCosmos": {"huggingFaceToken": TOKEN},
+        "useNvidiaCosmos3": {"enabled": True, "modelsOmni": models},
+    }
     return Config.parse(json.dumps(text))
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, clip: Path, picture: Path) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("app")
+    with Hub(gated={GUARDRAIL}, accepted={TOKEN}) as hub, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HF_ENDPOINT", hub.url)
+        hub.add(GUARDRAIL, write_block_list(folder / "words"))
+        hub.add(PROMPT_CHECKER, write_prompt_checker(folder / "checker"))
+        yield from deployed(folder, clip, picture)
+
+
+def deployed(folder: Path, clip: Path, picture: Path) -> Iterator[Running]:
     with running_app(folder, config(folder)) as app:
         s3 = app.client("s3")
         for name in ("clip", "depth", "seg", "wsm"):
@@ -267,6 +283,15 @@ def test_what_a_guardrail_refuses_is_blocked_and_not_delivered(running: Running,
     assert error["code"] == "Blocked" and f"refused the {what}" in error["message"] and not error["retryable"]
     assert prompt not in json.dumps(error)
     assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
+
+
+def test_the_guardrails_models_are_kept_as_the_model_is(running: Running) -> None:
+    """Downloaded with the token, which the worker alone reads, and backed up for the next one."""
+    guarded(running.app, "A cube.")
+    bucket = running.app.outputs["ModelBucketName"]
+    kept = running.app.client("s3").list_objects_v2(Bucket=bucket, Prefix="models/")["Contents"]
+    models = {item["Key"].split("/")[1] for item in kept if item["Key"].endswith("manifest.json")}
+    assert models == {name.replace("/", "--") for name in COSMOS_GUARDRAIL}
 
 
 def test_what_a_guardrail_makes_of_a_video_is_delivered(running: Running, tmp_path: Path) -> None:

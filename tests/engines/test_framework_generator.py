@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, Sharing, create
+from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, create
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+from tests.guardrail_files import write_block_list, write_prompt_checker
 
 STANDIN = Path(__file__).parent / "framework_standin"
 
@@ -26,10 +28,19 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engine(checkpoint: Path) -> Iterator[FrameworkGenerator]:
+def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Of the guardrails' models, as the store has them."""
+    folder, (words, checker) = tmp_path_factory.mktemp("store"), ENGINES["cosmos-framework"].guardrail_models
+    return {words: write_block_list(folder / "words"), checker: write_prompt_checker(folder / "checker")}
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path, copies: dict[str, Path]) -> Iterator[FrameworkGenerator]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VAE, "/opt/wan/Wan2.2_VAE.pth")
-        with loaded(FrameworkGenerator(), checkpoint, STANDIN) as engine:
+        guarded = FrameworkGenerator()
+        guarded.guardrail_models = copies
+        with loaded(guarded, checkpoint, STANDIN) as engine:
             yield engine
 
 
@@ -157,9 +168,23 @@ def test_the_plan_reaches_the_framework(checkpoint: Path, plan: ParallelPlan, sh
     assert shared.strip("{}") in str(_sharing(Namespace(**degrees)))
 
 
+def test_guardrails_that_do_not_load_are_told_as_such(
+    checkpoint: Path, copies: dict[str, Path], tmp_path: Path
+) -> None:
+    engine = FrameworkGenerator()
+    engine.guardrail_models = dict.fromkeys(copies, tmp_path)
+    with (
+        pytest.raises(Failure, match="guardrails could not be loaded") as raised,
+        loaded(engine, checkpoint, STANDIN),
+    ):
+        pass
+    assert raised.value.error.code == "EngineFailed" and "blocklist" in raised.value.error.message
+
+
 def test_it_is_created_by_its_name() -> None:
     engine = create("cosmos-framework")
-    assert isinstance(engine, FrameworkGenerator) and isinstance(engine, Guarding) and isinstance(engine, Sharing)
+    assert isinstance(engine, FrameworkGenerator) and isinstance(engine, LoadingGuardrails)
+    assert isinstance(engine, Guarding) and isinstance(engine, Sharing)
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

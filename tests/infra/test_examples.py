@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.environment import PlanEnvironment, WorkerEnvironment
+from cosmos_batch.worker.guardrails import Guardrails
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, endpoint_service
 from tests.infra.examples import FOLDER, NAMES, example
+
+KEEPS = {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"}
 
 
 def environment_variables(assembly: Assembly, function: str) -> dict[str, object]:
@@ -151,6 +154,27 @@ def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -
     assert theirs["Action"] == "s3:GetObject"
 
 
+GENERATORS = ["cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video"]
+GENERATOR_IDS = [name.replace("-", "") for name in GENERATORS]
+
+
+def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
+    """The variables of a worker, whose role may fetch and keep the models that its guardrails load."""
+    container = assembly.one("Pipelines", "Batch::JobDefinition", worker)["ContainerProperties"]
+    variables = {one["Name"]: one["Value"] for one in container["Environment"]}
+    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
+    references = dict.fromkeys(variables.keys() - texts.keys(), "made by the deployment")
+    found = Guardrails.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
+    assert found is not None and found.models
+    resources = json.dumps(
+        [one["Resource"] for one in assembly.statements(f"{worker}Role") if {*one["Action"]} >= KEEPS]
+    )
+    for model in found.models:
+        assert f"/models/{model.replace('/', '--')}/*" in resources
+    assert "HF_TOKEN" not in variables
+    return variables
+
+
 class TestGenerators:
     """`examples/generator-only.json` and `everything.json`"""
 
@@ -160,6 +184,18 @@ class TestGenerators:
         wanted = ["cosmos3-nano"] if name == "generator-only" else [*REASONERS, *GENERATORS]
         assert [one["id"] for one in pipelines] == wanted, "the smallest first: a prompt alone asks for that"
 
+    @pytest.mark.parametrize(("name", "workers"), [("generator-only", ["cosmos3nano"]), ("everything", GENERATOR_IDS)])
+    def test_guardrails_come_from_the_model_store(self, name: str, workers: list[str]) -> None:
+        """Downloaded with the token, which the worker reads: its engine has files."""
+        for worker in workers:
+            assert has_guardrails(example(name), f"{worker}Worker")["HF_TOKEN_SECRET"]
+
+    def test_without_a_way_out_they_are_put_there_as_the_model_is(self, tmp_path: Path) -> None:
+        config = json.loads((FOLDER / "vpc-only.json").read_text())
+        config["app"]["pipelines"] = json.loads((FOLDER / "generator-only.json").read_text())["app"]["pipelines"]
+        assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+        assert "HF_TOKEN_SECRET" not in has_guardrails(assembly, "cosmos3nanoWorker")
+
     def test_the_variables_of_upload_fit(self) -> None:
         assert len(json.dumps(environment_variables(example("everything"), "FunctionsUpload"))) < 4096
 
@@ -168,7 +204,6 @@ class TestGenerators:
 
 
 REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "cosmos3-super-reason"]
-GENERATORS = ["cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video"]
 
 
 def asked(pipeline: str) -> dict[str, str]:

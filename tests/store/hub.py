@@ -44,7 +44,8 @@ class Hub:
         downloads: How often each file (`org/name/file`) was asked for from its first byte.
         requests: Number of requests of any kind.
         tokens: Tokens that are valid; None accepts every one, and none.
-        gated: Models whose licence nobody has accepted: listed to all, files refused (401 without a token, else 403).
+        gated: Models with a licence: listed to all, files refused (401 without a token, else 403).
+        accepted: Tokens of those who have accepted all licences.
         status: If set, every request is answered with it (503: the hub is down).
         chunk_delay: Seconds to wait before each 16 KiB of a file.
         breaks: How many more times a file's connection is cut in the middle.
@@ -54,6 +55,7 @@ class Hub:
     requests: int = 0
     tokens: set[str] | None = None
     gated: set[str] = field(default_factory=set)
+    accepted: set[str] = field(default_factory=set)
     status: int | None = None
     chunk_delay: float = 0.0
     breaks: int = 0
@@ -134,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "RepoNotFound", "Repository not found")
             return
         commit, files = self.hub.repositories[model].at(revision)
-        if model in self.hub.gated:
+        if model in self.hub.gated and token not in self.hub.accepted:
             self._refuse(403 if token else 401, "GatedRepo", f"Access to model {model} is restricted")
         elif name not in files:
             self._refuse(404, "EntryNotFound", "Entry not found")

@@ -15,6 +15,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from PIL import Image
 
+from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 from cosmos_framework.inference.making import make
 
 ENGINES = Path(__file__).parents[3]
@@ -54,7 +55,7 @@ class Pipe:
     loaded = 0
 
     def __init__(self, setup: Any) -> None:
-        self.guardrails = SimpleNamespace(text="text guardrail") if setup.guardrails else None
+        self.guardrails = SimpleNamespace(text=GuardrailRunner()) if setup.guardrails else None
         self.model = SimpleNamespace(_get_velocity=lambda *_: None)
         self.plan = setup.plan
 

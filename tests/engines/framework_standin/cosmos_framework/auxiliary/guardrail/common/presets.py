@@ -1,8 +1,7 @@
-"""A stand-in for guardrails: a text that says `forbidden` is."""
+"""A stand-in for guardrails: a text that has a word of the block list is refused."""
 
-from typing import Any
+from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 
 
-def run_text_guardrail(prompt: str, runner: Any) -> bool:
-    assert runner == "text guardrail"
-    return "forbidden" not in prompt
+def run_text_guardrail(prompt: str, runner: GuardrailRunner) -> bool:
+    return not any(word in prompt for word in runner.words)

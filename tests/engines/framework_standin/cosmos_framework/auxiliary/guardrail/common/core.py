@@ -1,0 +1,27 @@
+"""A stand-in for guardrails: their files, which the framework has another program fetch."""
+
+from pathlib import Path
+
+
+class CheckpointDirHf:
+    """As the framework's: what was fetched once is not fetched again."""
+
+    _path: str | None = None
+
+    def download(self) -> str:
+        assert self._path is not None, "it would start `uv`, which would ask its registry and the Hub"
+        return self._path
+
+
+GUARDRAIL1_CHECKPOINT = CheckpointDirHf()
+
+
+class GuardrailRunner:
+    """What checks a text: the words of a block list, and a model that is loaded by name."""
+
+    def __init__(self) -> None:
+        from huggingface_hub import snapshot_download
+
+        files = Path(GUARDRAIL1_CHECKPOINT.download()) / "blocklist" / "custom" / "words"
+        self.words = files.read_text().split()
+        assert (Path(snapshot_download("Qwen/Qwen3Guard-Gen-0.6B")) / "config.json").is_file()
