@@ -1,7 +1,24 @@
 """For all tests."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # The same examples every time, and no time asserted: a busy machine is no defect.
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from cosmos_batch.demo.media import sample_clip
+
+    return sample_clip(tmp_path_factory.mktemp("media") / "clip.mp4")
+
+
+@pytest.fixture(scope="session")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from cosmos_batch.demo.media import sample_image
+
+    return sample_image(tmp_path_factory.mktemp("media") / "picture.png")

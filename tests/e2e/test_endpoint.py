@@ -13,7 +13,7 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.harness import QUICK, App
-from tests.engines.test_endpoint import KEY, MODEL, Server, completion
+from tests.engines.endpoint.conftest import KEY, MODEL, Server, completion
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
 from tests.e2e.harness import App, configuration_text, running_app, wait_for
-from tests.engines.test_endpoint import Server, completion
+from tests.engines.endpoint.conftest import Server, completion
 
 NANO = "cosmos3-nano"
 SMALL = {"resolution": "256p", "numFrames": 5}

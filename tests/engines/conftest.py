@@ -12,7 +12,6 @@ import pytest
 
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
-from cosmos_batch.demo.media import sample_clip, sample_image
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
@@ -45,16 +44,6 @@ def engine(checkpoint_dir: Path) -> Iterator[TransformersEngine]:
     engine.load(checkpoint_dir)
     yield engine
     engine.close()
-
-
-@pytest.fixture(scope="session")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_clip(tmp_path_factory.mktemp("media") / "clip.mp4")
-
-
-@pytest.fixture(scope="session")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_image(tmp_path_factory.mktemp("media") / "picture.png")
 
 
 def make_job(name: str, prompt: str = "What happens?", *, more: Sequence[str] = (), **parameters: Any) -> Job:

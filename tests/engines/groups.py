@@ -7,22 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import av
 import pytest
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
-from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.group import GroupGenerator
-from cosmos_batch.media import VideoInfo, probe
 from tests.contract.generations import settled
+from tests.engines import making
+from tests.engines.making import kind_of
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"resolution": "256p", "aspectRatio": "16:9", "steps": 2}
 FEW = {"numFrames": 9}
-ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
 ROWS = [[0.25] * 10] * 4
 
 Make = Callable[..., Made]
@@ -57,9 +55,8 @@ def maker(engine: GroupGenerator, folder: Path) -> Make:
     """Makes what a caller says, without guardrails unless it says so."""
 
     def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
         controls = how.pop("controls", {})
-        asked = settled(said, kind, **{"guardrails": False, **how})
+        asked = settled(said, kind_of(medium), **{"guardrails": False, **how})
         engine._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
         return asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder))
 
@@ -67,9 +64,4 @@ def maker(engine: GroupGenerator, folder: Path) -> Make:
 
 
 def video(folder: Path) -> tuple[int, int, int, float, bool]:
-    """Width, height, frames, rate and whether there is sound."""
-    found = probe(folder / "output.mp4")
-    assert isinstance(found, VideoInfo) and found.codec == "h264"
-    with av.open(str(folder / "output.mp4")) as container:
-        sound = bool(container.streams.audio)
-    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
+    return making.video(folder / "output.mp4")

@@ -16,7 +16,8 @@ from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharin
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
-from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+from tests.engines.groups import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+from tests.engines.making import ACTIONS
 from tests.guardrail_files import write_block_list, write_prompt_checker
 
 STANDIN = Path(__file__).parent / "framework_standin"

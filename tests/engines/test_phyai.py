@@ -17,7 +17,8 @@ from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.media.writing import write_image
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.engines.groups import ACTIONS, FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+from tests.engines.groups import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
+from tests.engines.making import ACTIONS
 
 STANDIN = Path(__file__).parent / "phyai_standin"
 NO_TEMPLATES = {"useResolutionTemplate": False, "useDurationTemplate": False}

@@ -15,7 +15,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.generator.upsampling import Upsampler
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job, place
-from tests.engines.test_endpoint import Server, completion, data_of, error, server, waits
+from tests.engines.endpoint.conftest import Server, completion, data_of, error, server, waits
 
 __all__ = ["server", "waits"]  # fixtures
 

@@ -12,16 +12,16 @@ import pytest
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, Guarding
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.serving import remote
-from cosmos_batch.media import WantedVideo, check_video, exact_rate
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.engines.omni.conftest import ACTIONS, ROWS, SMALL, TABLE, VIDEO
+from tests.engines.making import ACTIONS, ROWS, SMALL, TABLE, check, kind_of, refused
+from tests.engines.omni.conftest import VIDEO
 from tests.engines.omni_served import Handler
 
 KEY = "a-very-secret-key"
@@ -50,11 +50,10 @@ Make = Callable[..., Made]
 @pytest.fixture
 def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        kind: Any = None if medium is None else "image" if medium.suffix == ".png" else "video"
         files = GenerationFiles(medium, how.pop("controls", {}))
         monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: files)
         key = how.pop("key", None)
-        job = make_job("clip.mp4").model_copy(update={"generation": settled(said, kind, **how)})
+        job = make_job("clip.mp4").model_copy(update={"generation": settled(said, kind_of(medium), **how)})
         engine = OmniEndpointEngine(Endpoint(url=served), lambda: key)
         engine.load(Path("/nothing"))
         (tmp_path / "out").mkdir(exist_ok=True)
@@ -66,22 +65,9 @@ def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def refused(make: Make, *arguments: Any, **how: Any) -> Error:
-    with pytest.raises(Failure) as raised:
-        make(*arguments, **how)
-    return raised.value.error
-
-
-def is_whole(made: Made, tmp_path: Path) -> bool:
-    asked = made.generation
-    assert asked.size and asked.num_frames and asked.fps
-    wanted = WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound)
-    return isinstance(check_video(tmp_path / "out" / "output.mp4", wanted), list)
-
-
 def test_a_video_with_sound(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
     made = make({**VIDEO, "sound": True, "max_sequence_length": 100}, prompt="A cube. " * 600)
-    assert is_whole(made, tmp_path)
+    check(tmp_path / "out" / "output.mp4", made.generation)
     first, forgotten = asked()
     assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
     length = json.loads(first["extra_params"])["max_sequence_length"]
@@ -102,7 +88,7 @@ def test_a_control_is_uploaded_and_a_second_one_refused(
     make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
 ) -> None:
     made = make({"mode": "transfer", "controls": {"edge": {}}, **TABLE}, clip)
-    assert is_whole(made, tmp_path)
+    check(tmp_path / "out" / "output.mp4", made.generation)
     (said, _) = asked()
     assert said["control_type"] == "edge" and said["files"]["control_reference"][0] == "edge.mp4"
     assert json.loads(said["extra_params"])["edge"] == {"control_weight": 1.0}, "it sees none of our files"
@@ -112,7 +98,7 @@ def test_a_control_is_uploaded_and_a_second_one_refused(
 
 def test_its_key_is_sent_and_not_told(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Handler, "key", KEY)
-    assert is_whole(make(VIDEO, key=KEY), tmp_path)
+    check(tmp_path / "out" / "output.mp4", make(VIDEO, key=KEY).generation)
     error = refused(make, VIDEO, key="another")
     assert error.code == "ModelUnavailable" and "refused the API key" in error.message
     assert "another" not in error.model_dump_json()

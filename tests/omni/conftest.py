@@ -6,18 +6,16 @@ not installed, nothing here is collected.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.generator import build_random_generator
-from cosmos_batch.demo.media import sample_clip, sample_image
 from cosmos_batch.engines import GenerationFiles
 from tests.contract.generations import settled
+from tests.engines.making import Files, kind_of
 
 collect_ignore_glob = [] if find_spec("vllm_omni") else ["test_*.py"]
 
@@ -25,16 +23,6 @@ collect_ignore_glob = [] if find_spec("vllm_omni") else ["test_*.py"]
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_random_generator(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="session")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_clip(tmp_path_factory.mktemp("media") / "clip.mp4")
-
-
-@pytest.fixture(scope="session")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sample_image(tmp_path_factory.mktemp("media") / "picture.png")
 
 
 @pytest.fixture(scope="session")
@@ -48,25 +36,13 @@ def engine(checkpoint: Path) -> Iterator[Any]:
     engine.close()
 
 
-@dataclass(frozen=True)
-class Files:
-    """What was made, and where it lies."""
-
-    made: Made
-    folder: Path
-
-    def file(self, role: str) -> Path:
-        return next(self.folder / one.name for one in self.made.files if one.role == role)
-
-
 Make = Callable[..., Files]
 
 
 @pytest.fixture
 def make(engine: Any, tmp_path: Path) -> Make:
     def make(said: dict[str, Any], medium: Path | None = None, **controls: Path) -> Files:
-        kind: Any = None if medium is None else "image" if medium.suffix == ".png" else "video"
-        asked = settled(said, kind, guardrails=False, engine="vllm-omni")
+        asked = settled(said, kind_of(medium), guardrails=False, engine="vllm-omni")
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         files = GenerationFiles(medium, controls)  # type: ignore[arg-type]

@@ -14,10 +14,9 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
-from cosmos_batch.media import WantedVideo, check_video, exact_rate
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.omni.test_modes import ACTIONS, FEW, ROWS, TABLE
+from tests.engines.making import ACTIONS, FEW, ROWS, TABLE, check
 
 
 @pytest.fixture
@@ -62,9 +61,7 @@ def test_it_makes_what_is_sent_to_it(
     engine.load(tmp_path)
     made = asyncio.run(engine.run(make_job("clip.mp4").model_copy(update={"generation": asked}), tmp_path)).generation
     engine.close()
-    assert made.size and made.num_frames and made.fps
-    wanted = WantedVideo(*made.size, made.num_frames, exact_rate(made.fps), made.sound)
-    check_video(tmp_path / "output.mp4", wanted)
+    check(tmp_path / "output.mp4", made)
 
 
 def test_another_model_is_not_there(url: str, tmp_path: Path) -> None:

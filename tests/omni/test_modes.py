@@ -4,38 +4,27 @@ import json
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.media import ImageInfo, WantedVideo, check_video, exact_rate, probe
+from cosmos_batch.media import ImageInfo, exact_rate, probe
+from tests.engines.making import ACTIONS, FEW, ROWS, SMALL, TABLE, Files, check, frames
 from tests.media.mp4 import read_mp4
-from tests.omni.conftest import Files, Make
-
-SMALL = {"width": 64, "height": 48, "steps": 2}
-FEW = {**SMALL, "num_frames": 9}
-ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
-TABLE = {"mode": "transfer", "resolution": "256p", "aspect_ratio": "16:9", "steps": 2, "num_frames": 9}
-ROWS = [[0.1] * 10] * 4
+from tests.omni.conftest import Make
 
 
 def video(made: Files) -> tuple[int, int, int, float, bool]:
     """Width, height, frames, rate and sound: what was asked for, in the container that is promised."""
-    path, asked = made.file("video"), made.made.generation
-    assert asked.size and asked.num_frames and asked.fps
-    check_video(path, WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound))
+    path, asked = made.video, made.made.generation
+    assert asked.fps
+    check(path, asked)
     file = read_mp4(path)
     assert (file.codec, file.pix_fmt, file.fps) == ("h264", "yuv420p", exact_rate(asked.fps))
     assert file.boxes.index("moov") < file.boxes.index("mdat")
     assert file.sound in (None, ("aac", 48_000, 2))
     assert file.sound_seconds is None or file.sound_seconds <= file.seconds + 0.001
     return file.width, file.height, file.frames, round(float(file.fps), 3), file.sound is not None
-
-
-def frames(made: Files) -> np.ndarray:
-    with av.open(str(made.file("video"))) as container:
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
@@ -63,9 +52,9 @@ def test_a_video_goes_on(make: Make, clip: Path, keep: str, sound: bool) -> None
 def test_actions_become_a_video(make: Make, picture: Path) -> None:
     made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
     assert video(made) == (320, 240, 5, 5, False)
-    first = frames(made)
+    first = frames(made.video)
     other = make({"mode": "forward_dynamics", "action": [[-0.9] * 10] * 4, **ACTIONS}, picture)
-    assert not np.array_equal(first, frames(other)), "the model saw them"
+    assert not np.array_equal(first, frames(other.video)), "the model saw them"
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
@@ -86,10 +75,10 @@ def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, controls
 
 def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    first = frames(make({**said, "seed": 1}))
-    assert not np.array_equal(first, frames(make({**said, "seed": 2})))
-    assert not np.array_equal(first, frames(make({**said, "seed": 1, "flow_shift": 2.0})))
-    assert np.array_equal(first, frames(make({**said, "seed": 1})))
+    first = frames(make({**said, "seed": 1}).video)
+    assert not np.array_equal(first, frames(make({**said, "seed": 2}).video))
+    assert not np.array_equal(first, frames(make({**said, "seed": 1, "flow_shift": 2.0}).video))
+    assert np.array_equal(first, frames(make({**said, "seed": 1}).video))
 
 
 def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.reasoner.limits import cut_note, too_long, without_markup
 from cosmos_batch.engines.reasoner.sampling import DEFAULT_MAX_TOKENS, sampling_for
 from cosmos_batch.engines.reasoner.seeing import Seen, Sight, notes_of, probe_all, see
-from cosmos_batch.engines.reasoner.transformers.prompt import cut_note, too_long, without_markup
 from cosmos_batch.media import clip_files
 
 # Tokens that a chat template puts around system prompt, question and answer.

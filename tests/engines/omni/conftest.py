@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
@@ -17,16 +16,11 @@ from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
-from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
 from tests.contract.generations import settled
-from tests.engines import omni_served
+from tests.engines import making, omni_served
+from tests.engines.making import FEW, PROMPT, kind_of
 
-SMALL = {"width": 64, "height": 48, "steps": 2}
-VIDEO = {"mode": "t2v", **SMALL, "num_frames": 9}
-ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
-TABLE = {"resolution": "256p", "aspect_ratio": "16:9", "steps": 2, "num_frames": 9}
-ROWS = [[0.1] * 10] * 4
-PROMPT = "A red cube rolls."
+VIDEO = {"mode": "t2v", **FEW}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +72,7 @@ def make(engine: VllmOmniEngine, tmp_path: Path) -> Make:
 
 
 def generation(said: dict[str, Any], medium: Path | None = None, prompt: str = PROMPT, **how: Any) -> Generation:
-    return settled(said, None if medium is None else "image" if medium.suffix == ".png" else "video", prompt, **how)
+    return settled(said, kind_of(medium), prompt, **how)
 
 
 def folder(tmp_path: Path) -> Path:
@@ -86,21 +80,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def refused(make: Make, *arguments: Any, **how: Any) -> Error:
-    with pytest.raises(Failure) as raised:
-        make(*arguments, **how)
-    return raised.value.error
-
-
 def video(made: Made, tmp_path: Path) -> tuple[int, int, int, float]:
     """Width, height, frames and rate; it must be what was asked for, sound and all."""
-    path, asked = tmp_path / "out" / "output.mp4", made.generation
-    assert asked.size and asked.num_frames and asked.fps and made.files[0].name == path.name
-    wanted = WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound)
-    check_video(path, wanted)
-    found = probe(path)
-    assert isinstance(found, VideoInfo) and found.codec == "h264"
-    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3)
+    path = tmp_path / "out" / "output.mp4"
+    assert made.files[0].name == path.name
+    making.check(path, made.generation)
+    return making.video(path)[:4]
 
 
 def probe_upload(said: dict[str, Any], field: str) -> str:

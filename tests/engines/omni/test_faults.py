@@ -20,17 +20,8 @@ from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.serving import hang, served_model
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
-from tests.engines.omni.conftest import (
-    ACTIONS,
-    PROMPT,
-    SMALL,
-    VIDEO,
-    Make,
-    folder,
-    generation,
-    refused,
-    video,
-)
+from tests.engines.making import ACTIONS, PROMPT, SMALL, refused
+from tests.engines.omni.conftest import VIDEO, Make, folder, generation, video
 from tests.engines.test_server import lives, until
 
 

@@ -11,7 +11,8 @@ import pytest
 from cosmos_batch.engines import Compiling, Guarding, Sharing, create
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
-from tests.engines.omni.conftest import ACTIONS, PROMPT, ROWS, SMALL, TABLE, VIDEO, Make, probe_upload, video
+from tests.engines.making import ACTIONS, PROMPT, ROWS, SMALL, TABLE
+from tests.engines.omni.conftest import VIDEO, Make, probe_upload, video
 
 
 def test_it_is_what_a_worker_sets_up(engine: VllmOmniEngine) -> None:

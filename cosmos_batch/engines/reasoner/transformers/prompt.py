@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import Failure, Job
+from cosmos_batch.contract import Job
 from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.reasoner.limits import cut_note, too_long, without_markup
 from cosmos_batch.engines.reasoner.sampling import DEFAULT_MAX_TOKENS, sampling_for
 from cosmos_batch.engines.reasoner.seeing import Seen, Sight, notes_of, probe_all, see
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
@@ -88,13 +89,6 @@ def _render(processor: Any, job: Job, media: list[str]) -> str:
     )
 
 
-def without_markup(text: str, special: list[str]) -> str:
-    """A person's text in which special tokens are words: one that reads `<|video_pad|>` is no second video."""
-    for token in special:
-        text = text.replace(token, token.replace("|", " | "))
-    return text
-
-
 def _share_context(checkpoint: Checkpoint, job: Job, text: str) -> tuple[int, int]:
     """How many tokens the answer and the media may have. The media get at least half of what the text leaves."""
     room = checkpoint.context - len(checkpoint.processor.tokenizer(text)["input_ids"])
@@ -114,17 +108,6 @@ def _room_for_answer(checkpoint: Checkpoint, prompt_tokens: int, max_tokens: int
     if room < 1:
         raise too_long(f"Prompt and media need {prompt_tokens:,} tokens; the context has {checkpoint.context:,}.")
     return min(max_tokens, room)
-
-
-def cut_note(job: Job, max_tokens: int) -> list[str]:
-    """The note of an answer that may not be as long as its caller wished."""
-    wished = job.parameters.max_tokens or 0
-    return [f"maxTokens: {max_tokens:,} of {wished:,} fit beside prompt and media."] if wished > max_tokens else []
-
-
-def too_long(message: str) -> Failure:
-    """The refusal of what does not fit into the context."""
-    return Failure("InvalidInput", message, "Shorten the prompt, or lower fps or maxTokens.")
 
 
 def _as_processor_takes_it(seen: list[Seen]) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmos_batch.contract.tasks import Medium
-from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines import Compiling, GenerationFiles
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
@@ -23,24 +21,23 @@ from cosmos_batch.engines.generator.inputs import prepare
 from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
+from tests.engines import making
+from tests.engines.making import ROWS, kind_of
 
 PLAIN = Measures(read_once=False, compiled=False, attention=False)
 STEPS, LAYERS = 2, 2
-SMALL = {"width": 64, "height": 48, "steps": STEPS, "seed": 1}
-ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": STEPS, "seed": 1}
-ROWS = [[0.1] * 10] * 4
+SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
+ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
 Load = Callable[[Measures], Checkpoint]
 
 
 @pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
-    folder = build_random_generator(tmp_path_factory.mktemp("models"))
-
+def load(checkpoint: Path) -> Load:
     def load(measures: Measures) -> Checkpoint:
         import_libraries(Journal())
-        return load_checkpoint(folder, None, False, measures, Journal())
+        return load_checkpoint(checkpoint, None, False, measures, Journal())
 
     return load
 
@@ -72,8 +69,7 @@ def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def made(checkpoint: Checkpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> Rendered:
-    kind: Medium | None = None if medium is None else "image" if medium.suffix == ".png" else "video"
-    asked = generations.settled(said, kind, guardrails=False)
+    asked = generations.settled(said, kind_of(medium), guardrails=False)
     prepared = settled(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
     return generate(checkpoint, prepared, how.get("progress", lambda *_: None))
 
@@ -200,7 +196,7 @@ def test_channels_lie_side_by_side_where_it_is_asked_for(plain: Checkpoint, load
 
 
 def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in cache_variables(tmp_path):
         monkeypatch.setenv(name, "elsewhere")
@@ -208,7 +204,7 @@ def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
     assert isinstance(engine, Compiling)
     assert engine.made_for()["diffusers"] == version("diffusers")
     engine.caches = tmp_path
-    engine.load(build_random_generator(tmp_path_factory.mktemp("models")))
+    engine.load(checkpoint)
     engine.close()
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
     assert engine.startup_seconds.keys() == {"imports", "weights", "compile"}

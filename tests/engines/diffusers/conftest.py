@@ -1,0 +1,46 @@
+"""Diffusers on the tiny checkpoint, loaded once."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.demo.generator import build_random_generator
+from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from tests.contract.generations import settled
+from tests.engines.making import SMALL, Files, kind_of
+
+PLAIN = {"mode": "t2v", **SMALL, "num_frames": 5}
+FOLLOWED = {"mode": "transfer", "controls": {"edge": {}}, **SMALL, "num_frames": 5}
+
+Make = Callable[..., Files]
+
+
+@pytest.fixture(scope="package")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_random_generator(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="package")
+def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
+    engine = DiffusersEngine()
+    engine.guardrails = False
+    engine.load(checkpoint)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
+    def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Files:
+        controls, progress = how.pop("controls", {}), how.pop("progress", lambda *_: None)
+        asked = settled(said, kind_of(medium), guardrails=guardrails, **how)
+        folder = tmp_path / "out"
+        folder.mkdir(exist_ok=True)
+        made = asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder, progress))
+        return Files(made, folder)
+
+    return make

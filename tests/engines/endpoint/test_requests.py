@@ -1,0 +1,151 @@
+"""What a server that is somebody else's is asked."""
+
+import asyncio
+import io
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+from PIL import Image
+
+from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
+from tests.engines.conftest import make_job, place
+from tests.engines.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
+
+
+def test_files_travel_in_the_request_as_the_model_is_to_see_them(
+    server: Server, ask: Callable[..., Answer], clip: Path, picture: Path
+) -> None:
+    answer = ask(picture, clip, fps=2, start=1, end=3)
+    assert answer.text == "A robot." and answer.usage.prompt_tokens == 9
+    [asked] = server.asked
+    image, video, question = asked["messages"][1]["content"]
+    assert question == {"type": "text", "text": "What happens?"}
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    assert Image.open(io.BytesIO(data_of(image))).size == (320, 256)
+    assert video["video_url"]["url"].startswith("data:video/mp4;base64,")
+    with av.open(io.BytesIO(data_of(video))) as container:
+        times = [frame.time for frame in container.decode(video=0)]
+    assert len(times) == 4, "two seconds, two frames in each, and nothing of the rest of the file"
+    assert times[-1] == pytest.approx(2, abs=0.2), "at their own rate"
+    assert asked["model"] == MODEL
+    assert asked["media_io_kwargs"]["video"]["num_frames"] == -1
+    assert (asked["seed"], asked["temperature"]) == (3407, 0.7)
+    assert "For the model, 1 s of a video were its beginning, 0 s." in answer.notes
+
+
+def test_a_server_that_takes_no_settings_is_asked_without_them_from_then_on(
+    server: Server, load: Callable[..., EndpointEngine], clip: Path, picture: Path, tmp_path: Path
+) -> None:
+    refusal = "Per-request media_io_kwargs are disabled by default because"
+    server.answers = [error(400, refusal)]
+    engine = load()
+    answers = []
+    for number, source in enumerate((clip, clip, picture)):
+        job = make_job(source.name)
+        place(source, job, tmp_path / str(number))
+        answers.append(asyncio.run(engine.run(job, tmp_path / str(number))))
+    assert [ITS_OWN_RATE in answer.notes for answer in answers] == [True, True, False]
+    assert ["media_io_kwargs" in asked for asked in server.asked] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(400, "Grammar error: unimplemented keys"),
+        error(400, "'response_format' of type 'json_schema' is not supported by this model"),
+        (422, {"detail": [{"loc": ["body", "response_format"], "msg": "extra fields not permitted"}]}),
+    ],
+)
+def test_an_answer_that_cannot_be_held_to_its_schema_is_left_free(
+    server: Server, ask: Callable[..., Answer], picture: Path, refusal: Any
+) -> None:
+    server.answers = [refusal]
+    answer = ask(picture, jsonSchema={"type": "object"})
+    assert answer.text == "A robot." and any("not held to the schema" in line for line in answer.logs)
+    assert ["response_format" in asked for asked in server.asked] == [True, False]
+
+
+def test_a_schema_that_no_answer_fits_is_not_asked_without(
+    server: Server, ask: Callable[..., Answer], picture: Path
+) -> None:
+    server.answers = [error(400, "Grammar error: Unsatisfiable schema")]
+    with pytest.raises(Failure, match="No answer can fit"):
+        ask(picture, jsonSchema={"type": "object"})
+
+
+def test_fields_that_the_server_does_not_know_are_left_out_from_then_on(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    server.answers = [
+        error(400, "Unrecognized request argument supplied: top_k"),
+        (422, {"detail": [{"loc": ["body", "repetition_penalty"], "msg": "extra fields not permitted"}]}),
+    ]
+    engine = load()
+    job = make_job(picture.name)
+    place(picture, job, tmp_path)
+    answers = [asyncio.run(engine.run(job, tmp_path)) for _ in range(2)]
+    for answer in answers:
+        assert [name for name in ("top_k", "repetition_penalty") if any(name in note for note in answer.notes)] == [
+            "top_k",
+            "repetition_penalty",
+        ]
+    assert [("top_k" in one, "repetition_penalty" in one) for one in server.asked] == [
+        (True, True),
+        (False, True),
+        (False, False),
+        (False, False),
+    ]
+    assert all("temperature" in one for one in server.asked)
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_reasoning_that_the_server_parts_is_kept(
+    server: Server, ask: Callable[..., Answer], picture: Path, name: str
+) -> None:
+    server.answers = [completion("Yes.", **{name: "It is red."})]
+    answer = ask(picture)
+    assert (answer.text, answer.reasoning) == ("Yes.", "It is red.")
+
+
+def test_closing_it_closes_its_connections(
+    load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")  # which keeps a connection for the next request
+    monkeypatch.setattr(Handler, "finish", lambda _: ended.set())
+    job = make_job(picture.name)
+    place(picture, job, tmp_path)
+    engine = load()
+    assert ended.wait(10), "that of the list of models"
+    ended.clear()
+
+    async def ask_and_close() -> bool:
+        await engine.run(job, tmp_path)
+        assert not ended.is_set()
+        engine.close()
+        return await asyncio.to_thread(ended.wait, 10)
+
+    assert asyncio.run(ask_and_close())
+
+
+def test_cancelling_ends_the_request(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    engine, job = load(), make_job(picture.name)
+    place(picture, job, tmp_path)
+    server.answers = ["sleep"]
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(engine.run(job, tmp_path))
+        while not server.asked:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())

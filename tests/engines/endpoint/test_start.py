@@ -1,0 +1,86 @@
+"""An endpoint as it is configured, and as its server is found at the start."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
+from tests.engines.endpoint.conftest import MODEL, Server, error
+
+
+def test_the_context_is_what_the_server_says_or_what_is_configured(
+    server: Server, load: Callable[..., EndpointEngine]
+) -> None:
+    assert load()._reader.context == 4096
+    server.models = (200, {"data": [{"id": MODEL}]})
+    assert load()._reader.context == 16_384
+    engine = load(context=2048)
+    assert f"serves {MODEL}; context of 2,048 tokens" in engine.startup_logs[-1]
+
+
+@pytest.mark.parametrize(
+    ("models", "wanted", "said"),
+    [
+        ((200, {"data": [{"id": "a"}, {"id": "b"}]}), None, "has 2 models; there: a, b."),
+        ((200, {"data": [{"id": "a"}]}), "c", "has no model 'c'; there: a."),
+        ((200, {"data": []}), None, "has 0 models; there: none."),
+        ((200, {"hello": 1}), None, "gives no list"),
+        ((200, "<html>"), None, "gives no list"),
+        (error(404), None, "does not know what was asked"),
+        (error(401), None, "wants an API key"),
+    ],
+)
+def test_a_server_without_the_model_is_refused_at_the_start(
+    server: Server, load: Callable[..., EndpointEngine], models: tuple[int, Any], wanted: str | None, said: str
+) -> None:
+    server.models = models
+    with pytest.raises(Failure) as raised:
+        load(model=wanted)
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
+    assert said in raised.value.error.message
+
+
+def test_one_of_several_models_is_chosen_by_its_name(server: Server, load: Callable[..., EndpointEngine]) -> None:
+    server.models = (200, {"data": [{"id": "a"}, {"id": "b"}]})
+    assert load(model="b")._model == "b"
+
+
+def test_a_starting_server_is_waited_for(server: Server, load: Callable[..., EndpointEngine]) -> None:
+    server.models = error(503)
+    threading.Timer(0.03, lambda: setattr(server, "models", (200, {"data": [{"id": "late"}]}))).start()
+    assert load()._model == "late"
+
+
+ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:nim-AbCdEf"
+KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/12345678-1234-1234-1234-123456789012"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"url": "ftp://host/v1"}, "must begin with http"),
+        ({"url": "https://"}, "name a host"),
+        ({"url": "https://user:password@host/v1"}, "must not hold"),
+        ({"url": "https://host/v1?key=1"}, "must not hold"),
+        ({"url": "http://10.0.0.1:8000/v1", "apiKeySecretArn": ARN}, "use https"),
+        (
+            {"apiKeySecretKeyArn": KEY_ARN},
+            "give apiKeySecretArn too",
+        ),
+        ({"apiKeySecretArn": "nvapi-secret"}, "apiKeySecretArn"),
+        ({"concurrency": 0}, "concurrency"),
+    ],
+)
+def test_an_endpoint_that_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Endpoint.model_validate({"url": "https://host/v1", **changes})
+
+
+def test_an_endpoint_that_makes_sense() -> None:
+    assert Endpoint(url="https://integrate.api.nvidia.com/v1/", api_key_secret_arn=ARN).url.endswith("/v1")
+    assert Endpoint(url="http://127.0.0.1:8000/v1", api_key_secret_arn=ARN)

@@ -1,0 +1,70 @@
+"""What the tests of generators have in common: requests that are made soon, and looks at what was made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
+
+SMALL = {"width": 64, "height": 48, "steps": 2}
+FEW = {**SMALL, "num_frames": 9}
+ACTIONS = {"domain_name": "bridge", "resolution": "256p", "action_chunk_size": 4, "steps": 2}
+TABLE = {"mode": "transfer", "resolution": "256p", "aspect_ratio": "16:9", "steps": 2, "num_frames": 9}
+ROWS = [[0.1] * 10] * 4
+PROMPT = "A red cube rolls."
+
+
+@dataclass(frozen=True)
+class Files:
+    """What was made, and where it lies."""
+
+    made: Made
+    folder: Path
+
+    def file(self, role: str) -> Path:
+        return next(self.folder / one.name for one in self.made.files if one.role == role)
+
+    @property
+    def video(self) -> Path:
+        return self.file("video")
+
+
+def kind_of(medium: Path | None) -> Medium | None:
+    if medium is None:
+        return None
+    return "image" if medium.suffix == ".png" else "video"
+
+
+def refused(make: Callable[..., Any], *arguments: Any, **how: Any) -> Error:
+    with pytest.raises(Failure) as raised:
+        make(*arguments, **how)
+    return raised.value.error
+
+
+def check(path: Path, asked: Generation) -> None:
+    """It must be the video that was asked for, sound and all."""
+    assert asked.size and asked.num_frames and asked.fps
+    check_video(path, WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound))
+
+
+def video(path: Path) -> tuple[int, int, int, float, bool]:
+    """Width, height, frames, rate and whether there is sound."""
+    found = probe(path)
+    assert isinstance(found, VideoInfo) and found.codec == "h264"
+    with av.open(str(path)) as container:
+        sound = bool(container.streams.audio)
+    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
+
+
+def frames(path: Path) -> np.ndarray:
+    with av.open(str(path)) as container:
+        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
