@@ -14,15 +14,14 @@ from typing import Any
 import httpx2
 from PIL import Image
 
-from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract import Answer, Job
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines import input_paths
-from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.preparing import Preparing
 from cosmos_batch.engines.reasoner.chat import answer_of, frees, refuses
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 from cosmos_batch.engines.reasoner.seeing import Seen
+from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.remote import RemoteServer
 from cosmos_batch.media.clip_files import as_mp4
@@ -39,18 +38,12 @@ ITS_OWN_RATE = (
 )
 
 
-class EndpointEngine:
+class EndpointEngine(EngineElsewhere):
     """`Engine` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
-        self.name = f"endpoint {endpoint.url}"
-        self.concurrency = endpoint.concurrency
-        self.startup_logs: list[str] = []
-        self._endpoint = endpoint
-        self._api_key = api_key
-        self._server: RemoteServer | None = None
+        super().__init__("endpoint", "answer", endpoint, api_key)
         self._unknown: set[str] = set()  # fields that the server does not know
-        self._abandoning = Abandoning("answer")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
@@ -59,13 +52,9 @@ class EndpointEngine:
         """
         journal = Journal()
         self.startup_logs = journal.lines
-        server = RemoteServer(self._endpoint, self._api_key)
-        models = server.models()
-        self._model = server.choose(list(models))
-        own = models[self._model] if isinstance(models[self._model], int) else self._endpoint.context
+        said = self._connect()[self._model]
+        own = said if isinstance(said, int) else self._endpoint.context
         self._reader = Reader.without_folder(own if context is None else min(own, context))
-        self._preparing = Preparing()
-        self._server = server
         journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
 
     async def run(self, job: Job, workdir: Path) -> Answer:
@@ -73,22 +62,13 @@ class EndpointEngine:
 
         Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
         """
-        if self._server is None:
-            raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
+        server = self._connected()
         with self._abandoning.checked() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check, as_data)
         if job.parameters.start:
             question.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
-        return await self._ask(self._server, question)
-
-    def close(self) -> None:
-        """Let go of the server; `load` may be called again."""
-        if self._server is not None:
-            self._abandoning.abandon_all()
-            self._preparing.close()
-            self._server.close()
-            self._server = None
+        return await self._ask(server, question)
 
     async def _ask(self, server: RemoteServer, question: Question) -> Answer:
         began = time.monotonic()

@@ -13,34 +13,26 @@ from typing import Any
 import httpx2
 
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import generation_files
-from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.generator.vllm_omni.work import Work
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
 from cosmos_batch.engines.serving.remote import BUSY, RemoteServer
 
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
 
 
-class OmniEndpointEngine:
+class OmniEndpointEngine(EngineElsewhere):
     """`Engine` and `Guarding` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
     guardrails = True
     """Whether the server has any."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
-        self.name = f"vllm-omni {endpoint.url}"
-        self.concurrency = endpoint.concurrency
-        self.startup_logs: list[str] = []
-        self._endpoint = endpoint
-        self._api_key = api_key
-        self._server: RemoteServer | None = None
-        self._abandoning = Abandoning("generation")
+        super().__init__("vllm-omni", "generation", endpoint, api_key)
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
@@ -49,11 +41,8 @@ class OmniEndpointEngine:
         """
         journal = Journal()
         self.startup_logs = journal.lines
-        server = RemoteServer(self._endpoint, self._api_key)
-        model = server.choose(list(server.models()))
-        self._preparing = Preparing()
-        self._server = server
-        journal.note(f"{self._endpoint.url} serves {model}")
+        self._connect()
+        journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`. Cancelling has the server drop it.
@@ -61,22 +50,13 @@ class OmniEndpointEngine:
         Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
         """
         assert job.generation is not None, "plan decides one for every generator"
-        if self._server is None:
-            raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
+        server = self._connected()
         with self._abandoning.checked() as check:
             work = Work(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
             order = await self._preparing.run(job, work.prepare, job.generation, files)
-            made = await work.make(order, partial(_send, self._server, work.journal))
+            made = await work.make(order, partial(_send, server, work.journal))
             return await asyncio.to_thread(work.write, made, order)
-
-    def close(self) -> None:
-        """Let go of the server; `load` may be called again."""
-        if self._server is not None:
-            self._abandoning.abandon_all()
-            self._preparing.close()
-            self._server.close()
-            self._server = None
 
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

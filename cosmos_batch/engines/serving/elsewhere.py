@@ -1,0 +1,45 @@
+"""What engines have in common whose model is resident on somebody else's server."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines.abandoning import Abandoning
+from cosmos_batch.engines.preparing import Preparing
+from cosmos_batch.engines.serving.remote import RemoteServer
+
+
+class EngineElsewhere:
+    """It makes one `thing` for each job. `api_key` gives the key, or None."""
+
+    def __init__(self, kind: str, thing: str, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
+        self.name = f"{kind} {endpoint.url}"
+        self.concurrency = endpoint.concurrency
+        self.startup_logs: list[str] = []
+        self._endpoint = endpoint
+        self._api_key = api_key
+        self._abandoning = Abandoning(thing)
+        self._server: RemoteServer | None = None
+
+    def close(self) -> None:
+        """Let go of the server; `load` may be called again."""
+        if self._server is not None:
+            self._abandoning.abandon_all()
+            self._preparing.close()
+            self._server.close()
+            self._server = None
+
+    def _connect(self) -> dict[str, Any]:
+        """Choose one of the server's models, and return them all; blocks. Raises Failure."""
+        server = RemoteServer(self._endpoint, self._api_key)
+        models = server.models()
+        self._model = server.choose(list(models))
+        self._preparing = Preparing()
+        self._server = server
+        return models
+
+    def _connected(self) -> RemoteServer:
+        if self._server is None:
+            raise Failure("Internal", "The engine was asked before it knew its server.", "Load a model first.")
+        return self._server
