@@ -7,11 +7,13 @@ from configuration_reference import row
 from tables import filled, line, table
 
 from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.generation.actions import DOMAINS
 from cosmos_batch.contract.generation.engines import ENGINES, Engine
+from cosmos_batch.contract.generation.memory import Host, Workload
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.plan import Objective, Workload, choose_plan, workers_on
+from cosmos_batch.contract.generation.plan import Objective, choose_plan, workers_on
 from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, RATIOS, SIZES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
@@ -28,6 +30,7 @@ def page(text: str) -> str:
         "sizes": _sizes(),
         "parameters": table("| parameter | type | default | what it is |", _parameters()),
         "domains": _domains(),
+        "default-plans": _default_plans(),
         "plans": _plans("throughput"),
         "latency-plans": _plans("latency"),
     }
@@ -114,9 +117,20 @@ def _plans(objective: Objective) -> str:
     return table(line("pipeline", *TYPES), rows)
 
 
+def _default_plans() -> str:
+    """Of what a configuration that says nothing more deploys."""
+    rows = []
+    for one in GENERATORS:
+        entry = GeneratorEntry()
+        plans = entry.plans(one)
+        worker = "; ".join(f"{kind}: {plan}" for kind, plan in plans.items())
+        rows.append(line(f"`{one.id}`", ", ".join(entry.types_of(one)), entry.planned(one).gpus_per_worker, worker))
+    return table("| pipeline | types, the preferred first | GPUs of a worker | plan |", rows)
+
+
 def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:
-    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p")
-    plan = choose_plan(pipeline, "vllm-omni", [instance_type], workload, objective)
+    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p", guardrails=True)
+    plan = choose_plan(pipeline, "vllm-omni", [Host.of_type(instance_type)], workload, objective)
     return f"{workers_on(plan, instance_type)} x ({plan})"
 
 

@@ -8,8 +8,9 @@ from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.engines import ENGINES
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import Objective, Workload, choose_plans, planned
+from cosmos_batch.contract.generation.memory import Workload
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
+from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned
 from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
@@ -165,7 +166,7 @@ class GeneratorEntry(PipelineEntry):
     guardrails: bool = Field(
         default=True,
         description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too; without them no request "
-        "can switch them on",
+        "can switch them on. With an endpoint it must be said: whether its server was started with them",
     )
     max_resolution: Literal["256p", "480p", "720p"] = Field(
         default="720p",
@@ -177,7 +178,11 @@ class GeneratorEntry(PipelineEntry):
         description="'throughput' runs as many workers as fit; 'latency' gives each job all GPUs of an instance",
     )
 
-    _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
+    @model_validator(mode="after")
+    def _its_server_is_known(self) -> Self:
+        if self.endpoint is not None and "guardrails" not in self.model_fields_set:
+            raise ValueError("guardrails: a server does not tell; set true if it was started with them, else false")
+        return _with_its_engine(self)
 
     def engine_for(self, pipeline: catalogue.Pipeline) -> str:
         """The engine that is named, or the first that has a plan; the first of all, which then says why it has none."""
@@ -202,6 +207,7 @@ class GeneratorEntry(PipelineEntry):
         """What `plan` and the workers are told; whether prompts can be upsampled is said for all. Raises ValueError."""
         return Serving(
             engine=self.engine_for(pipeline) if self.endpoint is None else SERVER,
+            by_url=self.endpoint is not None,
             guardrails=self.guardrails,
             max_resolution=self.max_resolution,
             upsamples=upsamples,
@@ -210,7 +216,7 @@ class GeneratorEntry(PipelineEntry):
 
     def workload(self, pipeline: catalogue.Pipeline) -> Workload:
         """The largest job that the pipeline admits."""
-        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution)
+        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution, self.guardrails)
 
     def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
@@ -230,6 +236,12 @@ class GeneratorEntry(PipelineEntry):
         if self.enabled and self.guardrails and self.engine in ENGINES and not ENGINES[self.engine].guardrails:
             raise ValueError(
                 f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
+            )
+        taken = extensions_of(MODES_OF_PIPELINE[pipeline.id])
+        if strays := set(parse_extensions(self.auto_trigger_on_file_extensions_upload)) - set(taken):
+            raise ValueError(
+                f"{pipeline.config_key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} looks at no {min(strays)}; "
+                f"allowed: {', '.join(taken) or 'nothing, for it starts from text'}"
             )
         super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
 

@@ -2,13 +2,21 @@
 
 import os
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 DEVICES = Path("/dev")
-_QUERY = ["nvidia-smi", "--query-gpu=memory.free,memory.total", "--format=csv,noheader,nounits"]
-_NAMES = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
+
+
+class Gpu(NamedTuple):
+    """Of a machine whose GPUs are all of one kind."""
+
+    name: str
+    """Such as NVIDIA H100 80GB HBM3."""
+
+    gib: float
+    """Of memory, as the driver counts it."""
 
 
 def gpus_here() -> int:
@@ -24,23 +32,28 @@ def gpus_here() -> int:
     return len([path for path in DEVICES.glob("nvidia[0-9]*") if path.name.removeprefix("nvidia").isdigit()])
 
 
-def kind_here(kinds: Iterable[str]) -> str | None:
-    """Which of these GPUs a machine has, by the words of their names, such as NVIDIA H100 80GB HBM3; None if it does
-    not say."""
+def gpu_here() -> Gpu | None:
+    """What the GPUs of this process are, by the one with least memory; None if the driver does not say."""
     try:
-        told = subprocess.run(_NAMES, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
+        found = [Gpu(name, float(mib) / 1024) for name, mib in _told("name", "memory.total")]
+    except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return next((kind for kind in kinds if kind in told.split()), None)
+    return min(found, key=lambda gpu: gpu.gib, default=None)
 
 
 def free_share() -> float:
     """Of a GPU's memory, what nobody holds: that of the fullest one, and all of it where the driver does not tell."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    query = [*_QUERY, f"--id={chosen}"] if chosen else _QUERY
     try:
-        told = subprocess.run(query, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
-        pairs = [line.split(",") for line in told.splitlines()]
-        return min((float(free) / float(total) for free, total in pairs), default=1.0)
+        told = _told("memory.free", "memory.total")
+        return min((float(free) / float(total) for free, total in told), default=1.0)
     except (OSError, subprocess.SubprocessError, ValueError):
         return 1.0
+
+
+def _told(*fields: str) -> list[list[str]]:
+    """What the driver says of each GPU of this process."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        query.append(f"--id={chosen}")
+    told = subprocess.run(query, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
+    return [line.rsplit(", ", len(fields) - 1) for line in told.splitlines()]

@@ -4,11 +4,13 @@ from typing import NamedTuple
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.worker.instance_metadata import instance_type
 
 
 class Cost(NamedTuple):
-    """None is what is not known: GPUs of an engine that plans for itself, a price outside of EC2."""
+    """None is what is not known: GPUs of an engine that plans for itself, a price outside of EC2; and what is not: a
+    machine without GPUs has spent no GPU-seconds."""
 
     gpus: int | None
     gpu_seconds: float | None
@@ -18,10 +20,10 @@ class Cost(NamedTuple):
 
 def cost_of(environment: WorkerEnvironment, seconds: float) -> Cost:
     """Of a worker's GPUs for so many seconds."""
-    plans = environment.serving.plans if environment.serving is not None else {}
-    gpus = next((plan.gpus for plan in plans.values()), None)  # as many by every plan
+    planned = environment.serving is not None and environment.serving.plans
+    gpus = gpus_here() if planned else 0
     host = instance_type()
-    if gpus is None:
+    if not gpus:
         return Cost(None, None, host, None)
     gpu_seconds = round(seconds * gpus, 3)
     known = INSTANCE_TYPES.get(host or "")

@@ -9,9 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.serving import ParallelPlan, Plans
-from cosmos_batch.engines import Engine, Guarding, Sharing, create
-from cosmos_batch.engines.gpus import gpus_here, kind_here
+from cosmos_batch.engines import Engine, Guarding, create
 from cosmos_batch.worker.clients import Clients
 
 if TYPE_CHECKING:
@@ -51,22 +49,12 @@ def upsampler_of(environment: WorkerEnvironment, clients: Clients) -> Upsampler 
     return Upsampler(environment.upsampler, ApiKey(environment.upsampler.api_key_secret_arn, clients).read)
 
 
-def plan_here(plans: Plans) -> ParallelPlan:
-    """The plan for the GPUs of this machine, of which there may be none; where they have no known name, that of the
-    preferred instance type."""
-    if not plans or not gpus_here():
-        return ParallelPlan()
-    return plans[kind_here(plans) or next(iter(plans))]
-
-
 def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
     """The engine of a worker, not loaded yet."""
     if environment.endpoint is None:
         engine = create(environment.engine)
         if environment.serving is not None and isinstance(engine, Guarding):
             engine.guardrails = environment.serving.guardrails
-        if environment.serving is not None and isinstance(engine, Sharing):
-            engine.plan = plan_here(environment.serving.plans)
         return engine
     key = ApiKey(environment.endpoint.api_key_secret_arn, clients).read
     if environment.serving is None:

@@ -20,6 +20,7 @@ from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
 from cosmos_batch.worker.scratch import worker_folder
+from cosmos_batch.worker.sharing import share
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
 from cosmos_batch.worker.worker import Worker
 
@@ -51,6 +52,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
     try:
         check_driver(environment.image_cuda)
         prove_mounts(environment)
+        share(environment, runner.model.engine)
         with worker_folder(environment):
             if not await worker.unless_stopped(runner.model.load()):
                 workers.ended(environment.aws_batch_job_id)

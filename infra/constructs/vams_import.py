@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.contract.catalogue import EXTENSIONS
 from cosmos_batch.contract.config import EnabledPipeline
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode
+from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, extensions_of
 from cosmos_batch.contract.vams import VamsSettings
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
 
@@ -119,14 +119,12 @@ def _reasoner(enabled: EnabledPipeline) -> Registration:
 
 
 def _of_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
-    media = {medium for mode in modes for medium in MODES[mode].inputs}
-    taken = (*(VIDEO_EXTENSIONS if "video" in media else ()), *(IMAGE_EXTENSIONS if "image" in media else ()))
     name = _generator(enabled)
     return Registration(
         enabled.pipeline.id,
         name,
         f"{name} - {_titles(modes)}, by Cosmos Batch",
-        taken,
+        extensions_of(modes),
         file_templates(enabled.pipeline, modes),
         enabled.auto_trigger,
         reads_asset=True,

@@ -83,11 +83,11 @@ def with_own(**blocks: Any) -> str:
     return json.dumps({"app": {"cosmosBatch": blocks}})
 
 
-def test_a_generator_falls_back_to_p5() -> None:
+def test_a_generator_falls_back_to_larger_hosts() -> None:
     (nano,) = Config.parse(with_nano()).enabled_pipelines()
-    assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge", "p5.4xlarge"]
-    (nano,) = Config.parse(with_nano(instanceTypes=["g6e.4xlarge"])).enabled_pipelines()
-    assert nano.instance_types == ["g6e.4xlarge", "p5.4xlarge"]
+    assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge"]
+    (nano,) = Config.parse(with_nano(instanceTypes=["g6e.24xlarge"])).enabled_pipelines()
+    assert nano.instance_types == ["g6e.24xlarge", "g6e.48xlarge"]
     (nano,) = Config.parse(with_nano(fallbackInstanceTypes=[])).enabled_pipelines()
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 

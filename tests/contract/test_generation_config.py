@@ -37,9 +37,28 @@ def test_a_worker_reserves_what_its_plan_uses() -> None:
                                          "fallbackInstanceTypes": []})).enabled_pipelines()  # fmt: skip
     assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
     assert (nano.resources.gpus, nano.resources.vcpus) == (2, 24)
-    (smaller,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "maxResolution": "480p"})).enabled_pipelines()
-    assert {kind: str(plan) for kind, plan in plans_of(smaller).items()} == {"L40S": "one GPU", "H100": "one GPU"}
+    (smaller,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "maxResolution": "256p"})).enabled_pipelines()
+    assert {kind: str(plan) for kind, plan in plans_of(smaller).items()} == {"L40S": "one GPU"}
     assert smaller.resources.gpus == 1
+
+
+def test_by_default_nano_shares_two_gpus_and_offloads_nothing() -> None:
+    (nano,) = Config.parse(omni(nano16B={})).enabled_pipelines()
+    assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
+    assert nano.resources.gpus == 2 and nano.serving is not None and nano.serving.guardrails
+
+
+@pytest.mark.parametrize(
+    ("key", "extensions", "told"),
+    [
+        ("superText2Image64B", ".mp4", "looks at no .mp4; allowed: nothing, for it starts from text"),
+        ("superImage2Video64B", ".png, .MP4", "looks at no .mp4; allowed: .jpg, .jpeg, .png, .webp"),
+    ],
+)
+def test_no_upload_starts_what_does_not_look_at_it(key: str, extensions: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}.autoTriggerOnFileExtensionsUpload: .*{told}"):
+        Config.parse(omni(**{key: {"autoTriggerOnFileExtensionsUpload": extensions}}))
+    Config.parse(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
 
 
 def test_latency_takes_the_whole_instance() -> None:
@@ -66,7 +85,10 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
     ("entry", "words"),
     [
         ({"engine": "phyai"}, ["super64B.guardrails", "phyai has none", "false"]),
-        ({"engine": "phyai", "guardrails": False}, ["super64B.instanceTypes", "GiB", "g6e.12xlarge"]),
+        (
+            {"engine": "phyai", "guardrails": False},
+            ["super64B.instanceTypes", "GiB", "g6e.12xlarge", "it has one for g6e.48xlarge"],
+        ),
         ({"instanceTypes": ["g6e.2xlarge"]}, ["super64B.instanceTypes", "vllm-omni has no plan for g6e.2xlarge"]),
         ({"engine": "diffusers"}, ["super64B.instanceTypes", "host's memory", "119 GiB"]),
         ({"objective": "speed"}, ["super64B.objective", "speed", "throughput"]),

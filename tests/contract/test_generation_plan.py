@@ -1,5 +1,6 @@
 """The plans that are chosen, and the memory that they are chosen by."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -9,43 +10,51 @@ from hypothesis import strategies as st
 from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import (
-    GPU_GIB,
     Objective,
-    Workload,
     choose_plan,
     choose_plans,
-    gib_per_gpu,
+    plan_for_machine,
     planned,
     refuse_job,
-    refuse_reservation,
+    types_for,
     why_not_plan,
     workers_on,
 )
-from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
+from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 from tests.contract.generations import EDGE, refusal, settled
 
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
 
-# vLLM-Omni, the largest job of each pipeline up to 720p: workers on an instance and the plan of each.
+# vLLM-Omni with guardrails, the largest job of each pipeline up to 720p: workers on an instance and the plan of each.
 CHOSEN = """
 throughput
 cosmos3-nano              2 x tp 2           | 4 x tp 2                       | 1 x one GPU          | 8 x one GPU         | 8 x one GPU
-cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 8 x one GPU
+cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 4 x tp 2
 cosmos3-super-text2image  1 x tp 4           | 2 x tp 4                       | 1 x one GPU, offload | 4 x tp 2            | 8 x one GPU
-cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 8 x one GPU
+cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 2 x tp 4            | 4 x tp 2
 latency
 cosmos3-nano              1 x tp 2 x cfg 2   | 1 x tp 2 x cfg 2 x ulysses 2   | 1 x one GPU          | 1 x cfg 2 x ulysses 4 | 1 x cfg 2 x ulysses 4
-cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x cfg 2 x ulysses 4
+cosmos3-super             1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x tp 2 x cfg 2 x ulysses 2
 cosmos3-super-text2image  1 x tp 4           | 1 x tp 4 x cfg 2               | 1 x one GPU, offload | 1 x tp 2 x cfg 2 x ulysses 2 | 1 x cfg 2 x ulysses 4
-cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x cfg 2 x ulysses 4
+cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 1 x one GPU, offload | 1 x tp 4 x cfg 2    | 1 x tp 2 x cfg 2 x ulysses 2
 """  # noqa: E501 - a table
 
 
-def largest(pipeline: str, resolution: str = "720p") -> Workload:
-    return Workload.largest(MODES_OF_PIPELINE[pipeline], resolution)  # type: ignore[arg-type]
+NANO, SUPER = pipeline_named("cosmos3-nano"), pipeline_named("cosmos3-super")
+assert NANO is not None and SUPER is not None
+
+
+def largest(pipeline: str, resolution: str = "720p", guardrails: bool = True) -> Workload:
+    return Workload.largest(MODES_OF_PIPELINE[pipeline], resolution, guardrails)  # type: ignore[arg-type]
+
+
+def serving(plans: Plans) -> Serving:
+    return Serving(engine="vllm-omni", guardrails=True, max_resolution="720p", plans=plans)
 
 
 def chosen(
@@ -53,7 +62,7 @@ def chosen(
 ) -> str:
     found = pipeline_named(pipeline)
     assert found is not None
-    plan = choose_plan(found, engine, types, largest(pipeline, resolution), objective)
+    plan = choose_plan(found, engine, [Host.of_type(name) for name in types], largest(pipeline, resolution), objective)
     return f"{workers_on(plan, types[0])} x {plan}"
 
 
@@ -94,8 +103,8 @@ def test_plans_of_the_other_engines(
 
 
 def test_smaller_jobs_let_more_workers_onto_an_instance() -> None:
-    assert chosen("cosmos3-nano", "vllm-omni", "g6e.12xlarge", resolution="480p") == "4 x one GPU"
-    assert chosen("cosmos3-super", "vllm-omni", "p5.48xlarge", resolution="480p") == "4 x tp 2"
+    assert chosen("cosmos3-nano", "vllm-omni", "g6e.12xlarge", resolution="256p") == "4 x one GPU"
+    assert chosen("cosmos3-super", "vllm-omni", "p5.48xlarge", resolution="256p") == "4 x tp 2"
 
 
 def test_several_types_have_one_number_of_gpus_and_a_plan_for_each_kind() -> None:
@@ -114,7 +123,7 @@ def test_types_that_have_no_number_of_gpus_in_common() -> None:
 def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
     found, workload = pipeline_named("cosmos3-super"), largest("cosmos3-super")
     assert found is not None
-    for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 1, 141), (["g6e.48xlarge"], 8, 48)]:
+    for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 2, 141), (["g6e.48xlarge"], 8, 48)]:
         after = planned(found, choose_plans(found, "vllm-omni", types, workload, "throughput"), workload)
         assert (after.gpus_per_worker, after.min_gpu_memory_gb, after.id) == (gpus, memory, found.id)
 
@@ -122,18 +131,20 @@ def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
 @pytest.mark.parametrize(
     ("engine", "pipeline", "instance_type", "told"),
     [
-        ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88"),
-        ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 53.3 GiB of a GPU, g6e.12xlarge has 45"),
-        ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 140.3 GiB of a GPU, p5.4xlarge has 79.6"),
-        ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of cosmos3-super-text2image: t2i"),
-        ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 30.2 GiB of a GPU, g6.12xlarge has 22.5"),
+        ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88; it has "
+         "one for .*p5.4xlarge"),
+        ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 57.3 GiB of a GPU, g6e.12xlarge has 43.6; it "
+         "has one for g6e.48xlarge, p5.48xlarge, p5en.48xlarge"),
+        ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 150.3 GiB of a GPU, p5.4xlarge has 77.2"),
+        ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of .*: t2i; no type of ours"),
+        ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 33.3 GiB of a GPU, g6.12xlarge has 21.8; .*g6e.12xlarge"),
     ],
-)
-def test_an_impossible_plan_is_refused_with_its_reason(
+)  # fmt: skip
+def test_an_impossible_plan_is_refused_with_its_reason_and_types_that_would_do(
     engine: str, pipeline: str, instance_type: str, told: str
 ) -> None:
     with pytest.raises(ValueError, match=told):
-        chosen(pipeline, engine, instance_type)
+        several(pipeline, instance_type, engine=engine)
 
 
 @pytest.mark.parametrize(
@@ -148,18 +159,15 @@ def test_an_impossible_plan_is_refused_with_its_reason(
     ],
 )
 def test_a_plan_that_an_engine_or_a_host_does_not_know(plan: dict[str, int], engine: str, told: str) -> None:
-    nano = pipeline_named("cosmos3-nano")
-    assert nano is not None
-    reason = why_not_plan(ParallelPlan.model_validate(plan), nano, engine, "p5.48xlarge", largest("cosmos3-nano"))
+    host = Host.of_type("p5.48xlarge")
+    reason = why_not_plan(ParallelPlan.model_validate(plan), NANO, engine, host, largest("cosmos3-nano"))
     assert reason is not None and told in reason
 
 
 def test_guidance_has_gpus_of_its_own_only_where_there_is_any() -> None:
-    nano = pipeline_named("cosmos3-nano")
-    assert nano is not None
-    actions = Workload.largest(("policy", "inverse_dynamics"), "480p")
+    actions = Workload.largest(("policy", "inverse_dynamics"), "480p", guardrails=True)
     assert not actions.guided
-    assert str(choose_plan(nano, "vllm-omni", ["p5.48xlarge"], actions, "latency")) == "ulysses 8"
+    assert str(choose_plan(NANO, "vllm-omni", [Host.of_type("p5.48xlarge")], actions, "latency")) == "ulysses 8"
 
 
 @pytest.mark.parametrize(
@@ -172,45 +180,86 @@ def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     found, instance = pipeline_named(pipeline), INSTANCE_TYPES[name]
     assert found is not None
     try:
-        plan = choose_plan(found, engine, [name], largest(pipeline), objective)
+        plan = choose_plan(found, engine, [Host.of_type(name)], largest(pipeline), objective)
     except ValueError:
         return
-    refuse_reservation(plan, plan.tp * plan.cfg * plan.ulysses)
-    assert workers_on(plan, name) * plan.gpus == instance.gpus
-    assert gib_per_gpu(plan, found, largest(pipeline)) <= GPU_GIB[instance.gpu]
+    assert workers_on(plan, name) * plan.tp * plan.cfg * plan.ulysses == instance.gpus
+    assert gib_per_gpu(plan, found, largest(pipeline)) <= GPU_GIB[instance.gpu] * (1 - RESERVE)
 
 
-def test_a_reservation_that_the_plan_does_not_use() -> None:
-    with pytest.raises(ValueError, match=r"the plan \(tp 2\) uses 2 GPUs, and the worker reserves 4"):
-        refuse_reservation(ParallelPlan(tp=2), 4)
+@pytest.mark.parametrize(
+    ("engine", "gpus", "gib", "expected"),
+    [
+        ("vllm-omni", 1, 80.0, "one GPU"),  # an A100
+        ("vllm-omni", 1, 40.0, "one GPU, offload"),
+        ("vllm-omni", 2, 48.0, "tp 2"),
+        ("vllm-omni", 1, 16.0, "one GPU, offload"),  # which does not fit the largest job, and may fit a small one
+        ("phyai", 1, 16.0, "one GPU"),
+    ],
+)
+def test_a_gpu_that_no_instance_type_has_is_planned_by_its_own_memory(
+    engine: str, gpus: int, gib: float, expected: str
+) -> None:
+    workload = largest("cosmos3-nano", guardrails=False)
+    assert str(plan_for_machine(NANO, engine, Host("mine", gpus, gib, 256), workload)) == expected
+
+
+def test_gpus_that_nothing_can_share_are_refused() -> None:
+    for engine, gpus, told in (("vllm-omni", 3, "no plan for 3 GPUs"), ("diffusers", 2, "does not share by")):
+        with pytest.raises(ValueError, match=told):
+            plan_for_machine(NANO, engine, Host("mine", gpus, 80, 256), largest("cosmos3-nano"))
 
 
 @pytest.mark.parametrize(
     ("size", "measured"), [("320x192", 30.4), ("832x480", 34.6), ("1280x720", 49.8e9 / 2**30)], ids=str
 )
 def test_the_arithmetic_says_what_was_measured(size: str, measured: float) -> None:
-    """Within what Diffusers' peaks leave out: the sound's VAE and the context."""
-    nano = pipeline_named("cosmos3-nano")
-    assert nano is not None
-    said = gib_per_gpu(ParallelPlan(), nano, Workload.of(settled({"size": size})))
-    assert 0 <= said - measured <= 2.1
+    """Without guardrails and kept prompts, within what Diffusers' peaks leave out: the sound's VAE and the context."""
+    job = replace(Workload.of(settled({"size": size}), guardrails=False), tokens=0)
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, job) - measured <= 2.1
+
+
+def test_guardrails_and_kept_prompts_take_memory() -> None:
+    bare = replace(largest("cosmos3-nano", guardrails=False), tokens=0)
+    for plan, guarded, kept in ((ParallelPlan(), 2.4, 4.5), (ParallelPlan(tp=2), 2.4, 2.25)):
+        needs = [
+            gib_per_gpu(plan, NANO, one) for one in (bare, replace(bare, guardrails=True), largest("cosmos3-nano"))
+        ]
+        assert needs[1] - needs[0] == pytest.approx(guarded) and needs[2] - needs[1] == pytest.approx(kept)
+
+
+def test_of_one_job_no_prompt_has_more_tokens_than_bytes() -> None:
+    short = Workload.of(settled({"negative_prompt": "ok"}, prompt="何?"), guardrails=True)
+    assert short.tokens == 6 and short.guardrails
+    long = Workload.of(settled({"negative_prompt": "x" * 30_000}, prompt="y" * 30_000), guardrails=True)
+    assert long.tokens == 2 * SEQUENCE_LIMIT == largest("cosmos3-nano").tokens
+    assert Workload.of(settled({"guidance_scale": 1.0}, prompt="y"), guardrails=True).tokens == 1
 
 
 @given(first=st.floats(0, 1000), second=st.floats(0, 1000))
 def test_a_larger_job_never_needs_less(first: float, second: float) -> None:
     smaller, larger = sorted((first, second))
-    assert Workload(smaller, True).peak_gib <= Workload(larger, True).peak_gib
+    assert Workload(smaller, True, True).peak_gib <= Workload(larger, True, True).peak_gib
 
 
 def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
-    nano = pipeline_named("cosmos3-nano")
-    assert nano is not None
     plans = {"H100": ParallelPlan(), "L40S": ParallelPlan()}
-    refuse_job(settled({"resolution": "480p", "num_frames": 300}), plans, nano)
-    with pytest.raises(Failure, match=r"needs 48 GiB of a GPU, and the workers of cosmos3-nano \(one GPU\) have 45"):
-        refuse_job(settled(), plans, nano)
-    assert "needs 48 GiB" in refusal(plans=plans).message
-    refuse_job(settled(), {"H100": ParallelPlan()}, nano)
+    refuse_job(settled({"resolution": "480p", "num_frames": 189}), serving(plans), NANO)
+    with pytest.raises(Failure, match=r"needs 53 GiB of a GPU, and the workers of cosmos3-nano \(one GPU\) have 44"):
+        refuse_job(settled(), serving(plans), NANO)
+    error = refusal(plans=plans, engine="vllm-omni")
+    assert "needs 53 GiB" in error.message and "g6e.12xlarge" in error.remedy and "p5.4xlarge" in error.remedy
+    refuse_job(settled(), serving({"H100": ParallelPlan()}), NANO)
+
+
+def test_the_types_that_would_do() -> None:
+    """Not those where layers would wait in the host's memory; and eight H100 are rented for no worker of one."""
+    assert types_for(NANO, "vllm-omni", largest("cosmos3-nano")) == [
+        "g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "p5.4xlarge",
+    ]  # fmt: skip
+    assert types_for(SUPER, "phyai", largest("cosmos3-super")) == [
+        "g6e.48xlarge", "p5.48xlarge", "p5en.48xlarge",
+    ]  # fmt: skip
 
 
 def test_a_pipeline_of_small_videos_makes_small_ones_and_refuses_larger() -> None:
@@ -223,9 +272,9 @@ def test_a_pipeline_of_small_videos_makes_small_ones_and_refuses_larger() -> Non
 
 
 def test_every_job_that_is_admitted_fits_a_plan_for_the_largest() -> None:
-    assert Workload.of(settled({"num_frames": 200})).megapixels <= largest("cosmos3-nano").megapixels
-    image = Workload.of(settled({"mode": "t2i", "resolution": "768p"}, pipeline="cosmos3-super-text2image"))
+    assert Workload.of(settled({"num_frames": 197}), True).megapixels <= largest("cosmos3-nano").megapixels
+    image = Workload.of(settled({"mode": "t2i", "resolution": "768p"}, pipeline="cosmos3-super-text2image"), True)
     assert image.megapixels <= largest("cosmos3-super-text2image").megapixels
-    assert Workload.of(settled(EDGE)).megapixels <= largest("cosmos3-nano").megapixels
-    unseen = Workload.of(settled(medium="image"))
-    assert unseen.megapixels == Workload.of(settled()).megapixels
+    assert Workload.of(settled(EDGE), True).megapixels <= largest("cosmos3-nano").megapixels
+    unseen = Workload.of(settled(medium="image"), True)
+    assert unseen.megapixels == Workload.of(settled(), True).megapixels

@@ -127,23 +127,23 @@ def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("said", "gpu"),
     [
-        ("NVIDIA L40S\nNVIDIA L40S\n", "L40S"),
-        ("NVIDIA L4\n", "L4"),
-        ("NVIDIA H100 80GB HBM3\n", "H100"),
-        ("Tesla T4\n", None),
+        ("NVIDIA L40S, 46068\nNVIDIA L40S, 46068\n", ("NVIDIA L40S", 46068 / 1024)),
+        ("NVIDIA H100 80GB HBM3, 81559\nTesla T4, 15360\n", ("Tesla T4", 15.0)),
+        ("Graphics, of a name with commas, 24564\n", ("Graphics, of a name with commas", 24564 / 1024)),
+        ("NVIDIA GB10, [N/A]\n", None),
         ("", None),
     ],
 )
-def test_the_kind_of_a_machines_gpus(driver: Path, said: str, kind: str | None) -> None:
+def test_the_gpus_of_a_machine(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
     driver.write_text(said)
-    assert gpus.kind_here(["L4", "L40S", "H100"]) == kind
+    assert gpus.gpu_here() == gpu
 
 
 def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.free_share() == 1.0
+    assert gpus.free_share() == 1.0 and gpus.gpu_here() is None
 
 
 def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
-from cosmos_batch.worker import instance_metadata
+from cosmos_batch.worker import costs, instance_metadata
 from cosmos_batch.worker.costs import Cost, cost_of
 from tests.metadata_service import MetadataService, metadata_service
 from tests.worker.conftest import Bench
@@ -15,7 +15,8 @@ SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="72
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
+def _two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     instance_metadata.instance_type.cache_clear()
     yield
     instance_metadata.instance_type.cache_clear()
@@ -50,3 +51,10 @@ def test_outside_of_ec2_there_is_no_price(bench: Bench, monkeypatch: pytest.Monk
 
 def test_nothing_is_claimed_of_an_engine_that_plans_for_itself(bench: Bench, service: MetadataService) -> None:
     assert cost(bench, SERVING.model_copy(update={"plans": {}})) == Cost(None, None, "g6e.12xlarge", None)
+
+
+def test_a_machine_without_gpus_spends_none(
+    bench: Bench, service: MetadataService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "gpus_here", lambda: 0)
+    assert cost(bench) == Cost(None, None, "g6e.12xlarge", None)

@@ -10,9 +10,9 @@ from cosmos_batch.contract import Job
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile
-from cosmos_batch.engines import Guarding, Sharing
+from cosmos_batch.engines import Guarding
 from cosmos_batch.media import VideoInfo, probe
-from cosmos_batch.worker import endpoint
+from cosmos_batch.worker import costs
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.endpoint import engine_of
 from tests.contract.generations import settled
@@ -63,7 +63,8 @@ def failure(bench: Bench) -> dict[str, Any]:
     return error
 
 
-def test_a_video_from_text(bench: Bench, tmp_path: Path) -> None:
+def test_a_video_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     planned(bench, {"mode": "t2v", "sound": True, "contact_sheet": True, "seed": 7, **SMALL})
     run(bench)
     files = written(bench, tmp_path)
@@ -175,18 +176,3 @@ def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:
         environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")
         engine = engine_of(environment.model_copy(update={"serving": serving}), Clients())
         assert isinstance(engine, Guarding) and engine.guardrails is configured
-
-
-@pytest.mark.parametrize(("gpus", "kind", "chosen"), [(2, "H100", "cfg 2"), (2, None, "tp 2"), (0, "H100", "one GPU")])
-def test_the_plan_is_that_of_the_gpus_that_are_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, kind: str | None, chosen: str
-) -> None:
-    """Of the preferred type where they have no name."""
-    monkeypatch.setattr(endpoint, "gpus_here", lambda: gpus)
-    monkeypatch.setattr(endpoint, "kind_here", lambda _: kind)
-    monkeypatch.setattr("cosmos_batch.engines.generator.vllm_omni.engine.version", lambda _: "0.30.0")
-    plans = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}
-    serving = SERVING.model_copy(update={"plans": plans})
-    environment = bench.environment("worker-1", "vllm-omni").model_copy(update={"serving": serving})
-    engine = engine_of(environment, Clients())
-    assert isinstance(engine, Sharing) and str(engine.plan) == chosen

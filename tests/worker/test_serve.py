@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.leases import LeaseHolder
@@ -50,6 +51,21 @@ def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_
 def test_who_gives_up_closes_the_engine_too() -> None:
     """A server that is being started again would keep the process waiting, and live on."""
     assert Closing.closed
+
+
+def test_a_worker_has_the_plan_of_its_gpus_before_it_loads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise Failure("EngineFailed", "The plan uses 2 GPUs, and this worker has 1.", "Give it 2.")
+
+    monkeypatch.setattr(serve, "share", none)
+    bench.workers.submitted("worker-1", "definition:1")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        served = serve._serve(bench.environment("worker-1"), LeaseHolder(theirs), time.time())
+        assert asyncio.run(served) == serve.FAILED
+    row = bench.workers.get("worker-1")
+    assert row is not None and row.error is not None and "has 1" in row.error.message
+    assert "modelLoaded" not in row.stages
 
 
 def test_nothing_heavy_is_imported_before_the_engine_is() -> None:

@@ -88,7 +88,6 @@ def settle_chunk(said: int | None, rows: int | None, domain: Domain, tier: Resol
     """How many actions: as said, as given, or as trained. Raises Failure where no video can stand beside them."""
     chunk = said or rows or domain.chunk_size
     limit = FRAME_LIMIT[tier] - 1
-    limit -= limit % FRAME_STEP
     if chunk % FRAME_STEP or chunk > limit:
         raise Failure(
             "InvalidInput",

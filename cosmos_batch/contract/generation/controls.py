@@ -68,6 +68,16 @@ def settle_controls(said: Controls | None, has_input: bool) -> Controls:
     return controls
 
 
+def refuse_several(controls: Controls) -> None:
+    """Raises Failure where a server that sees none of our files would need more than the one that is uploaded to it."""
+    if len(controls) > 1:
+        raise Failure(
+            "InvalidInput",
+            f"controls: are {len(controls)}, and the server of this pipeline takes one upload.",
+            "Ask for one control, or use a pipeline whose workers run the model themselves.",
+        )
+
+
 def settle_control_frames(asked: int | None, frames: dict[Hint, int]) -> int:
     """How many frames to make, given how many each control video has. Raises Failure where they do not go together."""
     lengths = ", ".join(f"{hint} {count}" for hint, count in frames.items())

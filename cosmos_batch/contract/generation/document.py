@@ -36,7 +36,7 @@ class GeneratorDocument(Model):
     notes: list[str] = Field(description="What a reader must know")
     facts: dict[str, JsonValue] = Field(description="How, as far as it is the engine's own")
     timings: dict[str, float] = Field(description="Seconds by phase")
-    gpus: int | None = Field(description="That the worker reserves; None where its engine plans for itself")
+    gpus: int | None = Field(description="Of the worker; None where it has none, or its engine plans for itself")
     gpu_seconds: float | None = Field(description="What it cost: seconds of generation, times the GPUs")
     instance_type: str | None = Field(description="EC2 type of the worker's host; None outside of EC2")
     dollars: float | None = Field(description="What these GPU-seconds cost there; idle time and start are not in it")

@@ -3,9 +3,9 @@
 What was run and what was read of each is in `docs/generator.md`; the versions are those of the images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.modes import MODES, Mode
@@ -22,6 +22,19 @@ _ACTIONS: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rule
 _PROMPT_CHECKER = "Qwen/Qwen3Guard-Gen-0.6B"
 COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", _PROMPT_CHECKER)
 """What the package `cosmos_guardrail` asks of the Hub."""
+
+
+_UNCHECKED = "set guardrails to false"
+
+
+class Obstacle(NamedTuple):
+    """What stands between an engine and a job."""
+
+    reason: str
+    """As the end of a sentence that begins with the engine."""
+
+    way_out: str
+    """What the caller can change, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -80,33 +93,56 @@ class Engine:
         """Whether it has any."""
         return bool(self.guardrail_models)
 
-    def why_not(self, asked: Generation) -> str | None:
-        """Why it cannot do this, as the end of a sentence; None if it can."""
-        mode, action = asked.mode, asked.action
-        if mode not in self.modes:
-            return f"does not do {mode} ({MODES[mode].title})"
-        if asked.sound and mode not in self.sound:
-            return f"makes no sound with {mode}"
-        if asked.guardrails and not self.guardrails:
-            return "has no guardrails"
-        if asked.guardrails and mode in self.unguarded:
-            return f"has no guardrails for {mode}"
-        if asked.guidance_scale < self.guidance_least:
-            return f"takes a guidanceScale of {self.guidance_least:g} at least, not {asked.guidance_scale:g}"
-        if asked.guidance_scale > self.guidance_limit:
-            return f"takes a guidanceScale of {self.guidance_limit:g} at most, not {asked.guidance_scale:g}"
-        if mode in self.table_sizes and asked.size is not None and not is_in_table(asked.size):
-            return f"makes the sizes of NVIDIA's table, not {asked.size}"
-        if asked.fps is not None and asked.fps < self.fps_least:
-            return f"takes an fps of {self.fps_least:g} at least, not {asked.fps:g}"
-        if self.whole_fps and asked.fps is not None and asked.fps % 1:
-            return f"takes whole frame rates, not {asked.fps:g}"
+    def why_not(self, asked: Generation) -> Obstacle | None:
+        """The first thing that it cannot do of this; None if it can."""
+        return next((found for found in self._obstacles(asked) if found), None)
+
+    def _obstacles(self, asked: Generation) -> Iterator[Obstacle | None]:
+        yield self._mode(asked)
+        yield self._rates(asked)
+        mode, action, size = asked.mode, asked.action, asked.size
+        if mode in self.table_sizes and size is not None and not is_in_table(size):
+            yield Obstacle(f"makes the sizes of NVIDIA's table, not {size}", "say resolution and aspectRatio instead")
         if self.flow_shift not in (None, asked.flow_shift):
-            return f"has a flowShift of {self.flow_shift:g} from its start, not {asked.flow_shift:g}"
+            yield Obstacle(
+                f"has a flowShift of {self.flow_shift:g} from its start, not {asked.flow_shift:g}",
+                "leave flowShift out",
+            )
         if asked.transfer and not self.weights and len({one.weight for one in asked.transfer.controls.values()}) > 1:
-            return "gives all controls one weight"
+            yield Obstacle("gives all controls one weight", "leave their weights out")
         if action and action.domain_name in self.forward_only and mode != "forward_dynamics":
-            return f"predicts no actions of {action.domain_name}"
+            yield Obstacle(f"predicts no actions of {action.domain_name}", "use mode forward_dynamics")
+
+    def _mode(self, asked: Generation) -> Obstacle | None:
+        mode = asked.mode
+        if mode not in self.modes:
+            return Obstacle(
+                f"does not do {mode} ({MODES[mode].title})", f"use one of its modes: {', '.join(self.modes)}"
+            )
+        if asked.sound and mode not in self.sound:
+            return Obstacle(f"makes no sound with {mode}", "leave sound out")
+        if asked.guardrails and not self.guardrails:
+            return Obstacle("has no guardrails", _UNCHECKED)
+        if asked.guardrails and mode in self.unguarded:
+            return Obstacle(f"has no guardrails for {mode}", _UNCHECKED)
+        return None
+
+    def _rates(self, asked: Generation) -> Obstacle | None:
+        guidance, fps = asked.guidance_scale, asked.fps
+        for beyond, words, limit in (
+            (guidance < self.guidance_least, "at least", self.guidance_least),
+            (guidance > self.guidance_limit, "at most", self.guidance_limit),
+        ):
+            if beyond:
+                return Obstacle(
+                    f"takes a guidanceScale of {limit:g} {words}, not {guidance:g}", f"set guidanceScale to {limit:g}"
+                )
+        if fps is not None and fps < self.fps_least:
+            return Obstacle(
+                f"takes an fps of {self.fps_least:g} at least, not {fps:g}", f"set fps to {self.fps_least:g} or more"
+            )
+        if self.whole_fps and fps is not None and fps % 1:
+            return Obstacle(f"takes whole frame rates, not {fps:g}", f"set fps to {round(fps) or 1}")
         return None
 
 
@@ -162,14 +198,14 @@ def engines_for(asked: Generation) -> list[str]:
 
 def refuse_engine(name: str, asked: Generation) -> None:
     """Raises Failure where an engine of ours cannot do this; of one by its class we know nothing."""
-    reason = ENGINES[name].why_not(asked) if name in ENGINES else None
-    if reason is not None:
+    obstacle = ENGINES[name].why_not(asked) if name in ENGINES else None
+    if obstacle is not None:
         can = engines_for(asked)
         others = (
             f"Use a pipeline on {' or '.join(ENGINES[one].title for one in can)}" if can else "No engine of ours can"
         )
         raise Failure(
             "InvalidInput",
-            f"{ENGINES[name].title}, the engine of this pipeline, {reason}.",
-            f"{others}; or leave it out.",
+            f"{ENGINES[name].title}, the engine of this pipeline, {obstacle.reason}.",
+            f"{others}; or {obstacle.way_out}.",
         )

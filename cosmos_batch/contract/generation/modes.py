@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.contract.catalogue import IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.tasks import Medium
 
@@ -78,6 +78,12 @@ _OTHER_NAMES: dict[str, Mode] = {
     "videotransfer": "transfer",
     **{re.sub("_", "", name): name for name in MODES},
 }
+
+
+def extensions_of(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Of the files that modes look at; none where all start from text."""
+    media = {medium for mode in modes for medium in MODES[mode].inputs}
+    return (*(VIDEO_EXTENSIONS if "video" in media else ()), *(IMAGE_EXTENSIONS if "image" in media else ()))
 
 
 def read_mode(name: str) -> str:

@@ -1,31 +1,24 @@
 """How the GPUs of a worker share one generation, and how many workers fill an instance.
 
-A plan belongs to a worker, which loads its model once: it covers the largest job that its pipeline admits.
-
-The memory of the arithmetic: weights by the degree of sharing, VAE, sound, and peaks measured on an H100 with Diffusers
-at 320x192 and 832x480, 189 frames; 720p is what Nebius saw of Nano. Published times say when to share at all: on 1, 4
-and 8 H100 vLLM-Omni takes 202, 63 and 38 s for Nano at 720p, which are 202, 251 and 302 GPU-seconds.
+A plan belongs to a worker, which loads its model once: it covers the largest job that its pipeline admits, by the
+arithmetic of `memory`. Published times say when to share at all: on 1, 4 and 8 H100 vLLM-Omni takes 202, 63 and 38 s
+for Nano at 720p, which are 202, 251 and 302 GPU-seconds.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import pairwise, product
-from typing import Literal, Self
+from dataclasses import replace
+from itertools import product
+from typing import Literal
 
+from cosmos_batch.contract import capacity
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES, Engine
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode
+from cosmos_batch.contract.generation.memory import GPU_GIB, Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.serving import ParallelPlan, Plans
-from cosmos_batch.contract.generation.sizes import (
-    FRAME_LIMIT,
-    SIZES,
-    VIDEO_RESOLUTIONS,
-    Resolution,
-    whole_frames,
-)
+from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 Objective = Literal["throughput", "latency"]
@@ -33,99 +26,34 @@ Objective = Literal["throughput", "latency"]
 DEGREES = (1, 2, 4, 8)
 KV_HEADS = 8  # of Nano and of Super: tensor and Ulysses parallelism share them
 
-# GiB, as `nvidia-smi` shows it, of which the CUDA context takes one.
-GPU_GIB = {"A10G": 22.5, "L4": 22.5, "L40S": 45.0, "H100": 79.6, "H200": 140.4}
-CONTEXT_GIB = 1.0
-HOST_SHARE = 0.92  # as in `capacity`
-
-WEIGHTS_GIB: dict[str, dict[int, float]] = {
-    "Nano": {1: 28.3, 2: 15.3, 4: 8.9, 8: 5.6},
-    "Super": {1: 119, 2: 61, 4: 32, 8: 17.5},
-}
-VAE_AND_SOUND_GIB = 1.3 + 0.9
-RESIDENT_SHARE = 0.1  # of the weights, where layers wait in the host's memory: embeddings and the layers in use
-
-# Megapixels of all frames together, and the GiB beside weights and VAE at the peak. Every GPU of a plan is counted with
-# all of it: the VAE decodes a whole video wherever it does.
-PEAKS = ((0.0, 0.8), (11.6, 0.8), (75.5, 5.0), (174.2, 16.8))
-CONTROL_SHARE = (
-    0.3  # of a video's peak, for each control beside it: its tokens' activations, estimated and not measured
-)
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The largest job of a worker.
-
-    Attributes
-    ----------
-    megapixels
-        Of all frames together, those of controls counted by their share.
-    guided
-        Whether steps run for the negative prompt too.
-    """
-
-    megapixels: float
-    guided: bool
-
-    @classmethod
-    def largest(cls, modes: Sequence[Mode], resolution: Resolution) -> Self:
-        """Of what a pipeline of these modes admits up to a resolution."""
-        tiers = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(resolution) + 1] if resolution in VIDEO_RESOLUTIONS else ()
-        areas = {tier: max(size.area for size in SIZES[tier].values()) for tier in SIZES}
-        image = areas["768p"] / 1e6
-        videos = [areas[tier] * whole_frames(FRAME_LIMIT[tier]) / 1e6 for tier in tiers if set(modes) - {"t2i"}]
-        return cls(max([image, *videos]), any(MODES[mode].guidance_scale != 1 for mode in modes))
-
-    @classmethod
-    def of(cls, job: Generation) -> Self:
-        """Of one job: the largest of its tier's sizes, where the input is not seen yet."""
-        area = job.size.area if job.size else max(size.area for size in SIZES[job.resolution or "720p"].values())
-        frames = float(job.num_frames or FRAME_LIMIT["720p"])
-        if job.transfer:
-            frames = min(frames, job.transfer.frames_per_chunk) * (1 + CONTROL_SHARE * len(job.transfer.controls))
-        return cls(area * frames / 1e6, job.guided)
-
-    @property
-    def peak_gib(self) -> float:
-        """Beside weights and VAE: between what was measured, and beyond it as steeply as before."""
-        segments = list(pairwise(PEAKS))
-        (x0, y0), (x1, y1) = next((one for one in segments if self.megapixels <= one[1][0]), segments[-1])
-        return y0 + (self.megapixels - x0) * (y1 - y0) / (x1 - x0)
-
-
-def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, workload: Workload) -> float:
-    """At the peak."""
-    weights = WEIGHTS_GIB[pipeline.model_size][plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
-    return weights + VAE_AND_SOUND_GIB + workload.peak_gib + CONTEXT_GIB
-
-
-def host_gib(plan: ParallelPlan, pipeline: Pipeline) -> float:
-    """Of the worker's host: where layers wait there, each GPU has its own."""
-    return WEIGHTS_GIB[pipeline.model_size][plan.tp] * plan.gpus if plan.offload else pipeline.min_memory_gib
-
 
 def choose_plans(
     pipeline: Pipeline, engine: str, instance_types: Sequence[str], workload: Workload, objective: Objective
 ) -> Plans:
-    """The plan for each kind of GPU among these types. Raises ValueError with the reason where there is none.
+    """The plan for each kind of GPU among these types. Raises ValueError with the reason, and types that would do,
+    where there is none.
 
     A worker reserves the same number of GPUs wherever it runs; the plans differ in how it uses them. The number is the
     best for the first type.
     """
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, list[Host]] = {}
     for name in instance_types:
-        kinds.setdefault(INSTANCE_TYPES[name].gpu, []).append(name)
-    best = {kind: choose_plan(pipeline, engine, names, workload, objective) for kind, names in kinds.items()}
+        kinds.setdefault(INSTANCE_TYPES[name].gpu, []).append(Host.of_type(name))
+    try:
+        best = {kind: choose_plan(pipeline, engine, hosts, workload, objective) for kind, hosts in kinds.items()}
+    except ValueError as error:
+        raise ValueError(f"{error}; {_would_do(pipeline, engine, workload)}") from error
     found = []
     for gpus in DEGREES:
         with suppress(ValueError):
             found.append(
-                {kind: choose_plan(pipeline, engine, names, workload, objective, gpus) for kind, names in kinds.items()}
+                {kind: choose_plan(pipeline, engine, hosts, workload, objective, gpus) for kind, hosts in kinds.items()}
             )
     if not found:
-        each = ", ".join(f"{plan} on {' and '.join(kinds[kind])}" for kind, plan in best.items())
-        raise ValueError(f"{pipeline.id} on {engine} has no number of GPUs for all of the types: {each}")
+        each = ", ".join(f"{plan} on {' and '.join(host.name for host in kinds[kind])}" for kind, plan in best.items())
+        raise ValueError(
+            f"{pipeline.id} on {engine} has no number of GPUs for all of the types: {each}; leave out one of them"
+        )
     first = next(iter(kinds))
     return min(found, key=lambda plans: _order(plans[first], objective))
 
@@ -133,14 +61,14 @@ def choose_plans(
 def choose_plan(
     pipeline: Pipeline,
     engine: str,
-    instance_types: Sequence[str],
+    hosts: Sequence[Host],
     workload: Workload,
     objective: Objective,
     gpus: int | None = None,
 ) -> ParallelPlan:
-    """The plan of workers on types of one kind of GPU. Raises ValueError with the reason where there is none.
+    """The plan of workers on hosts with one kind of GPU. Raises ValueError with the reason where there is none.
 
-    For throughput, as few GPUs as a worker fits on. For latency all of an instance: guidance first, then the sequence;
+    For throughput, as few GPUs as a worker fits on. For latency all of a host: guidance first, then the sequence;
     weights are shared to fit, and wait in the host's memory only where they do not fit otherwise. `gpus` is a number
     that is given.
     """
@@ -151,64 +79,86 @@ def choose_plan(
     plans = [plan for plan in _plans() if gpus in (None, plan.gpus)]
     plans.sort(key=lambda plan: _order(plan, objective))
     against = [
-        [reason for name in instance_types if (reason := why_not_plan(plan, pipeline, engine, name, workload))]
-        for plan in plans
+        [reason for host in hosts if (reason := why_not_plan(plan, pipeline, engine, host, workload))] for plan in plans
     ]
     for plan, reasons in zip(plans, against, strict=True):
         if not reasons:
             return plan
     plan, reasons = min(zip(plans, against, strict=True), key=lambda one: _distance(one[0], one[1], pipeline, workload))
-    raise ValueError(f"{pipeline.id} on {engine} has no plan for {', '.join(instance_types)}: {plan} {reasons[0]}")
+    names = ", ".join(host.name for host in hosts)
+    raise ValueError(f"{pipeline.id} on {engine} has no plan for {names}: {plan} {reasons[0]}")
 
 
-def why_not_plan(
-    plan: ParallelPlan, pipeline: Pipeline, engine: str, instance_type: str, workload: Workload
-) -> str | None:
-    """Why a worker of this plan does not run on an instance type; None if it does."""
-    instance = INSTANCE_TYPES[instance_type]
+def plan_for_machine(pipeline: Pipeline, engine: str, host: Host, workload: Workload) -> ParallelPlan:
+    """The plan for all GPUs of a machine that is no instance type of ours: one that fits, or else the one that needs
+    least, for smaller jobs may fit. Raises ValueError where the engine has none for so many GPUs.
+    """
+    with suppress(ValueError):
+        return choose_plan(pipeline, engine, [host], workload, "throughput", host.gpus)
+    plans = [plan for plan in _plans() if plan.gpus == host.gpus]
+    reasons = [_why_not_shared(plan, ENGINES.get(engine), engine, workload) for plan in plans]
+    possible = [plan for plan, reason in zip(plans, reasons, strict=True) if reason is None]
+    if not possible:
+        raise ValueError(f"{engine} has no plan for {host.gpus} GPUs" + (f": {reasons[0]}" if reasons else ""))
+    return min(possible, key=lambda plan: gib_per_gpu(plan, pipeline, workload))
+
+
+def why_not_plan(plan: ParallelPlan, pipeline: Pipeline, engine: str, host: Host, workload: Workload) -> str | None:
+    """Why a worker of this plan does not run on a host; None if it does."""
     if reason := _why_not_shared(plan, ENGINES.get(engine), engine, workload):
         return reason
-    if instance.gpus % plan.gpus:
-        return f"{plan.gpus} GPUs do not fill the {instance.gpus} of {instance_type}"
-    need, has = gib_per_gpu(plan, pipeline, workload), GPU_GIB[instance.gpu]
+    if host.gpus % plan.gpus:
+        return f"{plan.gpus} GPUs do not fill the {host.gpus} of {host.name}"
+    need, has = gib_per_gpu(plan, pipeline, workload), usable_gib(host.gpu_gib)
     if need > has:
-        return f"needs {need:.1f} GiB of a GPU, {instance_type} has {has:g}"
-    host = instance.memory_gib * HOST_SHARE * plan.gpus / instance.gpus
-    if host_gib(plan, pipeline) > host:
-        return (
-            f"needs {host_gib(plan, pipeline):.0f} GiB of the host's memory, its share of {instance_type} is {host:.0f}"
-        )
+        return f"needs {need:.1f} GiB of a GPU, {host.name} has {has:.1f}"
+    need, has = offloaded_gib(plan, pipeline), host.memory_gib * plan.gpus / host.gpus
+    if need > has:
+        return f"needs {need:.0f} GiB of the host's memory, its share of {host.name} is {has:.0f}"
     return None
 
 
-def refuse_reservation(plan: ParallelPlan, gpus: int) -> None:
-    """Raises ValueError where a worker would reserve GPUs that the plan does not use, or too few."""
-    if plan.gpus != gpus:
-        raise ValueError(f"the plan ({plan}) uses {plan.gpus} GPUs, and the worker reserves {gpus}")
+def types_for(pipeline: Pipeline, engine: str, workload: Workload) -> list[str]:
+    """The instance types on which a pipeline has a plan for this: those that need no offload, where there are any."""
+    found: dict[str, bool] = {}
+    for name, instance in INSTANCE_TYPES.items():
+        with suppress(ValueError):
+            plan = choose_plan(pipeline, engine, [Host.of_type(name)], workload, "throughput")
+            worker = planned(pipeline, {instance.gpu: plan}, workload)
+            if not (capacity.why_not(worker, name) or capacity.why_not_together(worker, [name])):
+                found[name] = plan.offload
+    return [name for name, offload in found.items() if not offload] or list(found)
 
 
-def refuse_job(job: Generation, plans: Plans, pipeline: Pipeline) -> None:
+def refuse_job(job: Generation, serving: Serving, pipeline: Pipeline) -> None:
     """Raises Failure where a job is larger than the pipeline's workers, on any kind of their GPUs."""
-    for gpu, plan in plans.items():
-        need, has = gib_per_gpu(plan, pipeline, Workload.of(job)), GPU_GIB[gpu]
+    workload = Workload.of(job, serving.guardrails)
+    for gpu, plan in serving.plans.items():
+        need, has = gib_per_gpu(plan, pipeline, workload), usable_gib(GPU_GIB[gpu])
         if need > has:
             raise Failure(
                 "InvalidInput",
                 f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have {has:.0f}.",
-                "Ask for fewer frames, a smaller resolution or fewer controls, or deploy the pipeline on larger GPUs.",
+                "Ask for fewer frames, a smaller resolution, fewer controls or a shorter prompt; or deploy the "
+                f"pipeline on other types: {_would_do(pipeline, serving.engine, workload)}.",
             )
 
 
 def planned(pipeline: Pipeline, plans: Plans, workload: Workload) -> Pipeline:
     """The pipeline with the GPUs that its workers reserve, and the least memory of one that carries its share."""
     needs = [gib_per_gpu(plan, pipeline, workload) for plan in plans.values()]
-    fits = [one.gpu_memory_gb for one in INSTANCE_TYPES.values() if GPU_GIB[one.gpu] >= min(needs)]
+    fits = [one.gpu_memory_gb for one in INSTANCE_TYPES.values() if usable_gib(GPU_GIB[one.gpu]) >= min(needs)]
     return replace(pipeline, gpus_per_worker=next(iter(plans.values())).gpus, min_gpu_memory_gb=min(fits))
 
 
 def workers_on(plan: ParallelPlan, instance_type: str) -> int:
     """How many workers fill an instance."""
     return INSTANCE_TYPES[instance_type].gpus // plan.gpus
+
+
+def _would_do(pipeline: Pipeline, engine: str, workload: Workload) -> str:
+    types = types_for(pipeline, engine, workload)
+    return f"it has one for {', '.join(types)}" if types else f"no type of ours carries it on {engine}"
 
 
 def _plans() -> list[ParallelPlan]:
@@ -223,7 +173,7 @@ def _order(plan: ParallelPlan, objective: Objective) -> tuple[int, ...]:
     if plan.offload:
         return (1, -plan.tp, -plan.gpus if objective == "latency" else plan.gpus, -plan.cfg)
     if objective == "throughput":
-        return (0, plan.gpus, plan.tp)
+        return (0, plan.gpus, plan.tp, -plan.cfg)
     return (0, -plan.gpus, plan.tp, -plan.cfg)
 
 

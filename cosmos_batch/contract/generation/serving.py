@@ -31,6 +31,7 @@ class Serving(Model):
     """Of one pipeline."""
 
     engine: str = Field(description="By its name, or package.module:Class")
+    by_url: bool = Field(default=False, description="Whether a server has it, which sees none of our files")
     guardrails: bool = Field(description="Whether its workers have any")
     max_resolution: Resolution = Field(description="Of the largest video")
     upsamples: bool = Field(default=False, description="Whether a model is configured that writes prompts")

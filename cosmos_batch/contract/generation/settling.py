@@ -13,6 +13,7 @@ from cosmos_batch.contract.generation.controls import (
     GUIDANCE,
     TRANSFER_FRAMES_LIMIT,
     only_hint,
+    refuse_several,
     settle_controls,
 )
 from cosmos_batch.contract.generation.engines import refuse_engine
@@ -75,7 +76,9 @@ def settle(
     """
     generation = _settled(said, prompt, pipeline, medium, job_id, serving)
     refuse_engine(serving.engine, generation)
-    refuse_job(generation, serving.plans, pipeline)
+    if serving.by_url and generation.transfer:
+        refuse_several(generation.transfer.controls)
+    refuse_job(generation, serving, pipeline)
     return generation
 
 

@@ -48,7 +48,6 @@ RATIOS = get_args(AspectRatio)
 
 # NVIDIA trained no video above 720p; 768p is for the images of Super.
 VIDEO_RESOLUTIONS: tuple[Resolution, ...] = ("256p", "480p", "720p")
-FRAME_LIMIT: dict[Resolution, int] = {"256p": 400, "480p": 300, "720p": 200}
 
 STEP = 16  # the VAE's, spatially: what is no multiple raises in one engine and is cut without a word in another
 FRAME_STEP = 4  # the VAE's, temporally, after the first frame
@@ -64,6 +63,14 @@ def whole_frames(frames: int) -> int:
 def frames_within(frames: int) -> int:
     """The last 4k+1: of a video that cannot be longer than it is."""
     return (frames - 1) // FRAME_STEP * FRAME_STEP + 1
+
+
+# NVIDIA's 400, 300 and 200, in frames that the model makes.
+FRAME_LIMIT: dict[Resolution, int] = {
+    "256p": frames_within(400),
+    "480p": frames_within(300),
+    "720p": frames_within(200),
+}
 
 
 def tier_of(size: Size) -> Resolution | None:
@@ -112,7 +119,7 @@ def refuse_size(size: Size, is_video: bool) -> None:
 def refuse_frames(frames: int, tier: Resolution, field: str = "numFrames") -> None:
     """Raises Failure where a video of this tier has no so many frames."""
     limit = FRAME_LIMIT[tier]
-    if not 2 <= frames <= limit:
+    if frames < 2 or whole_frames(frames) > limit:
         raise Failure(
             "InvalidInput",
             f"{field}: {frames:,} is not possible at {tier}.",

@@ -1,0 +1,68 @@
+"""How the GPUs that a worker really has share its jobs."""
+
+import os
+
+from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.memory import HOST_SHARE, Host, Workload
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.plan import plan_for_machine
+from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
+from cosmos_batch.engines import Engine, Sharing
+from cosmos_batch.engines.gpus import Gpu, gpu_here, gpus_here
+
+
+def share(environment: WorkerEnvironment, engine: Engine) -> None:
+    """Give an engine its plan, if it takes one. Raises Failure where the GPUs are not those of any."""
+    serving = environment.serving
+    if serving is None or not serving.plans or not isinstance(engine, Sharing):
+        return
+    pipeline = pipeline_named(environment.pipeline)
+    assert pipeline is not None, "infra deploys the pipelines of the catalogue"
+    engine.plan = plan_here(serving, pipeline)
+
+
+def plan_here(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
+    """That of the kind of GPU that is here, or one made for a kind that no instance type has, for a local worker may
+    have any; on a CPU there is nothing to share.
+
+    Raises Failure (EngineFailed) where there are not as many GPUs as the plan uses, or nobody says what they are.
+    """
+    count = gpus_here()
+    if not count:
+        return ParallelPlan()
+    gpu = gpu_here()
+    if gpu is None:
+        raise Failure(
+            "EngineFailed",
+            f"{count} GPUs are here, and nvidia-smi does not say which.",
+            "See that nvidia-smi runs here and names them; a container needs the driver's capability 'utility'.",
+            retryable=True,
+        )
+    kind = next((kind for kind in serving.plans if kind in gpu.name.split()), None)
+    if kind is None:
+        return _own_plan(serving, pipeline, count, gpu)
+    plan = serving.plans[kind]
+    if plan.gpus != count:
+        raise Failure(
+            "EngineFailed",
+            f"The plan of {pipeline.id} for {kind} ({plan}) uses {plan.gpus} GPUs, and this worker has {count}.",
+            f"Give each worker {plan.gpus}, as the deployed job definition does; on a machine with fewer, set "
+            f"{pipeline.config_key}.maxResolution to a smaller one, or its instanceTypes to one with as many.",
+        )
+    return plan
+
+
+def _own_plan(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> ParallelPlan:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    host = Host(gpu.name, count, gpu.gib, memory * HOST_SHARE)
+    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)
+    try:
+        return plan_for_machine(pipeline, serving.engine, host, workload)
+    except ValueError as error:
+        raise Failure(
+            "EngineFailed",
+            f"{pipeline.id} cannot share {count} x {gpu.name}: {error}.",
+            "Name as many GPUs as it can share in CUDA_VISIBLE_DEVICES.",
+        ) from error

@@ -1,0 +1,64 @@
+"""The plan of a worker is for the GPUs that it really has."""
+
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
+from cosmos_batch.engines.gpus import Gpu
+from cosmos_batch.worker import sharing
+from cosmos_batch.worker.sharing import share
+from tests.e2e.scripted_generator import ScriptedGenerator
+from tests.worker.conftest import Bench
+
+PLANS = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}
+SERVING = Serving(engine="vllm-omni", guardrails=True, max_resolution="720p", plans=PLANS)
+L40S, H100 = Gpu("NVIDIA L40S", 45.0), Gpu("NVIDIA H100 80GB HBM3", 79.6)
+A100, RTX = Gpu("NVIDIA A100-SXM4-80GB", 80.0), Gpu("NVIDIA GeForce RTX 4090", 24.0)
+
+
+class Sharing(ScriptedGenerator):
+    plan = ParallelPlan()
+
+
+def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str) -> str:
+    monkeypatch.setattr(sharing, "gpus_here", lambda: gpus)
+    monkeypatch.setattr(sharing, "gpu_here", lambda: gpu)
+    serving = SERVING.model_copy(update={"engine": engine})
+    taker = Sharing()
+    environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": serving})
+    share(environment, taker)
+    return str(taker.plan)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gpu", "plan"),
+    [
+        (2, H100, "cfg 2"),
+        (2, L40S, "tp 2"),
+        (0, None, "one GPU"),
+        (1, A100, "one GPU"),  # not the L40S's: nothing is offloaded
+        (1, RTX, "one GPU, offload"),
+        (2, A100, "cfg 2"),
+    ],
+)
+def test_it_is_that_of_the_kind_or_made_for_the_memory_that_is_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, plan: str
+) -> None:
+    assert shared(bench, monkeypatch, gpus, gpu, "vllm-omni") == plan
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gpu", "engine", "told"),
+    [
+        (1, L40S, "vllm-omni", r"for L40S \(tp 2\) uses 2 GPUs, and this worker has 1"),
+        (4, H100, "vllm-omni", r"for H100 \(cfg 2\) uses 2 GPUs, and this worker has 4"),
+        (2, None, "vllm-omni", "2 GPUs are here, and nvidia-smi does not say which"),
+        (2, A100, "diffusers", "cannot share 2 x NVIDIA A100-SXM4-80GB: diffusers"),
+    ],
+)
+def test_gpus_of_no_plan_are_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str, told: str
+) -> None:
+    with pytest.raises(Failure, match=told) as raised:
+        shared(bench, monkeypatch, gpus, gpu, engine)
+    assert raised.value.error.code == "EngineFailed" and raised.value.error.remedy
