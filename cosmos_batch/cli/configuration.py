@@ -16,7 +16,11 @@ from cosmos_batch.store.folder import is_checkpoint
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")
 
-_SERVERS = {"cosmos3-nano": "COSMOS3_VLLM_NANO_BASE_URL", "cosmos3-super": "COSMOS3_VLLM_SUPER_BASE_URL"}
+# Of NVIDIA's cookbooks: those of actions, which Nano alone has, name their server by the last one.
+_SERVERS = {
+    "cosmos3-nano": ("COSMOS3_VLLM_NANO_BASE_URL", "COSMOS3_VLLM_BASE_URL"),
+    "cosmos3-super": ("COSMOS3_VLLM_SUPER_BASE_URL",),
+}
 _BLOCKS = {"reasoner": ("useNvidiaCosmos", "modelsReason"), "generator": ("useNvidiaCosmos3", "modelsOmni")}
 
 
@@ -41,15 +45,27 @@ def checked_model(model: str) -> str:
     return model
 
 
-def some_served() -> bool:
-    """Whether such a variable is set."""
-    return any(os.environ.get(name) for name in _SERVERS.values())
+def servers() -> dict[str, str]:
+    """Where servers run already, by their pipelines, smallest first: those that NVIDIA's variables name."""
+    found = {
+        pipeline: next((address for name in names if (address := os.environ.get(name))), None)
+        for pipeline, names in _SERVERS.items()
+    }
+    return {pipeline: f"{address.rstrip('/')}/v1" for pipeline, address in found.items() if address}
 
 
-def served(pipeline: str) -> dict[str, Any]:
-    """What sets a pipeline to a server that runs already, if NVIDIA's variable for its model names one."""
-    address = os.environ.get(_SERVERS.get(pipeline, ""))
-    return {"engine": ENDPOINT, "endpoint": {"url": f"{address.rstrip('/')}/v1"}} if address else {}
+def served(pipeline: str, guardrails: bool | None) -> dict[str, Any]:
+    """What sets a pipeline to the server that runs already, if there is one. Raises CliError where nobody says whether
+    it was started with guardrails."""
+    address = servers().get(pipeline)
+    if address is None:
+        return {}
+    if guardrails is None:
+        raise CliError(
+            f"The server at {address} does not tell whether it was started with guardrails.",
+            "Say --guardrails if it was, and --no-guardrails if it was not, or if nothing is to be checked.",
+        )
+    return {"engine": ENDPOINT, "endpoint": {"url": address}, "guardrails": guardrails}
 
 
 def with_entry(pipeline: catalogue.Pipeline, changes: dict[str, Any], home: Path) -> Path:

@@ -1,6 +1,7 @@
 """`cosmos-batch generate`: something is made, on this machine or wherever the shell points."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ def generate(arguments: argparse.Namespace) -> int:
     if arguments.submit:
         print(submit(deployments.find(), making).job_id)
         return 0
-    changes = {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
-    reuse = not changes and not configuration.some_served()
+    if arguments.model:
+        changes: dict[str, Any] = {"model": configuration.checked_model(arguments.model)}
+    else:
+        making, changes = on_a_server(making)
     with (
         background() as pool,
-        local_deployment(pool, lambda: config_file(making, changes), reuse=reuse) as deployment,
+        local_deployment(pool, lambda: config_file(making, changes), reuse=not changes) as deployment,
     ):
         ended = make(deployment, making)
         if ended.error is not None:
@@ -43,12 +46,19 @@ def generate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def on_a_server(making: Making) -> tuple[Making, dict[str, Any]]:
+    """With the pipeline of a server that runs already, if one is named that makes it, and what sets it to that server;
+    a pipeline that was asked for stays. Raises CliError."""
+    parameters = making.parameters
+    named = making.pipeline or pipeline_for(list(configuration.servers()), parameters.mode, making.medium)
+    changes = {} if named is None else configuration.served(named, parameters.guardrails)
+    return replace(making, pipeline=named), changes
+
+
 def config_file(making: Making, changes: dict[str, Any]) -> Path:
-    """The configuration, in which the generator that is wanted is enabled, on a server that runs already where the
-    environment names one. Raises CliError."""
+    """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError."""
     enabled = Config.load(configuration.CONFIG).enabled_pipelines()
     named = making.pipeline or pipeline_for([one.pipeline.id for one in enabled], making.parameters.mode, making.medium)
-    changes = changes or configuration.served(named or SMALLEST)
     entry = {} if named in [one.pipeline.id for one in enabled] else {"enabled": True, "engine": ENGINE}
     if not entry and not changes:
         return configuration.CONFIG

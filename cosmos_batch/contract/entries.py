@@ -178,11 +178,7 @@ class GeneratorEntry(PipelineEntry):
         description="'throughput' runs as many workers as fit; 'latency' gives each job all GPUs of an instance",
     )
 
-    @model_validator(mode="after")
-    def _its_server_is_known(self) -> Self:
-        if self.endpoint is not None and "guardrails" not in self.model_fields_set:
-            raise ValueError("guardrails: a server does not tell; set true if it was started with them, else false")
-        return _with_its_engine(self)
+    _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 
     def engine_for(self, pipeline: catalogue.Pipeline) -> str:
         """The engine that is named, or the first that has a plan; the first of all, which then says why it has none."""
@@ -236,6 +232,10 @@ class GeneratorEntry(PipelineEntry):
         if self.enabled and self.guardrails and self.engine in ENGINES and not ENGINES[self.engine].guardrails:
             raise ValueError(
                 f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
+            )
+        if self.endpoint is not None and "guardrails" not in self.model_fields_set:
+            raise ValueError(
+                f"{pipeline.config_key}.guardrails: a server does not tell; say if it was started with any"
             )
         taken = extensions_of(MODES_OF_PIPELINE[pipeline.id])
         if strays := set(parse_extensions(self.auto_trigger_on_file_extensions_upload)) - set(taken):

@@ -15,6 +15,7 @@ from cosmos_batch.cli.main import main, parser
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.cli.outcome import Outcome, save_files
 from cosmos_batch.contract import Config, Failure
+from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.generation import controls
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
@@ -156,6 +157,49 @@ def test_on_this_machine_the_generator_is_enabled(
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
     assert PIPELINE in [one.pipeline.id for one in config.enabled_pipelines()], "what was there stays"
+
+
+def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **said: Any) -> EnabledPipeline:
+    """The pipeline that a request is for, where only this variable is set."""
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setenv(variable, "http://localhost:8000/")
+    asked, changes = generate.on_a_server(making.Making("x", None, GenerationParameters(**said)))
+    config = Config.load(generate.config_file(asked, changes))
+    [enabled] = [one for one in config.enabled_pipelines() if one.pipeline.id == asked.pipeline]
+    return enabled
+
+
+@pytest.mark.parametrize(
+    ("variable", "named"),
+    [
+        ("COSMOS3_VLLM_NANO_BASE_URL", NANO),
+        ("COSMOS3_VLLM_BASE_URL", NANO),
+        ("COSMOS3_VLLM_SUPER_BASE_URL", "cosmos3-super"),
+    ],
+)
+@pytest.mark.parametrize("guardrails", [True, False])
+def test_each_of_nvidias_variables_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, named: str, guardrails: bool
+) -> None:
+    enabled = on_a_server(tmp_path, monkeypatch, variable, guardrails=guardrails)
+    assert (enabled.pipeline.id, enabled.engine) == (named, "endpoint")
+    assert enabled.endpoint is not None and enabled.endpoint.url == "http://localhost:8000/v1"
+    assert enabled.serving is not None and enabled.serving.guardrails is guardrails
+
+
+def test_a_server_whose_guardrails_nobody_knows_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CliError, match="does not tell") as raised:
+        on_a_server(tmp_path, monkeypatch, "COSMOS3_VLLM_SUPER_BASE_URL")
+    assert "--no-guardrails" in raised.value.remedy
+
+
+def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSMOS3_VLLM_SUPER_BASE_URL", "http://localhost:8001")
+    for asked in (
+        making.Making("x", None, GenerationParameters(mode="transfer")),
+        making.Making("x", None, GenerationParameters(), pipeline=NANO),
+    ):
+        assert generate.on_a_server(asked) == (asked, {})
 
 
 def test_the_demo_says_that_it_is_random_and_unguarded(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.catalogue import PIPELINES, pipeline_named
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
@@ -45,8 +45,7 @@ cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 
 """  # noqa: E501 - a table
 
 
-NANO, SUPER = pipeline_named("cosmos3-nano"), pipeline_named("cosmos3-super")
-assert NANO is not None and SUPER is not None
+NANO, SUPER = (one for one in PIPELINES if one.id in ("cosmos3-nano", "cosmos3-super"))
 
 
 def largest(pipeline: str, resolution: str = "720p", guardrails: bool = True) -> Workload:

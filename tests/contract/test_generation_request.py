@@ -40,6 +40,26 @@ def test_a_specification_of_cosmos_framework() -> None:
     assert found.parameters.aspect_ratio == "16:9" and found.output == "s3://my-bucket/out/"
 
 
+def test_the_requests_of_nvidias_cookbooks_for_vllm_omni() -> None:
+    video = read(
+        {
+            "prompt": "A robot moves a box.", "negative_prompt": "blurry", "size": "1280x720", "num_frames": "189",
+            "fps": "24", "num_inference_steps": "35", "guidance_scale": "6.0", "flow_shift": "10.0", "seed": "0",
+            "generate_sound": "true", "input_reference": "car.jpg", "max_sequence_length": 512,
+            "extra_params": '{"use_resolution_template":false,"use_duration_template":false,"guardrails":true}',
+        }
+    )  # fmt: skip
+    asked = video.parameters
+    assert (video.input, asked.width, asked.steps, asked.sound) == ("car.jpg", 1280, 35, True)
+    assert (asked.use_resolution_template, asked.use_duration_template, asked.guardrails) == (False, False, True)
+    image = read({"prompt": "A.", "mode": "t2i", "size": "1280x720", "n": 1, "extra_args": {"guardrails": False}})
+    assert image.parameters.guardrails is False and image.parameters.height == 720
+    extra = {"action_mode": "forward_dynamics", "domain_name": "av", "action_chunk_size": 60, "image_size": [320, 576],
+             "view_point": 0, "action": [[0.0] * 9] * 60, "guardrails": False}  # fmt: skip
+    action = read({"prompt": "Drive.", "input_reference": "car.png", "extra_params": extra}).parameters
+    assert (action.mode, action.resolution, action.view_point) == ("forward_dynamics", "480p", "ego_view")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -53,6 +73,10 @@ def test_a_specification_of_cosmos_framework() -> None:
         (b'{"prompt": "a", "fps": 0}', "fps: 0"),
         (b'{"prompt": "a", "fps": NaN}', "fps: nan"),
         (b'{"prompt": "a", "true_cfg_scale": 4}', "use guidanceScale"),
+        (b'{"prompt": "a", "sound_duration": 7.9}', "sound_duration: is always the video's"),
+        (b'{"prompt": "a", "n": 2}', "n: is 2, and a request makes one"),
+        (b'{"prompt": "a", "extra_params": "x"}', "extra_params: is not a JSON object"),
+        (b'{"prompt": "a", "seed": 1, "extra_args": {"seed": 2}}', "seed: is said twice"),
         (b'{"prompt": "a", "output": "/tmp"}', "output: '/tmp': must be an S3 URI"),
         (b"[" * 100_000, "is not JSON"),
         (b" " * (SIZE_LIMIT + 1), "bytes"),

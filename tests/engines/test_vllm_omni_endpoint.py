@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.config import Config, ConfigError, EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.parameters import read_generation
+from cosmos_batch.contract.generation.settling import settle
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, Guarding
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
@@ -117,24 +119,40 @@ def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.error.retryable and isinstance(engine, Guarding)
 
 
+def configured(**entry: Any) -> EnabledPipeline:
+    server = {"enabled": True, "engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, **entry}
+    block = {"enabled": True, "modelsOmni": {"nano16B": server}}
+    (enabled,) = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})).enabled_pipelines()
+    return enabled
+
+
 def test_a_pipeline_on_it_has_no_plan_and_its_engines_limits() -> None:
-    entry = {"enabled": True, "engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, "guardrails": False}
-    block = {"enabled": True, "modelsOmni": {"super64B": entry}}
-    text = json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})
-    (enabled,) = Config.parse(text).enabled_pipelines()
+    enabled = configured(guardrails=False)
     assert (enabled.engine, enabled.image) == ("endpoint", "reasoner")
     assert enabled.endpoint is not None and enabled.endpoint.url == "http://10.0.1.7:8000/v1"
     assert enabled.serving is not None and enabled.serving.plans == {}
     assert (enabled.serving.engine, enabled.serving.guardrails) == ("vllm-omni", False)
 
 
-@pytest.mark.parametrize("variable", ["COSMOS3_VLLM_NANO_BASE_URL", "COSMOS3_VLLM_SUPER_BASE_URL"])
-def test_nvidias_variables_name_the_server_of_a_pipeline(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    from cosmos_batch.cli import configuration
+def test_it_has_guardrails_only_where_the_configuration_says_so() -> None:
+    with pytest.raises(ConfigError, match="guardrails: a server does not tell; say if it was started with any"):
+        configured()
+    checked = configured(guardrails=True)
+    assert checked.serving is not None and checked.serving.guardrails
+    engine = OmniEndpointEngine(Endpoint(url="http://10.0.1.7:8000/v1"), lambda: None)
+    assert not engine.guardrails, "until it is told"
 
-    assert not configuration.some_served()
-    monkeypatch.setenv(variable, "http://localhost:8000/")
-    named = "cosmos3-nano" if "NANO" in variable else "cosmos3-super"
-    entry = configuration.served(named)
-    assert entry == {"engine": "endpoint", "endpoint": {"url": "http://localhost:8000/v1"}}
-    assert configuration.some_served() and configuration.served("cosmos3-super-text2image") == {}
+
+def test_several_controls_are_refused_when_they_are_planned() -> None:
+    enabled = configured(guardrails=False)
+    assert enabled.serving is not None
+    controls = {name: {"path": f"s3://my-bucket/{name}.mp4"} for name in ("edge", "depth")}
+
+    def planned(*names: str) -> None:
+        said = read_generation({"mode": "transfer", "controls": {name: controls[name] for name in names}})
+        assert enabled.serving is not None
+        settle(said, "A car.", enabled.pipeline, None, "job-1", enabled.serving)
+
+    planned("edge")
+    with pytest.raises(Failure, match="controls: are 2, and the server of this pipeline takes one upload"):
+        planned("edge", "depth")

@@ -1,6 +1,7 @@
 """Other names for the same things: those of the seed, of NVIDIA's engines and of their cookbooks."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -37,8 +38,15 @@ _CONTROL_NAMES = {
 }
 
 
+# Of vLLM-Omni's requests: what is no field of OpenAI's stands apart there.
+_WITHIN = ("extraParams", "extraArgs")
+_REFUSED = {
+    "trueCfgScale": "is not how Cosmos 3 is guided; use guidanceScale",
+    "soundDuration": "is always the video's; leave it out",
+}
+
 # What is read and becomes something else, or is refused.
-ALSO_READ = ("size", "trueCfgScale", *HINTS)
+ALSO_READ = ("size", *_WITHIN, *_REFUSED, *HINTS)
 
 
 def own_name(name: str) -> str:
@@ -50,15 +58,42 @@ def own_name(name: str) -> str:
 def canonical(said: dict[str, Any]) -> dict[str, Any]:
     """The same by our names: camelCase, one name for each thing, values as ours are written. Raises ValueError."""
     found: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in _flat(said):
         own = own_name(name)
-        if own == "trueCfgScale":
-            raise ValueError(f"{name}: is not how Cosmos 3 is guided; use guidanceScale")
+        if own in _REFUSED:
+            raise ValueError(f"{name}: {_REFUSED[own]}")
+        if own == "n":
+            _refuse_several(value)
+            continue
         value = _READ[own](value) if own in _READ else value
         if own in found and found[own] != value:
             raise ValueError(f"{own}: is said twice, as {found[own]!r} and, by the name {name}, as {value!r}")
         found[own] = value
     return _with_size(_with_controls(found))
+
+
+def _flat(said: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in said.items():
+        if own_name(name) not in _WITHIN:
+            yield name, value
+            continue
+        within = _json(value)
+        if not isinstance(within, dict):
+            raise ValueError(f"{name}: is not a JSON object")
+        yield from within.items()
+
+
+def _json(value: Any) -> Any:
+    """Of a form, where objects are text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_several(n: Any) -> None:
+    if n not in (1, "1"):
+        raise ValueError(f"n: is {n!r}, and a request makes one; send one for each")
 
 
 def _with_controls(said: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class GenerationFile(Model):
 
 
 _OWN = ("pipeline", "prompt", "input", "output")
+_INPUTS = ("vision_path", "input_reference", "image_reference", "video_reference")  # Cosmos Framework's, vLLM-Omni's
 
 
 def read_request_file(text: bytes) -> GenerationFile:
@@ -47,8 +48,9 @@ def read_request_file(text: bytes) -> GenerationFile:
     if not isinstance(said, dict):
         raise _refusal("The request is not a JSON object.")
     own = {name: said.pop(name) for name in _OWN if name in said}
-    if "vision_path" in said:  # Cosmos Framework's name
-        own.setdefault("input", said.pop("vision_path"))
+    for name in _INPUTS:
+        if name in said:
+            own.setdefault("input", said.pop(name))
     nested = said.pop("parameters", {})
     if not isinstance(nested, dict):
         raise _refusal("parameters: is not a JSON object.")

@@ -28,8 +28,8 @@ _FORBIDDEN = (401, 403)
 class OmniEndpointEngine(EngineElsewhere):
     """`Engine` and `Guarding` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
-    guardrails = True
-    """Whether the server has any."""
+    guardrails = False
+    """Whether the server was started with any: it does not tell, the pipeline's configuration does."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("vllm-omni", "generation", endpoint, api_key)

@@ -13,8 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.controls import Hint, refuse_several
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
 from cosmos_batch.engines.generator.inputs import Frames, Prepared
 from cosmos_batch.media import exact_rate, write_video
@@ -136,12 +135,7 @@ def _controls(
     weights = {hint: {"control_weight": control.weight} for hint, control in asked.transfer.controls.items()}
     if shares_files:
         return said | {hint: {**weights[hint], "control_path": str(path)} for hint, path in written.items()}, {}
-    if len(written) > 1:
-        raise Failure(
-            "InvalidInput",
-            f"controls: are {len(written)}, and the server of this pipeline takes one upload.",
-            "Ask for one control, or use a pipeline whose workers run the model themselves.",
-        )
+    refuse_several(asked.transfer.controls)
     return said | weights, {hint: (path.name, path.read_bytes(), _MP4) for hint, path in written.items()}
 
 
