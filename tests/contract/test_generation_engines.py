@@ -60,6 +60,21 @@ def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, to
     assert all(ENGINES[name].title in raised.value.error.remedy for name in can)
 
 
+@pytest.mark.parametrize(
+    ("engine", "said", "medium", "way_out"),
+    [
+        ("phyai", {"guardrails": False, "sound": True}, "video", "or leave sound out."),
+        ("phyai", {}, None, "or set guardrails to false."),
+        ("phyai", EDGE, None, "or use one of its modes: t2v, i2v,"),
+        ("cosmos-framework", {"guidance_scale": 8}, None, "or set guidanceScale to 7."),
+        ("cosmos-framework", {"fps": 29.97}, None, "or set fps to 30."),
+        ("cosmos-framework", {"size": "640x480"}, None, "or say resolution and aspectRatio instead."),
+    ],
+)
+def test_the_remedy_says_what_to_leave_or_set(engine: str, said: dict[str, Any], medium: Any, way_out: str) -> None:
+    assert way_out in refusal(said, medium=medium, engine=engine).remedy
+
+
 def test_what_no_engine_can_do_says_so() -> None:
     asked = settled({**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "size": "640x480"})
     with pytest.raises(Failure, match="No engine of ours can") as raised:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.catalogue import PROMPT_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment, UploadEnvironment
 from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.generation.actions import INLINE_LIMIT
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job
@@ -68,6 +70,22 @@ def test_text_becomes_a_video(cloud: Cloud) -> None:
     assert row is not None and row.input is None
     assert plan(**request) == job
     assert plan("job-2", **request).document.key == "out/cosmos3-nano-21260410-165030.json"
+
+
+def test_the_largest_job_passes_through_step_functions(cloud: Cloud) -> None:
+    """Prompts of as many bytes as are taken, each letter six as JSON, and as many actions as a request carries."""
+    cloud.put("car.png")
+    text = "é" * (PROMPT_LIMIT // 2)
+    action = [[-0.1234567890123] * 9] * 196
+    assert len(json.dumps(action)) > INLINE_LIMIT - 1024
+    said = {"mode": "forward_dynamics", "domainName": "av", "action": action, "negativePrompt": text}
+    request = {"pipeline": NANO, "prompt": text, "input": "s3://assets/car.png", "parameters": said}
+    execution = {"id": "arn:execution:large", "name": "large", "startTime": STARTED.isoformat()}
+    planned = handler({"request": request, "execution": execution}, None)
+    for state in (request, planned):
+        assert len(json.dumps(state)) < 256 * 1024 - 4096, (
+            "which keeps 256 KiB of a state; the task's token comes to it"
+        )
 
 
 def test_the_same_prompt_has_another_seed_in_another_job() -> None:
