@@ -1,7 +1,10 @@
 """For all tests."""
 
+from functools import cache
 from pathlib import Path
 
+import botocore.loaders
+import botocore.session
 import pytest
 from hypothesis import settings
 
@@ -9,6 +12,8 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
 
+# Every session of boto3 would read its services' models anew, which takes longer than most of what is tested with them.
+botocore.session.create_loader = cache(botocore.loaders.create_loader)
 
 @pytest.fixture(scope="session")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:

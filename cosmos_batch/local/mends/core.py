@@ -2,9 +2,10 @@
 
 AWS: knows which role calls.
 
-moto: looks up the methods of a service's class by reflection for every request, and knows only accounts.
+moto: looks up the methods of a service's class by reflection for every request, reads boto3's model of a service for
+every backend and client, and knows only accounts.
 
-Mend: the look-up is kept, and each request that carries a role's access key is recorded in ``identity``.
+Mend: look-ups and models are kept, and each request that carries a role's access key is recorded in ``identity``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import functools
 import json
 from typing import Any
 
+import botocore.loaders
+import botocore.session
 from moto.core import responses
 from moto.core.responses import BaseResponse
 from moto.s3.responses import S3Response
@@ -40,6 +43,7 @@ _RESOURCE_MEMBERS = (
 def apply() -> None:
     """Install the mend."""
     responses.method_names_from_class = functools.cache(responses.method_names_from_class)
+    botocore.session.create_loader = functools.cache(botocore.loaders.create_loader)
     _record_actions()
     _record_s3_actions()
 
