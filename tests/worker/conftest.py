@@ -3,8 +3,7 @@
 import asyncio
 import dataclasses
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,13 +13,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from moto.dynamodb.models import DynamoDBBackend
 from PIL import Image
 
 from cosmos_batch.contract import Job, JobMessage, Parameters
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.local.mends import dynamodb
 from cosmos_batch.state import Jobs, Table, Workers
 from cosmos_batch.worker import worker
 from cosmos_batch.worker.assembly import assemble
@@ -179,28 +178,13 @@ class Hand:
         asyncio.run(asyncio.wait_for(self.serve(), seconds))
 
 
-def make_conditions_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DynamoDB decides a condition and writes in one; moto does the two in steps that threads can come between."""
-    lock = threading.Lock()
-
-    def locked(operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            with lock:
-                return operation(*arguments, **named)
-
-        return call
-
-    for name in ("update_item", "put_item"):
-        monkeypatch.setattr(DynamoDBBackend, name, locked(getattr(DynamoDBBackend, name)))
-
-
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(worker, "POLL_SECONDS", 1)
-    make_conditions_atomic(monkeypatch)
+    dynamodb.apply()
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():
         yield Bench(tmp_path)
