@@ -64,6 +64,7 @@ class App:
     folder: Path
     outputs: dict[str, str]
     _clients: dict[str, Any] = field(default_factory=dict)
+    _inputs: dict[str, str] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
@@ -129,14 +130,18 @@ class App:
         return arn
 
     def executions(self, key: str | None = None) -> list[dict[str, Any]]:
-        """All executions, or those for one input key."""
+        """All executions, or those for one input key with their inputs."""
         stepfunctions = self.client("stepfunctions")
         pages = stepfunctions.get_paginator("list_executions").paginate(stateMachineArn=self.machine)
         listed = [one for page in pages for one in page["executions"]]
         if key is None:
             return listed
-        described = [stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in listed]
-        return [one for one in described if json.loads(one["input"]).get("input") == f"s3://{self.assets}/{key}"]
+        for one in listed:
+            arn = one["executionArn"]
+            if arn not in self._inputs:  # an input never changes, and asking for all of them is most of a cloud's work
+                self._inputs[arn] = stepfunctions.describe_execution(executionArn=arn)["input"]
+        with_inputs = [{**one, "input": self._inputs[one["executionArn"]]} for one in listed]
+        return [one for one in with_inputs if json.loads(one["input"]).get("input") == f"s3://{self.assets}/{key}"]
 
     def execution_of(self, key: str, seconds: float = 30) -> dict[str, Any]:
         """The one execution for an input key, ended."""
@@ -309,7 +314,7 @@ def wait_for(look: Callable[[], Any], seconds: float, otherwise: str) -> Any:
         if found := look():
             return found
         assert time.monotonic() < end, otherwise
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 @contextmanager
