@@ -1,8 +1,10 @@
 """The example configurations, each synthesized once."""
 
+import os
+from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir
 
 from cosmos_batch.contract import Config
 from infra.synth import synthesize
@@ -10,11 +12,16 @@ from tests.infra.assembly import Assembly
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+OF_THIS_RUN = Path(gettempdir()) / f"cosmos-batch-examples-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
 
 
 @cache
 def example(name: str) -> Assembly:
-    """The app of `examples/<name>.json`."""
-    config_file = FOLDER / f"{name}.json"
-    outdir = Path(mkdtemp(prefix=f"cosmos-batch-{name}-")) / "cdk.out"
-    return Assembly(synthesize(Config.load(config_file), outdir, config_file))
+    """The app of `examples/<name>.json`: one of a run's processes writes it, and the others read it."""
+    config_file, outdir = FOLDER / f"{name}.json", OF_THIS_RUN / name / "cdk.out"
+    outdir.parent.mkdir(parents=True, exist_ok=True)
+    with (outdir.parent / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not (outdir / "manifest.json").exists():
+            synthesize(Config.load(config_file), outdir, config_file)
+    return Assembly(outdir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cosmos_batch.contract.config import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.resource_types import ACCEPTED_WITHOUT_BEING_MADE
-from infra.synth import synthesize
+from tests.infra.examples import example
 from tests.local.conftest import CODE_BUCKET, Stack, zipped
 from tests.local.types import AROUND, TYPES, Type
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "local-cloud.md"
-EVERYTHING = ROOT / "examples" / "everything.json"
 # Their tests are in test_cloudformation.py: a function answers for them.
 CUSTOM = "Custom::"
 
@@ -63,9 +60,8 @@ def test_what_is_accepted_only_is_this_and_in_the_document() -> None:
     assert dict(listed) == ACCEPTED_WITHOUT_BEING_MADE
 
 
-def test_every_type_of_our_templates_is_tested_or_accepted(tmp_path: Path) -> None:
+def test_every_type_of_our_templates_is_tested_or_accepted() -> None:
     known = {tested.name for tested in TYPES} | set(ACCEPTED_WITHOUT_BEING_MADE)
-    synthesize(Config.load(EVERYTHING), tmp_path / "cdk.out", EVERYTHING)
-    templates = [json.loads(path.read_text()) for path in (tmp_path / "cdk.out").glob("*.template.json")]
+    templates = example("everything").templates.values()
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert {name for name in types - known if not name.startswith(CUSTOM)} == set()
