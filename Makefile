@@ -24,7 +24,7 @@ demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate 
 	@$(BIN)/cosmos-batch demo-generate
 
 test: lint $(VLLM) ## Lint, then run every test
-	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
 	@.venv/omni/bin/python -m pytest tests/omni
