@@ -15,6 +15,7 @@ settings.load_profile("project")
 # Every session of boto3 would read its services' models anew, which takes longer than most of what is tested with them.
 botocore.session.create_loader = cache(botocore.loaders.create_loader)
 
+
 @pytest.fixture(scope="session")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from cosmos_batch.demo.media import sample_clip
