@@ -1,7 +1,9 @@
 """`cosmos-batch generate`: something is made, on this machine or wherever the shell points."""
 
 import argparse
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,13 @@ from cosmos_batch.cli.outcome import Outcome, outcome, save_files
 from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silently
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
+from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL, ENGINES
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.local.cloud import default_home
 
 SMALLEST = "cosmos3-nano"
+PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load
 ENGINE = "diffusers"  # of this machine, where config.json has no generator: it needs nothing beside this environment
 
 
@@ -56,13 +61,29 @@ def on_a_server(making: Making) -> tuple[Making, dict[str, Any]]:
 
 
 def config_file(making: Making, changes: dict[str, Any]) -> Path:
-    """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError."""
+    """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError, also
+    where its guardrails are not on this machine."""
     enabled = Config.load(configuration.CONFIG).enabled_pipelines()
     named = making.pipeline or pipeline_for([one.pipeline.id for one in enabled], making.parameters.mode, making.medium)
     entry = {} if named in [one.pipeline.id for one in enabled] else {"enabled": True, "engine": ENGINE}
-    if not entry and not changes:
-        return configuration.CONFIG
-    return configuration.with_entry(_generator(named or SMALLEST), {**entry, **changes}, default_home())
+    path = configuration.CONFIG
+    if entry or changes:
+        path = configuration.with_entry(_generator(named or SMALLEST), {**entry, **changes}, default_home())
+    _refuse_unguarded(making, configuration.enabled_pipeline(Config.load(path), named or SMALLEST))
+    return path
+
+
+def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:
+    """A worker would refuse it too, with the model loaded."""
+    if making.parameters.guardrails is False or making.request_file is not None:
+        return
+    of_package = pipeline.engine in ENGINES and COSMOS_GUARDRAIL[0] in pipeline.models
+    if of_package and find_spec(PACKAGE) is None:
+        raise CliError(
+            f"Guardrails are on, and this machine has none: {PACKAGE} is not installed.",
+            f"Say --no-guardrails; or accept the licence of {COSMOS_GUARDRAIL[0]}, and install NVIDIA's package: "
+            f"{sys.executable} -m pip install {PACKAGE}",
+        )
 
 
 def make(deployment: Deployment, making: Making) -> Outcome:

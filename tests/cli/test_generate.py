@@ -152,7 +152,7 @@ def test_on_this_machine_the_generator_is_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    asked = making.Making("x", None, GenerationParameters())
+    asked = making.Making("x", None, GenerationParameters(guardrails=False))
     config = Config.load(generate.config_file(asked, changes))
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
@@ -200,6 +200,26 @@ def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatc
         making.Making("x", None, GenerationParameters(), pipeline=NANO),
     ):
         assert generate.on_a_server(asked) == (asked, {})
+
+
+def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the environment that the tests run in, as `make` leaves it."""
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setattr("cosmos_batch.cli.local._deployment_of", lambda *_: pytest.fail("something started"))
+    assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 1
+    said = capsys.readouterr().err
+    assert "cosmos_guardrail is not installed" in said and "--no-guardrails" in said and "pip install" in said
+
+
+@pytest.mark.parametrize("name", ["there", "asked without"])
+def test_others_are_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    if name == "there":
+        monkeypatch.setattr(generate, "find_spec", lambda _: "found")
+    asked = making.Making("x", None, GenerationParameters(guardrails=False if name == "asked without" else None))
+    assert generate.config_file(asked, {}) != configuration.CONFIG
 
 
 def test_the_demo_says_that_it_is_random_and_unguarded(

@@ -25,6 +25,7 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.worker.making import NOISE, UNGUARDED
+from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.harness import App, configuration_text, error_of, running_app
 from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.media import broken
@@ -123,10 +124,7 @@ def config(folder: Path) -> Config:
         "nano16B": {**shared, "engine": "diffusers", "guardrails": False},
         "super64B": {**shared, "engine": "tests.e2e.guarded_diffusers:GuardedDiffusers"},
     }
-    text["app"]["pipelines"] = {
-        "useNvidiaCosmos": {"huggingFaceToken": TOKEN},
-        "useNvidiaCosmos3": {"enabled": True, "modelsOmni": models},
-    }
+    text["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
     return Config.parse(json.dumps(text))
 
 
@@ -142,6 +140,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, clip: Path, picture: Path)
 
 def deployed(folder: Path, clip: Path, picture: Path) -> Iterator[Running]:
     with running_app(folder, config(folder)) as app:
+        app.client("secretsmanager").put_secret_value(SecretId=app.outputs[SECRET], SecretString=TOKEN)
         s3 = app.client("s3")
         for name in ("clip", "depth", "seg", "wsm"):
             s3.upload_file(str(clip), app.assets, f"in/{name}.mp4")
@@ -288,7 +287,7 @@ def test_what_a_guardrail_refuses_is_blocked_and_not_delivered(running: Running,
 
 def test_the_guardrails_models_are_kept_as_the_model_is(running: Running) -> None:
     """Downloaded with the token, which the worker alone reads, and backed up for the next one."""
-    guarded(running.app, "A cube.")
+    guarded(running.app, "A forbidden cube.")
     bucket = running.app.outputs["ModelBucketName"]
     kept = running.app.client("s3").list_objects_v2(Bucket=bucket, Prefix="models/")["Contents"]
     models = {item["Key"].split("/")[1] for item in kept if item["Key"].endswith("manifest.json")}
