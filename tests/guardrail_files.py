@@ -45,6 +45,7 @@ def _write_language_data(folder: Path) -> None:
     for kind in ("adj", "adv", "noun", "verb"):
         for name in (f"index.{kind}", f"data.{kind}", f"{kind}.exc"):
             (words / name).touch()
+    (words / "index.sense").touch()
     (words / "lexnames").write_text("00\tadj.all\t3\n")
 
 
