@@ -96,11 +96,20 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
 def _parameters(arguments: argparse.Namespace) -> GenerationParameters:
     names = [*(name for name, *_ in GENERATION_OPTIONS), *(name for name, _ in GENERATION_SWITCHES), "condition_frames"]
     said = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    controls = {hint: path for hint in HINTS if (path := getattr(arguments, hint)) is not None}
+    controls = {hint: one for hint in HINTS if (one := _control(arguments, hint)) is not None}
     if controls:
-        said["controls"] = {hint: {"path": path} if path else {} for hint, path in controls.items()}
+        said["controls"] = controls
         said.setdefault("mode", "transfer")
     return parameters_or_refuse(said)
+
+
+def _control(arguments: argparse.Namespace, hint: str) -> dict[str, Any] | None:
+    """None where nothing is said of it; a weight or a strength alone is of one that is made from the input."""
+    names = {"path": hint, "weight": f"{hint}_weight", "strength": f"{hint}_strength"}
+    said = {name: getattr(arguments, option, None) for name, option in names.items()}
+    if all(value is None for value in said.values()):
+        return None
+    return {name: value for name, value in said.items() if value not in (None, "")}
 
 
 def _beside(request: Path, name: str) -> str:

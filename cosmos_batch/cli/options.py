@@ -100,3 +100,8 @@ def add_generation(command: argparse.ArgumentParser) -> None:
             f"--{hint}", metavar="FILE|s3://...", nargs="?", const="", help=f"transfer: control video for {hint}" +
             ("; without a name, made from the input" if hint in COMPUTED else "")
         )  # fmt: skip
+        making.add_argument(f"--{hint}-weight", metavar="X", help="its share among several controls; default: 1")
+        if hint in COMPUTED:
+            making.add_argument(
+                f"--{hint}-strength", metavar="HOW", help="where it is made: very_low, low, medium, high, very_high"
+            )

@@ -71,11 +71,12 @@ def test_files_of_this_machine_are_uploaded_and_start_nothing_by_themselves(
     said = submitted(
         stepfunctions,
         *(str(files / "clip.mp4"), "--prompt", "At night.", "--edge", "--depth", str(files / "depth.mp4")),
-        *("--seg", "s3://assets/seg.mp4"),
+        *("--seg", "s3://assets/seg.mp4", "--seg-weight", "0.5", "--blur-strength", "high"),
     )
     assert said["generation"]["mode"] == "transfer"
     assert said["generation"]["controls"]["edge"] == {}
-    assert said["generation"]["controls"]["seg"] == {"path": "s3://assets/seg.mp4"}
+    assert said["generation"]["controls"]["seg"] == {"path": "s3://assets/seg.mp4", "weight": 0.5}
+    assert said["generation"]["controls"]["blur"] == {"strength": "high"}, "which is made from the input"
     for uri in (said["input"], said["generation"]["controls"]["depth"]["path"]):
         bucket, key = parse_uri(uri)
         assert OBJECT_MARKER in omni.clients("s3").head_object(Bucket=bucket, Key=key)["Metadata"]

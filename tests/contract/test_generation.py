@@ -169,6 +169,11 @@ def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
     text = settled()
     assert (text.use_resolution_template, text.use_duration_template) == (True, True)
     assert settled({"mode": "t2i"}).use_duration_template is False
+    policy = settled({"mode": "policy", "domain_name": "av", "use_duration_template": False}, medium="image")
+    assert not policy.use_resolution_template, "it stands in the caption"
+    assert "means nothing" in refusal({"mode": "t2i", "use_duration_template": True}).message
+    said = {"mode": "policy", "domain_name": "av", "use_resolution_template": True}
+    assert "useResolutionTemplate: means nothing to policy" in refusal(said, medium="image").message
     assert settled({"use_resolution_template": False}).use_resolution_template is False
     assert settled(prompt='{"a": 1').use_duration_template is True
 
@@ -194,6 +199,17 @@ def test_no_prompt_is_ever_cut() -> None:
         settle_sequence_length(512, 10, 3400)
     with pytest.raises(Failure, match="16,384"):
         settle_sequence_length(None, 20_000, 10)
+
+
+def test_images_are_guided_in_vllm_omnis_interval() -> None:
+    assert settled({"mode": "t2i"}).guidance_interval == (400, 1000) and settled().guidance_interval is None
+
+
+def test_the_steps_of_transfer_are_those_of_all_chunks() -> None:
+    said = {"mode": "transfer", "depth": "depth.mp4", "steps": 10, "num_frames": 201}
+    assert settled({**said, "frames_per_chunk": 101}).steps_in_all == 20  # 101 and 100: it begins with the last one
+    assert settled({**said, "frames_per_chunk": 93}).steps_in_all == 30
+    assert settled({"steps": 10}).steps_in_all == 10
 
 
 def test_a_seed_is_drawn_once_for_a_job_and_recorded() -> None:

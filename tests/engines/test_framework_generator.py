@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, create
+from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, Stepping, create
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
@@ -115,9 +115,10 @@ def test_one_frame_in_place_of_many_is_told_by_its_video(make: Make, tmp_path: P
     assert video(tmp_path)[2] == 1  # which the worker refuses, as of every engine
 
 
-def test_a_prompt_in_json_is_filled_in_and_a_note_says_so(make: Make) -> None:
-    made = make({"mode": "t2v", **SMALL, **FEW}, prompt={"subject": "a robot"})
-    assert any("prompt in JSON" in note for note in made.notes)
+def test_a_negative_prompt_that_is_not_read_is_told(make: Make, picture: Path) -> None:
+    said = {"mode": "policy", "negativePrompt": "Blur.", **ACTIONS}
+    assert not make(said, picture).notes  # unguided, nobody reads one
+    assert "negativePrompt did nothing" in make({**said, "guidanceScale": 3}, picture).notes[0]
 
 
 def test_a_prompt_that_would_be_cut_is_refused(make: Make) -> None:
@@ -131,6 +132,11 @@ def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
     assert raised.value.error.retryable
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
+
+
+def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: FrameworkGenerator) -> None:
+    make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
+    assert isinstance(engine, Stepping) and engine.steps("") == (3, 3)
 
 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, Sharing, create, refuse_unguarded
+from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create, refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.media.writing import write_image
@@ -84,6 +84,11 @@ def test_what_phyai_refuses_is_one_requests_alone(make: Make, tmp_path: Path) ->
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
+
+
+def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: PhyaiEngine) -> None:
+    make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
+    assert isinstance(engine, Stepping) and engine.steps("") == (3, 3)
 
 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What a generator can make: modes, what each looks at, and NVIDIA's own settings for each.
 
-Steps, guidance and flow shift of images are vLLM-Omni's (`pipeline_cosmos3.py`, 0.30.0), of everything else Cosmos
-Framework's (`cosmos_framework/inference/defaults/*/sample_args.json` at 5eee9ed, and `_TRANSFER_DEFAULTS` in its
-`args.py`).
+Steps, guidance with its interval, and flow shift of images are vLLM-Omni's (`pipeline_cosmos3.py`, 0.30.0), of
+everything else Cosmos Framework's (`cosmos_framework/inference/defaults/*/sample_args.json` at 5eee9ed, and
+`_TRANSFER_DEFAULTS` in its `args.py`).
 """
 
 import re
@@ -33,6 +33,8 @@ class ModeRules:
         Whether it can make sound.
     action
         Whether it reads or makes actions.
+    guidance_interval
+        Timesteps, of 1000 at the start, in which there is guidance; None: in all of them.
     """
 
     title: str
@@ -43,10 +45,11 @@ class ModeRules:
     input_optional: bool = False
     sound: bool = False
     action: bool = False
+    guidance_interval: tuple[float, float] | None = None
 
 
 MODES: dict[Mode, ModeRules] = {
-    "t2i": ModeRules("text to image", (), 50, 7.0, 3.0),
+    "t2i": ModeRules("text to image", (), 50, 7.0, 3.0, guidance_interval=(400.0, 1000.0)),
     "t2v": ModeRules("text to video", (), 35, 6.0, 10.0, sound=True),
     "i2v": ModeRules("image to video", ("image",), 35, 6.0, 10.0, sound=True),
     "v2v": ModeRules("video to video", ("video",), 35, 6.0, 10.0, sound=True),

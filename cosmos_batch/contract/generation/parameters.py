@@ -60,13 +60,17 @@ class GenerationParameters(Model):
         default=None, description="Check prompt and output, blur faces; the pipeline's configuration by default"
     )
     max_sequence_length: int | None = Field(
-        default=None, ge=1, le=SEQUENCE_LIMIT, description="Tokens of a prompt; a longer one is refused, never cut"
+        default=None,
+        ge=1,
+        le=SEQUENCE_LIMIT,
+        description="Tokens of a prompt with its templates; a longer one is refused, never cut",
     )
     use_resolution_template: bool | None = Field(
-        default=None, description="Say the size in the prompt; by default for text, not for JSON, which says it itself"
+        default=None,
+        description="Say the size behind the prompt; by default for text, not for JSON, which says it itself",
     )
     use_duration_template: bool | None = Field(
-        default=None, description="Say duration and frame rate in the prompt; by default for text, not for JSON"
+        default=None, description="Say duration and frame rate behind the prompt; by default for text, not for JSON"
     )
     condition_frames: list[Annotated[int, Field(ge=0)]] | None = Field(
         default=None,
@@ -86,7 +90,8 @@ class GenerationParameters(Model):
         default=None, description="The same as a JSON file: S3 URI, or the name of a file beside the input"
     )
     controls: Controls | None = Field(
-        default=None, description="transfer: control videos by edge, blur, depth, seg, wsm"
+        default=None,
+        description="transfer: control videos by edge, blur, depth, seg, wsm, each with path, weight and strength",
     )
     control_guidance: float | None = Field(
         default=None,

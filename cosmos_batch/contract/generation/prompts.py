@@ -35,11 +35,12 @@ def default_negative_prompt(mode: Mode) -> str:
 def prompt_text(field: str, prompt: object) -> str:
     """A prompt as the model reads it. Raises Failure where it is none, or too long.
 
-    Structured prompts are written in ASCII, as those that it was trained on.
+    Structured prompts are written in ASCII, as those that it was trained on. Engines differ in what they make of space
+    around it: there is none.
     """
     if not isinstance(prompt, str | dict) or too_deep(prompt):
         raise Failure("InvalidInput", f"{field}: is no prompt.", "Write text, or JSON as NVIDIA's examples are.")
-    text = prompt if isinstance(prompt, str) else json.dumps(prompt)
+    text = prompt.strip() if isinstance(prompt, str) else json.dumps(prompt)
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:

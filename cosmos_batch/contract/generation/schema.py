@@ -38,6 +38,11 @@ class Transfer(Model):
     control_guidance: float = Field(ge=0)
     frames_per_chunk: int = Field(ge=5, description="4k+1")
 
+    def chunks(self, frames: int) -> int:
+        """How many it takes to make so many frames: each begins with the last frame of the one before."""
+        further = max(0, frames - self.frames_per_chunk)
+        return 1 + -(-further // (self.frames_per_chunk - 1))
+
 
 class Generation(Model):
     """What to make, by the names and units of no one engine."""
@@ -98,6 +103,16 @@ class Generation(Model):
     @property
     def is_video(self) -> bool:
         return self.mode != "t2i"
+
+    @property
+    def guidance_interval(self) -> tuple[float, float] | None:
+        """Timesteps, of 1000 at the start, in which there is guidance; None: in all of them."""
+        return MODES[self.mode].guidance_interval
+
+    @property
+    def steps_in_all(self) -> int:
+        """Those of all chunks."""
+        return self.steps * (self.transfer.chunks(self.num_frames) if self.transfer and self.num_frames else 1)
 
     @property
     def guided(self) -> bool:

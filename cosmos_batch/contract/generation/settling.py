@@ -48,6 +48,8 @@ FPS_TRAINED = (10, 30)
 
 # What means something in some modes only: to say it elsewhere is a mistake, which is told and not passed over.
 _ONLY: dict[str, tuple[Mode, ...]] = {
+    "use_resolution_template": ("t2i", "t2v", "i2v", "v2v", "transfer"),
+    "use_duration_template": ("t2v", "i2v", "v2v", "transfer"),
     "condition_frames": ("v2v",),
     "condition_keep": ("v2v",),
     "controls": ("transfer",),
@@ -100,7 +102,7 @@ def _settled(
         raise Failure("InvalidInput", "prompt: is missing.", "Say what to make, in words or as NVIDIA's JSON.")
     negative = said.negative_prompt
     upsampled = said.upsample_prompt and not is_structured(text)
-    templates = not (upsampled or is_structured(text))
+    templates = not (rules.action or upsampled or is_structured(text))
     resolution, size = _settle_size(said, mode, medium, serving.max_resolution)
     domain = settle_domain(said.domain_name, said.raw_action_dim) if rules.action else None
     tier = resolution or _tier(size)
@@ -149,7 +151,8 @@ def _or(said: Value | None, default: Value) -> Value:
 def _refuse_strays(said: GenerationParameters, mode: Mode) -> None:
     alias = {name: alias for alias, name in NAMES.items()}
     for name, modes in _ONLY.items():
-        if getattr(said, name) is not None and mode not in modes:
+        value = getattr(said, name)
+        if value is not None and value is not False and mode not in modes:
             raise Failure(
                 "InvalidInput",
                 f"{alias[name]}: means nothing to {mode}, but to {', '.join(modes)}.",

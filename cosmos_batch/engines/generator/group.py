@@ -5,7 +5,6 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ENGINES, refuse_engine
-from cosmos_batch.contract.generation.prompts import settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -22,6 +20,7 @@ from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
+from cosmos_batch.engines.generator.captions import counted
 from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -34,7 +33,7 @@ Body = dict[str, Any]
 
 
 class GroupGenerator(ABC):
-    """`Engine` and `Sharing`."""
+    """`Engine`, `Sharing` and `Stepping`."""
 
     engine: ClassVar[str]
     """Its name in the contract."""
@@ -47,6 +46,7 @@ class GroupGenerator(ABC):
         self.plan = ParallelPlan()
         self._served: ServedModel[GroupPlan] | None = None
         self._abandoning = Abandoning("generation")
+        self._steps: dict[str, tuple[int, int]] = {}
 
     @property
     def startup_logs(self) -> list[str]:
@@ -86,9 +86,16 @@ class GroupGenerator(ABC):
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
         assert job.generation is not None, "plan decides one for every generator"
-        return await self.generate(job.generation, generation_files(job, workdir), workdir)
+        try:
+            return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
+        finally:
+            self._steps.pop(job.job_id, None)
 
-    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path) -> Made:
+    def steps(self, job_id: str) -> tuple[int, int] | None:
+        """How many of how many steps of a job are done."""
+        return self._steps.get(job_id)
+
+    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
         """Make what is asked for, as files in `folder`. Cancelling abandons it; the group makes it to its end.
 
         Raises Failure, and EngineDied where the group ended meanwhile.
@@ -107,7 +114,12 @@ class GroupGenerator(ABC):
             async with self._turn:
                 with journal.timed("generate"):
                     title = ENGINES[self.engine].title
-                    said = await served.ask(partial(group.work, body=body, engine=title))
+                    total = prepared.generation.steps_in_all
+
+                    def told(done: int) -> None:
+                        self._steps[name] = done, total
+
+                    said = await served.ask(partial(group.work, body=body, engine=title, told=told))
             with journal.timed("write"):
                 made = await on_thread(self.write, said, prepared, folder, check)
         return Made(
@@ -130,9 +142,6 @@ class GroupGenerator(ABC):
     def _prepare(self, asked: Generation, files: GenerationFiles, inside: Path, check: Check) -> tuple[Prepared, Body]:
         prepared = prepare(asked, files, check)
         refuse_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
-        tokens = (len(self._tokenizer.encode(text).ids) for text in (asked.prompt, asked.negative_prompt))
-        length = settle_sequence_length(asked.max_sequence_length, *tokens)
-        settled = prepared.generation.model_copy(update={"max_sequence_length": length})
-        prepared = replace(prepared, generation=settled)
+        prepared = counted(prepared, lambda text: len(self._tokenizer.encode(text, add_special_tokens=False).ids))
         inside.mkdir(exist_ok=True)
         return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}

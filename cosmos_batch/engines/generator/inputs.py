@@ -59,6 +59,11 @@ def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]
     return Prepared(fitted, size, frames, actions=_actions(fitted))
 
 
+def canvas_of(tier: Resolution, size: Size) -> Size:
+    """The size of a tier on which engines put a picture with actions: the nearest in shape."""
+    return min(SIZES[tier].values(), key=lambda one: abs(one.height / one.width - size.height / size.width))
+
+
 def action_size(tier: Resolution, width: int, height: int) -> Size:
     """Of a video with actions: the input's shape on the canvas of a tier, never enlarged.
 
@@ -68,7 +73,7 @@ def action_size(tier: Resolution, width: int, height: int) -> Size:
     size, fitted = Size(0, 0), Size(width, height)
     while size != fitted:
         size = fitted
-        canvas = min(SIZES[tier].values(), key=lambda one: abs(one.height / one.width - size.height / size.width))
+        canvas = canvas_of(tier, size)
         scale = min(canvas.width / size.width, canvas.height / size.height, 1.0)
         fitted = Size(_whole(size.width * scale), _whole(size.height * scale))
     return size

@@ -3,10 +3,10 @@
 Engines' own commands load a model for one list of jobs and end. The first process listens on a Unix socket, checks what
 comes, and tells the others, for all of them must enter each piece of work.
 
-GET /health is answered as soon as the model is loaded, with how many steps were made since. POST /work takes a JSON
-object and answers with what the first process has of it, or with `{"error": {"message"}}`: 400 for what the model
-refuses, 403 for what a guardrail does (`{"error": {"blocked"}}`), 500 for work that failed. Every other fault ends the
-group: whoever started it starts it again.
+GET /health is answered as soon as the model is loaded: how many `steps` were made since, and how many are `done` of the
+work in `folder`, the last one. POST /work takes a JSON object and answers with what the first process has of it, or
+with `{"error": {"message"}}`: 400 for what the model refuses, 403 for what a guardrail does (`{"error": {"blocked"}}`),
+500 for work that failed. Every other fault ends the group: whoever started it starts it again.
 """
 
 import json
@@ -48,6 +48,14 @@ class WorkFailed(Exception):  # noqa: N818 - it says what happened
 
 
 @dataclass
+class LastWork:
+    """What the group began last: whoever asked may have gone meanwhile, and the next waits for it."""
+
+    folder: str | None = None
+    steps_before: int = 0
+
+
+@dataclass
 class Asked:
     """One request, and its answer as soon as there is one."""
 
@@ -60,9 +68,11 @@ def serve(resident: Resident, socket: str, is_first: bool) -> None:
     group = _group()
     if is_first:
         arrived: queue.Queue[Asked] = queue.Queue()
-        threading.Thread(target=_listen, args=(socket, resident, arrived), daemon=True).start()
+        last = LastWork()
+        threading.Thread(target=_listen, args=(socket, resident, arrived, last), daemon=True).start()
         for asked in _valid(arrived, resident):
             _tell(group, asked.body)
+            last.folder, last.steps_before = asked.body["folder"], resident.steps
             try:
                 asked.answer.set_result(resident.work(asked.body) or {})
             except (Blocked, WorkFailed) as error:
@@ -106,7 +116,7 @@ def _valid(arrived: "queue.Queue[Asked]", resident: Resident) -> Iterator[Asked]
             yield asked
 
 
-def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]") -> None:
+def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]", last: LastWork) -> None:
     class Handler(BaseHTTPRequestHandler):
         """One connection of the worker's."""
 
@@ -119,7 +129,8 @@ def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]") -> N
             """Nothing: a worker keeps its own log."""
 
         def do_GET(self) -> None:
-            self._send(200, {"steps": resident.steps})
+            done = resident.steps - last.steps_before
+            self._send(200, {"steps": resident.steps, "folder": last.folder, "done": done})
 
         def do_POST(self) -> None:
             asked = Asked(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

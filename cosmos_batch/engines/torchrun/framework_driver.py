@@ -1,7 +1,8 @@
 """Cosmos Framework as a resident group: the reasoner of a Cosmos 3 model, or its generator.
 
-A request is `{"sample": ..., "folder": ..., "guardrails": ...}`: a sample as the framework reads it from a file, and
-where its files go. The answer is `{"content": ..., "files": [...]}` of the one output.
+A request is `{"sample": ..., "folder": ..., "guardrails": ..., "system_prompt": ...}`: a sample as the framework reads
+it from a file, and where its files go; the system prompt, or null, is a generator's. The answer is `{"content": ...,
+"files": [...]}` of the one output.
 """
 
 import argparse
@@ -67,6 +68,8 @@ class Framework:
         self._pipe = setup.get_inference_cls().create(setup)
         self._guardrails = self._pipe.guardrails
         self._count_steps()
+        if given.generator:
+            self._have_a_system_prompt()
         from cosmos_framework.utils import log
 
         log.logger.remove()  # from here on it would write down prompts
@@ -83,6 +86,7 @@ class Framework:
     def work(self, body: Body) -> Body | None:
         """Every process enters. The first has the output."""
         self._pipe.guardrails = self._guardrails if body["guardrails"] else None
+        self._system_prompt = body.get("system_prompt")
         outputs = self._pipe.generate([self._arguments(body)])
         if not outputs:  # of a process that shares the work of another
             return None
@@ -101,15 +105,28 @@ class Framework:
         return overrides.build_sample(model_config=self._pipe.model_config)
 
     def _count_steps(self) -> None:
-        """Of the generator. It predicts a velocity once or twice in each step, and says nothing of it."""
+        """Of the generator. In each it predicts velocities for one timestep, one to three, and says nothing of it."""
         model = self._pipe.model
-        predict = model._get_velocity
+        predict, last = model._get_velocity, None
 
-        def counted(*arguments: Any, **options: Any) -> Any:
-            self.steps += 1
-            return predict(*arguments, **options)
+        def counted(*arguments: Any, timestep: Any, **options: Any) -> Any:
+            nonlocal last
+            if timestep is not last:
+                last = timestep
+                self.steps += 1
+            return predict(*arguments, timestep=timestep, **options)
 
         model._get_velocity = counted
+
+    def _have_a_system_prompt(self) -> None:
+        """Diffusers has one in all modes but actions, the framework in transfer alone, which keeps its own."""
+        model = self._pipe.model
+        tokens = model._get_inference_text_tokens
+
+        def told(batch: Body, has_negative_prompt: bool) -> Any:
+            return tokens({"system_prompt": self._system_prompt, **batch}, has_negative_prompt)
+
+        model._get_inference_text_tokens = told
 
 
 def _view(checkpoint: Path, scratch: Path) -> str:

@@ -1,10 +1,11 @@
 """How a torchrun group of ours is started for a checkpoint, and what its answers mean. See `group_driver`."""
 
+import asyncio
 import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server
 
 _REFUSED, _BLOCKED = 400, 403
+_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,20 @@ class GroupPlan:
         return None
 
 
-async def work(connection: httpx2.AsyncClient, body: dict[str, Any], engine: str) -> dict[str, Any]:
-    """What the group has of one piece of work. `engine` is its name for a person.
+async def work(
+    connection: httpx2.AsyncClient, body: dict[str, Any], engine: str, told: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
+    """What the group has of one piece of work. `engine` is its name for a person; `told` hears how many steps are made.
 
     Raises Failure: Blocked, or EngineFailed where it refuses the request or failed at it.
     """
-    response = await connection.post("/work", json=body)
+    watching = asyncio.ensure_future(_watch(connection, body["folder"], told))
+    try:
+        response = await connection.post("/work", json=body)
+    finally:
+        watching.cancel()
     if response.is_success:
+        await _tell(connection, body["folder"], told)
         answer: dict[str, Any] = response.json()
         return answer
     if response.status_code == _BLOCKED:
@@ -103,3 +112,18 @@ async def work(connection: httpx2.AsyncClient, body: dict[str, Any], engine: str
         "Try it again; if it fails again, use another engine, and report it with the worker's log.",
         retryable=not refused,
     )
+
+
+async def _watch(connection: httpx2.AsyncClient, folder: str, told: Callable[[int], None]) -> None:
+    """Until cancelled."""
+    while True:
+        await asyncio.sleep(_POLL_SECONDS)
+        await _tell(connection, folder, told)
+
+
+async def _tell(connection: httpx2.AsyncClient, folder: str, told: Callable[[int], None]) -> None:
+    """What is not heard now is heard the next time."""
+    with contextlib.suppress(httpx2.TransportError):
+        said = (await connection.get("/health")).json()
+        if said["folder"] == folder:  # not of what somebody else asked for and left
+            told(said["done"])

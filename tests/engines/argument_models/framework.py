@@ -81,6 +81,5 @@ def _sample(case: Case, asked: Generation) -> dict[str, Any]:
         GIVEN / "actions.json" if asked.mode == "forward_dynamics" else None,
     )
     sample: dict[str, Any] = json.loads(json.dumps(sample_of(asked, asked.size, given)))
-    if asked.negative_prompt == nvidia_negative_prompt():
-        sample["negative_prompt"] = NEGATIVE
+    sample["negative_prompt"] = sample["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return sample

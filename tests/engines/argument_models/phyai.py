@@ -46,7 +46,6 @@ def spoiled() -> dict[str, dict[str, Any]]:
     forward = sent()["forward_dynamics av"]
     return {
         "a domain that is none": {**forward, "action": {**forward["action"], "domain_name": "submarine"}},
-        "a tier that is none": {**forward, "action": {**forward["action"], "tier": "360"}},
         "forward dynamics without actions": {**forward, "action": {**forward["action"], "rows": None}},
         "a plan of no processes": {"plan": {"tp": 0, "cfg": 1}},
         "a plan of less than one branch": {"plan": {"tp": 1, "cfg": 0}},
@@ -58,5 +57,5 @@ def _request(case: Case, asked: Generation) -> dict[str, Any]:
     seen = case.medium is not None
     given = Given(Path("given.npy") if seen else None, asked.action.actions if asked.action else None)
     request: dict[str, Any] = json.loads(json.dumps(request_of(asked, asked.size, given)))
-    request["negative_prompt"] = request["negative_prompt"].replace(nvidia_negative_prompt().rstrip("."), NEGATIVE)
+    request["negative_prompt"] = request["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return request

@@ -95,6 +95,7 @@ CASES = (
     Case("t2v without templates", {"mode": "t2v", "useResolutionTemplate": False, "useDurationTemplate": False}),
     Case("t2v with one template", {"mode": "t2v", "useResolutionTemplate": False}),
     Case("t2v without a negative prompt", {"mode": "t2v", "negativePrompt": ""}),
+    Case("t2v of a long prompt", {"mode": "t2v", "maxSequenceLength": 16_384}, prompt="A cube. " * 1000),
     Case("t2v unguided", {"mode": "t2v", "guidanceScale": 1}),
     Case("t2v of its longest", {"mode": "t2v", "resolution": "256p", "numFrames": 397}),
     Case("t2v of its shortest", {"mode": "t2v", "numFrames": 5, "steps": 1}),

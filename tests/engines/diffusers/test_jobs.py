@@ -76,6 +76,24 @@ async def _gone(job: "asyncio.Future[Any]") -> None:
         await asyncio.sleep(0)
 
 
+def test_an_image_is_guided_in_its_interval_alone(
+    make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine._checkpoint is not None
+    seen: dict[str, list[float]] = {"cond": [], "uncond": []}
+    transformer = engine._checkpoint.omni.transformer
+    context = transformer.cache_context
+
+    def noted(name: str, **options: Any) -> Any:
+        seen[name].append(options["sigma"] * 1000)
+        return context(name, **options)
+
+    monkeypatch.setattr(transformer, "cache_context", noted)
+    make({"mode": "t2i", **SMALL, "steps": 6})
+    assert seen["uncond"] == [timestep for timestep in seen["cond"] if timestep >= 400]
+    assert 0 < len(seen["uncond"]) < len(seen["cond"]) == 6
+
+
 def test_no_prompt_is_cut(make: Make) -> None:
     said = {"mode": "t2i", **SMALL}
     made = make(said, prompt="A cube. " * 600)

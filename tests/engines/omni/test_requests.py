@@ -30,8 +30,8 @@ def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_pat
     assert said.pop("extra_args") == extra
     assert said == {
         "path": "/v1/images/generations",
-        "prompt": PROMPT,
-        "negative_prompt": "",
+        "prompt": f"{PROMPT} This image is of 48x64 resolution.",
+        "negative_prompt": "This image is not of 48x64 resolution.",
         "size": "64x48",
         "num_inference_steps": 2,
         "guidance_scale": 7.0,
@@ -43,10 +43,12 @@ def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_pat
     }
     assert extra == {
         "guardrails": False,
-        "max_sequence_length": 512,
-        "use_resolution_template": True,
+        "max_sequence_length": 512 + 256,  # with what stands around a prompt
+        "use_resolution_template": False,
         "use_duration_template": False,
+        "negative_metadata_mode": "none",
         "use_system_prompt": True,
+        "guidance_interval": [400.0, 1000.0],
     }
     assert made.timings.keys() == {"prepare", "generate", "write"}
 
@@ -61,8 +63,9 @@ def test_text_becomes_a_video_with_all_that_is_asked(
     extra = json.loads(said.pop("extra_params"))
     assert said == {
         "path": "/v1/videos",
-        "prompt": PROMPT,
-        "negative_prompt": "",
+        "prompt": f"{PROMPT} The video is 0.3 seconds long and is of 30 FPS. This video is of 48x64 resolution.",
+        "negative_prompt": "The video is not 0.3 seconds long and is not of 30 FPS. "
+        "This video is not of 48x64 resolution.",
         "size": "64x48",
         "num_inference_steps": "2",
         "guidance_scale": "6.0",
@@ -73,7 +76,7 @@ def test_text_becomes_a_video_with_all_that_is_asked(
         "generate_sound": str(sound).lower(),
         "files": {},
     }
-    assert extra["guardrails"] is True and extra["use_duration_template"] is True
+    assert extra["guardrails"] is True and "guidance_interval" not in extra
     assert extra["video_codec_options"]["qp"] == "0", "it is compressed once, by us"
     assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
     assert made.facts == {
@@ -121,9 +124,10 @@ def test_actions(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Pa
     assert not made.notes
 
 
-def test_a_view_point_that_is_not_passed_on_is_told(make: Make, clip: Path) -> None:
-    made = make({"mode": "policy", "view_point": "wrist_view", **ACTIONS}, clip)
-    assert "viewPoint did nothing" in made.notes[0]
+def test_a_prompt_in_json_is_sent_as_no_json(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:
+    """It would write size and duration into it."""
+    make(VIDEO, prompt={"subject": "a robot"})
+    assert asked()[0]["prompt"] == '{"subject": "a robot"}\f'
 
 
 def test_several_controls_lie_beside_each_other(
@@ -141,3 +145,4 @@ def test_several_controls_lie_beside_each_other(
         assert isinstance(found, VideoInfo) and (found.width, found.height, len(found.timeline.times)) == (320, 192, 9)
     assert (sent["resolution"], sent["num_video_frames_per_chunk"], sent["control_guidance"]) == ("256", 9, 1.5)
     assert "use_system_prompt" not in sent, "it has its own"
+    assert sent["emphasize_control_in_prompt"] is False

@@ -7,10 +7,10 @@ from types import MappingProxyType
 import numpy as np
 
 from cosmos_batch.contract.generation.engines import ENGINES
-from cosmos_batch.contract.generation.prompts import is_structured
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
+from cosmos_batch.engines.generator.captions import captions_of
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_of, write_given
 from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.engines.generator.guarding import explaining_guardrails
@@ -22,7 +22,7 @@ from cosmos_batch.media.nonsense import nonsense
 
 # What it has another program fetch, by a commit; the other it loads by name.
 _FETCHED = ENGINES["cosmos-framework"].guardrail_models[0]
-_FILLED_IN = "Cosmos Framework writes size, duration and frame rate into a prompt in JSON, whatever it says of them."
+_UNREAD = "Cosmos Framework reads no negative prompt with actions: negativePrompt did nothing."
 
 
 class FrameworkGenerator(GroupGenerator):
@@ -65,7 +65,8 @@ class FrameworkGenerator(GroupGenerator):
         """A sample, and the files that it names."""
         asked = prepared.generation
         sample = sample_of(asked, prepared.size, write_given(prepared, folder, check))
-        return {"sample": sample, "guardrails": asked.guardrails}
+        system_prompt = captions_of(asked, prepared.size).system
+        return {"sample": sample, "system_prompt": system_prompt, "guardrails": asked.guardrails}
 
     def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
         """Its picture or video, written anew, and its actions."""
@@ -82,4 +83,4 @@ class FrameworkGenerator(GroupGenerator):
 
     def notes(self, asked: Generation) -> list[str]:
         """Where it does not do as it was told."""
-        return [_FILLED_IN] if asked.action is None and is_structured(asked.prompt) else []
+        return [_UNREAD] if asked.action and asked.guided and asked.negative_prompt else []

@@ -14,6 +14,7 @@ from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.modes import Mode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
+from cosmos_batch.engines.generator.captions import captions_of, untouched
 from cosmos_batch.engines.generator.inputs import Frames, Prepared
 from cosmos_batch.media import exact_rate, write_image, write_video
 
@@ -25,9 +26,13 @@ _MODES: dict[Mode, str] = {
     "transfer": "video2video",
     "policy": "wam",
 }
-# As Diffusers has them too: what is said of the size stands behind the prompt, its opposite behind the negative one.
-_DURATION = "The video is {duration:.1f} seconds long and is of {fps:.0f} FPS."
-_NO_DURATION = "The video is not {duration:.1f} seconds long and is not of {fps:.0f} FPS."
+# What templates say stands in the captions. Where there is none it needs an empty text.
+_NO_TEMPLATES = {
+    "negative_metadata_mode": "none",
+    "negative_prompt_keep_metadata": False,
+    "inverse_duration_template": "",
+    "inverse_resolution_template": "",
+}
 _BEST_VIDEO, _BEST_IMAGE = 10, 100  # it is decoded and written again: little is to be lost twice
 
 
@@ -73,12 +78,15 @@ def write_given(prepared: Prepared, folder: Path, check: Callable[[], None]) -> 
 def sample_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
     """The sample, for a generation that this engine can make."""
     assert asked.fps is not None and asked.num_frames is not None  # of transfer alone they were open
+    captions = captions_of(asked, size)
     sample: dict[str, Any] = {
         "name": "sample",
         "defaults_file": str(given.defaults),
         "model_mode": _MODES.get(asked.mode, asked.mode),
-        "prompt": asked.prompt,
-        "negative_prompt": asked.negative_prompt,
+        # Of actions it makes the same caption itself.
+        "prompt": asked.prompt if asked.action else untouched(captions.prompt),
+        "negative_prompt": captions.negative,
+        **_NO_TEMPLATES,
         "num_outputs": 1,
         "num_steps": asked.steps,
         "guidance": asked.guidance_scale,
@@ -91,8 +99,9 @@ def sample_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
         "video_save_quality": _BEST_VIDEO,
         "image_save_quality": _BEST_IMAGE,
         "enable_sound": asked.sound,
-        **_templates(asked),
     }
+    if asked.guidance_interval:
+        sample["guidance_interval"] = list(asked.guidance_interval)
     if given.vision is not None:
         sample["vision_path"] = str(given.vision)
     if asked.action:
@@ -101,26 +110,6 @@ def sample_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
     if asked.conditioning:  # what is kept of a longer video was cut out already
         sample |= {"condition_frame_indexes_vision": asked.conditioning.frames, "condition_video_keep": "first"}
     return sample | (_transfer(asked, given) if asked.transfer else {})
-
-
-def _templates(asked: Generation) -> dict[str, Any]:
-    """An empty text stands for none where the framework needs one. A prompt in JSON it fills in whatever is said."""
-    kind = "video" if asked.is_video else "image"
-    positive = {
-        "duration_template": _DURATION if asked.use_duration_template else None,
-        "resolution_template": f"This {kind} is of {{height}}x{{width}} resolution."
-        if asked.use_resolution_template
-        else None,
-    }
-    return {
-        **{name: text for name, text in positive.items() if text is not None},
-        "negative_metadata_mode": "inverse" if any(positive.values()) else "none",
-        "negative_prompt_keep_metadata": False,
-        "inverse_duration_template": _NO_DURATION if asked.use_duration_template else "",
-        "inverse_resolution_template": f"This {kind} is not of {{height}}x{{width}} resolution."
-        if asked.use_resolution_template
-        else "",
-    }
 
 
 def _tier(size: Size) -> dict[str, str]:
@@ -158,7 +147,7 @@ def _transfer(asked: Generation, given: Given) -> dict[str, Any]:
         "num_first_chunk_conditional_frames": 0,
         "max_frames": asked.num_frames,
         "share_vision_temporal_positions": True,
-        "emphasize_control_in_prompt": False,  # a sentence behind the prompt, of which no other engine knows
+        "emphasize_control_in_prompt": False,  # a sentence behind the prompt, of which Diffusers does not know
         "show_control_condition": False,
         "show_input": False,
         **{

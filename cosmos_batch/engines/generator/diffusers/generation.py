@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal
 
@@ -11,8 +10,8 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked
-from cosmos_batch.contract.generation.prompts import settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
 from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
 from cosmos_batch.engines.generator.outputs import Rendered
@@ -42,24 +41,8 @@ def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
 
 def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:
     """With `max_sequence_length` as the prompts need it. Raises Failure where it was set to less."""
-    asked = prepared.generation
-    if asked.transfer:  # Diffusers reads its prompts as they are
-        asked = asked.model_copy(update={"use_resolution_template": False, "use_duration_template": False})
-    tokens = checkpoint.omni.tokenize_prompt(
-        asked.prompt,
-        asked.negative_prompt,
-        num_frames=asked.num_frames,
-        height=prepared.size.height,
-        width=prepared.size.width,
-        fps=asked.fps,
-        use_system_prompt=_system_prompt(asked),
-        add_resolution_template=asked.use_resolution_template,
-        add_duration_template=asked.use_duration_template,
-        action_mode=asked.mode if asked.action else None,
-        action_view_point=asked.action.view_point if asked.action else None,
-    )
-    length = settle_sequence_length(asked.max_sequence_length, *map(len, tokens))
-    return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
+    tokenizer = checkpoint.omni.text_tokenizer
+    return counted(prepared, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))
 
 
 def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
@@ -73,13 +56,12 @@ def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> 
             return _transfer(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, asked)
         checkpoint.omni.register_modules(scheduler=scheduler)
-        done = _counter(progress, asked.steps)
         result = checkpoint.omni(
             **_common(asked),
             **(_action(prepared) if asked.action else _plain(prepared)),
             fps=asked.fps,
             enable_safety_check=asked.guardrails,
-            callback_on_step_end=lambda *_: done() or {},
+            callback_on_step_end=_stepping(asked, _counter(progress, asked.steps)),
         )
     rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if asked.sound else 0
     return Rendered(
@@ -97,15 +79,11 @@ def _common(asked: Generation) -> dict[str, Any]:
         "negative_prompt": asked.negative_prompt,
         "num_inference_steps": asked.steps,
         "guidance_scale": asked.guidance_scale,
-        "use_system_prompt": _system_prompt(asked),
+        "use_system_prompt": asked.action is None,
         # Noise of the CPU is the same on every device.
         "generator": torch.Generator("cpu").manual_seed(asked.seed),
         "output_type": "pt",
     }
-
-
-def _system_prompt(asked: Generation) -> bool:
-    return asked.action is None
 
 
 def _plain(prepared: Prepared) -> dict[str, Any]:
@@ -147,18 +125,16 @@ def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) ->
     asked, settings = prepared.generation, prepared.generation.transfer
     assert settings is not None and asked.num_frames is not None
     pipeline = checkpoint.modular
-    # A chunk begins with the last frame of the one before.
-    further = max(0, asked.num_frames - settings.frames_per_chunk)
-    chunks = 1 + -(-further // (settings.frames_per_chunk - 1))
+    captions = captions_of(asked, prepared.size)  # it reads them as they are
     scheduler = _scheduler(checkpoint, asked)
-    _tell_steps(scheduler, _counter(progress, chunks * asked.steps))
+    _tell_steps(scheduler, _counter(progress, asked.steps_in_all))
     pipeline.update_components(scheduler=scheduler)
     if asked.guardrails:
         pipeline.enable_safety_checker()
     else:
         pipeline.disable_safety_checker()
     videos = pipeline(
-        **_common(asked),
+        **{**_common(asked), "prompt": captions.prompt, "negative_prompt": captions.negative},
         control_videos={hint: _pictures(frames) for hint, frames in prepared.controls.items()},
         num_frames=asked.num_frames,
         height=prepared.size.height,
@@ -175,6 +151,19 @@ def _scheduler(checkpoint: Checkpoint, asked: Generation) -> Any:
     """A new one for each job. The converter saves Karras' sigmas, which NVIDIA's own code does not use."""
     scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
     return scheduler.from_config(checkpoint.omni.scheduler.config, flow_shift=asked.flow_shift, use_karras_sigmas=False)
+
+
+def _stepping(asked: Generation, done: Callable[[], None]) -> Callable[..., dict[str, Any]]:
+    """Called after each step. It sets the guidance of the next, which ends with the interval; the first is in it."""
+
+    def stepped(pipeline: Any, index: int, _timestep: Any, _tensors: dict[str, Any]) -> dict[str, Any]:
+        done()
+        for timestep in pipeline.scheduler.timesteps[index + 1 : index + 2]:
+            low, high = asked.guidance_interval or (0.0, 1000.0)
+            pipeline._guidance_scale = asked.guidance_scale if low <= timestep <= high else 1.0
+        return {}
+
+    return stepped
 
 
 def _tell_steps(scheduler: Any, done: Callable[[], None]) -> None:

@@ -87,7 +87,7 @@ class PhyAI:
         forward = runner.forward
 
         def counted(*arguments: Any, **options: Any) -> Any:
-            self.steps += 1
+            self.steps += arguments[0] == "cond"  # the other branch is of the same step
             return forward(*arguments, **options)
 
         runner.forward = counted
@@ -114,16 +114,10 @@ def engine_arguments(checkpoint: str, tp: int, cfg: int, local_rank: str) -> Any
 def video_request(asked: Body, tokenizer: str) -> Any:
     """PhyAI's own request for a video. Raises ValueError."""
     from phyai.models.cosmos3 import Cosmos3T2VRequest, pixel_to_latent_shape
-    from phyai_utils_tools.models.cosmos3 import Cosmos3Processor
 
-    processor = Cosmos3Processor(tokenizer, append_metadata=False)
-    prompt, negative = processor.tokenize_pair(asked["prompt"], asked["negative_prompt"])
     seconds = asked["num_frames"] / asked["fps"]
     return Cosmos3T2VRequest(
-        text_ids=prompt.text_ids,
-        text_mask=prompt.text_mask,
-        neg_text_ids=negative.text_ids,
-        neg_text_mask=negative.text_mask,
+        **tokens_of(asked, tokenizer),
         video_shape=pixel_to_latent_shape(asked["num_frames"], asked["height"], asked["width"]),
         fps=asked["fps"],
         num_inference_steps=asked["steps"],
@@ -137,29 +131,14 @@ def video_request(asked: Body, tokenizer: str) -> Any:
 def action_request(asked: Body, tokenizer: str) -> Any:
     """PhyAI's own request with actions. Raises ValueError.
 
-    The picture keeps its shape: what pads it to the canvas of its tier, of which the prompt speaks, is nothing to see.
+    The picture keeps its shape: what pads it to the canvas of its tier, of which the caption speaks, is nothing to see.
     """
     import torch
     from phyai.models.cosmos3 import Cosmos3ActionRequest, pixel_to_latent_shape
-    from phyai_utils_tools.models.cosmos3 import Cosmos3Processor, resolve_domain_id
-    from phyai_utils_tools.models.cosmos3.steps_cosmos3 import (
-        Cosmos3ActionPadStep,
-        cosmos3_action_json_caption,
-        find_closest_target_size,
-    )
+    from phyai_utils_tools.models.cosmos3 import resolve_domain_id
+    from phyai_utils_tools.models.cosmos3.steps_cosmos3 import Cosmos3ActionPadStep
 
     action = asked["action"]
-    width, height = find_closest_target_size(asked["height"], asked["width"], action["tier"])
-    caption = cosmos3_action_json_caption(
-        asked["prompt"],
-        view_point=action["view_point"],
-        num_frames=asked["num_frames"],
-        fps=asked["fps"],
-        height=height,
-        width=width,
-    )
-    processor = Cosmos3Processor(tokenizer, append_metadata=False)
-    prompt, negative = processor.tokenize_pair(caption, asked["negative_prompt"])
     padding = Cosmos3ActionPadStep(
         action_chunk_size=action["chunk_size"], raw_action_dim=action["width"], mode=asked["mode"]
     )
@@ -168,10 +147,7 @@ def action_request(asked: Body, tokenizer: str) -> Any:
     pixels = pixels_of(asked["frames"])
     rest = asked["num_frames"] - pixels.shape[2]
     return Cosmos3ActionRequest(
-        text_ids=prompt.text_ids,
-        text_mask=prompt.text_mask,
-        neg_text_ids=negative.text_ids,
-        neg_text_mask=negative.text_mask,
+        **tokens_of(asked, tokenizer),
         video_shape=pixel_to_latent_shape(asked["num_frames"], asked["height"], asked["width"]),
         mode=asked["mode"],
         domain_id=resolve_domain_id(action["domain_name"]),
@@ -184,6 +160,22 @@ def action_request(asked: Body, tokenizer: str) -> Any:
         guidance_scale=asked["guidance_scale"],
         seed=asked["seed"],
     )
+
+
+def tokens_of(asked: Body, tokenizer: str) -> Body:
+    """Both prompts in the model's chat template, behind the system prompt, as tensors; PhyAI's has other words."""
+    import torch
+    from phyai_utils_tools.models.cosmos3 import Cosmos3Processor
+
+    processor = Cosmos3Processor(tokenizer, append_metadata=False)
+    system = [{"role": "system", "content": asked["system_prompt"]}] if asked["system_prompt"] else []
+    tokens = {}
+    for prefix, text in (("", asked["prompt"]), ("neg_", asked["negative_prompt"])):
+        chat = [*system, {"role": "user", "content": text}]
+        found = processor.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)
+        ids = torch.tensor([[*found["input_ids"], processor.eos_token_id, processor.vision_start_token_id]])
+        tokens |= {f"{prefix}text_ids": ids, f"{prefix}text_mask": torch.ones_like(ids)}
+    return tokens
 
 
 def pixels_of(frames: str) -> Any:

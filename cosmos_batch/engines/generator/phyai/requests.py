@@ -1,6 +1,6 @@
 """A generation as what our driver of PhyAI is sent: texts as the model reads them, and pictures as arrays.
 
-PhyAI writes size and duration behind each prompt, or into one in JSON, or nothing; so we write them, as Diffusers does.
+PhyAI would write size and duration by rules of its own, and system prompts in words of its own.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import Size
+from cosmos_batch.engines.generator.captions import captions_of
 from cosmos_batch.engines.generator.inputs import Prepared
 
 
@@ -41,12 +42,12 @@ def write_given(prepared: Prepared, folder: Path) -> Given:
 
 def request_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
     """The request, for a generation that this engine can make."""
+    captions = captions_of(asked, size)
     request: dict[str, Any] = {
         "mode": asked.mode if asked.action else "video",
-        "prompt": asked.prompt if asked.action else _with_templates(asked, size, asked.prompt, is_negative=False),
-        "negative_prompt": asked.negative_prompt
-        if asked.action
-        else _with_templates(asked, size, asked.negative_prompt, is_negative=True),
+        "prompt": captions.prompt,
+        "negative_prompt": captions.negative,
+        "system_prompt": captions.system,
         "width": size.width,
         "height": size.height,
         "num_frames": asked.num_frames,
@@ -59,29 +60,10 @@ def request_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
         "condition_frames": asked.conditioning.frames if asked.conditioning else [0] if given.frames else [],
     }
     if settings := asked.action:
-        assert asked.resolution is not None
         request["action"] = {
             "domain_name": settings.domain_name,
             "chunk_size": settings.chunk_size,
             "width": settings.width,
-            "view_point": settings.view_point,
-            "tier": asked.resolution.removesuffix("p"),
             "rows": given.actions,
         }
     return request
-
-
-def _with_templates(asked: Generation, size: Size, text: str, *, is_negative: bool) -> str:
-    assert asked.num_frames is not None and asked.fps is not None
-    no = "not " if is_negative else ""
-    if asked.use_duration_template:
-        seconds = asked.num_frames / asked.fps
-        text = _behind(text, f"The video is {no}{seconds:.1f} seconds long and is {no}of {asked.fps:.0f} FPS.")
-    if asked.use_resolution_template:
-        text = _behind(text, f"This video is {no}of {size.height}x{size.width} resolution.")
-    return text
-
-
-def _behind(text: str, sentence: str) -> str:
-    text = text.rstrip(".")
-    return f"{text}. {sentence}" if text else sentence

@@ -15,11 +15,14 @@ from PIL import Image
 
 from cosmos_batch.contract.generation.controls import Hint, refuse_several
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
+from cosmos_batch.engines.generator.captions import captions_of, untouched
 from cosmos_batch.engines.generator.inputs import Frames, Prepared
 from cosmos_batch.media import exact_rate, write_video
 
 # It is decoded and written again: nothing is to be lost twice.
 _LOSSLESS = {"preset": "ultrafast", "qp": "0", "threads": "0"}
+# Tokens of chat markup and system prompt, 120 at most: it counts them too, and cuts what is longer without a word.
+_AROUND_A_PROMPT = 256
 _PNG, _MP4 = "image/png", "video/mp4"
 
 Upload = tuple[str, bytes, str]  # name, content, type
@@ -86,9 +89,10 @@ def video_form(prepared: Prepared, folder: Path, shares_files: bool, check: Call
 
 def _common(prepared: Prepared) -> dict[str, Any]:
     asked = prepared.generation
+    captions = captions_of(asked, prepared.size)
     return {
-        "prompt": asked.prompt,
-        "negative_prompt": asked.negative_prompt,
+        "prompt": untouched(captions.prompt),
+        "negative_prompt": captions.negative,
         "size": str(prepared.size),
         "num_inference_steps": asked.steps,
         "guidance_scale": asked.guidance_scale,
@@ -99,13 +103,17 @@ def _common(prepared: Prepared) -> dict[str, Any]:
 
 def _extra(prepared: Prepared) -> dict[str, Any]:
     asked = prepared.generation
+    assert asked.max_sequence_length is not None, "it was counted"
     return {
         "guardrails": asked.guardrails,
-        "max_sequence_length": asked.max_sequence_length,
-        "use_resolution_template": asked.use_resolution_template,
-        "use_duration_template": asked.use_duration_template,
+        "max_sequence_length": asked.max_sequence_length + _AROUND_A_PROMPT,
+        # All of these stand in the captions.
+        "use_resolution_template": False,
+        "use_duration_template": False,
+        "negative_metadata_mode": "none",
         # By itself v2v alone has one; transfer has its own, whatever is said.
         **({} if asked.transfer else {"use_system_prompt": asked.action is None}),
+        **({"guidance_interval": asked.guidance_interval} if asked.guidance_interval else {}),
     }
 
 
@@ -131,6 +139,7 @@ def _controls(
         "control_guidance": asked.transfer.control_guidance,
         "num_video_frames_per_chunk": min(asked.transfer.frames_per_chunk, asked.num_frames),
         "resolution": _tier(prepared.size),
+        "emphasize_control_in_prompt": False,  # a sentence behind the prompt, of which Diffusers does not know
     }
     weights = {hint: {"control_weight": control.weight} for hint, control in asked.transfer.controls.items()}
     if shares_files:

@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.engines import refuse_engine
-from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST, settle_sequence_length
+from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere, Send, make_image, make_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
 from cosmos_batch.engines.journal import TimedJournal
 
-# Of chat markup, system prompt, and what the server says of size, duration and controls: 120 at most.
-_AROUND_A_PROMPT = 256
-_DEAF_TO_VIEWS = "vLLM-Omni does not tell the model where the camera is: viewPoint did nothing."
+_UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength was not seen."
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Work:
     ) -> None:
         self._folder, self._count, self._shares_files, self._check = folder, count, shares_files, check
         self._journal = TimedJournal()
+        self._notes: list[str] = []
 
     @property
     def journal(self) -> TimedJournal:
@@ -74,30 +74,29 @@ class Work:
             source = self._folder / ("made.mp4" if asked.is_video else "made.png")
             source.write_bytes(made.content)
             files = rewrite_files(source, made.actions, asked, self._folder, self._check)
-        deaf = asked.action is not None and asked.action.view_point != "ego_view"
         return Made(
             files=files,
             generation=asked,
             timings=self._journal.seconds,
             logs=self._journal.lines,
-            notes=[_DEAF_TO_VIEWS] if deaf else [],
+            notes=self._notes,
             facts={"scheduler": "UniPC", **made.facts},
         )
 
     def _prepare(self, asked: Generation, files: GenerationFiles) -> Order:
         prepared = prepare(asked, files, self._check)
         refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
-        length = self._sequence_length(prepared.generation)
-        prepared = replace(prepared, generation=prepared.generation.model_copy(update={"max_sequence_length": length}))
+        prepared = counted(prepared, self._count) if self._count else self._uncounted(prepared)
         if asked.is_video:
             return Order(prepared, video_form(prepared, self._folder, self._shares_files, self._check))
         return Order(prepared, image_body(prepared))
 
-    def _sequence_length(self, asked: Generation) -> int:
-        """The server cuts what is longer without a word. Without a tokenizer, a byte counts as a token: there are never
-        more. Raises Failure where a prompt is longer than was asked for."""
-        if self._count is None:
-            longest = max(len(text.encode()) for text in (asked.prompt, asked.negative_prompt))
-            return max(asked.max_sequence_length or SEQUENCE_LEAST, longest + _AROUND_A_PROMPT)
-        tokens = [self._count(text) for text in (asked.prompt, asked.negative_prompt)]
-        return max(settle_sequence_length(asked.max_sequence_length, *tokens), max(tokens) + _AROUND_A_PROMPT)
+    def _uncounted(self, prepared: Prepared) -> Prepared:
+        """With as many tokens as there may be: never more than bytes."""
+        asked = prepared.generation
+        captions = captions_of(asked, prepared.size)
+        longest = max(len(text.encode()) for text in (captions.prompt, captions.negative))
+        if asked.max_sequence_length is not None and asked.max_sequence_length < longest:
+            self._notes.append(_UNCOUNTED)
+        length = max(asked.max_sequence_length or SEQUENCE_LEAST, longest)
+        return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))

@@ -1,7 +1,7 @@
 """A stand-in for PhyAI where there is no GPU: what our driver uses of it, in PhyAI's own names.
 
 Every process must enter each step. A picture is a band that moves over the last frame that was kept; of a prompt only
-its length is left, as tokens: 13 of them end the last process. `COSMOS_STANDIN_REFUSES` makes the load fail.
+its length is left, as tokens: 15 of them end the last process. `COSMOS_STANDIN_REFUSES` makes the load fail.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-DEADLY = 13
+DEADLY = 15  # two stand behind each prompt
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Engine:
 
 
 class Runner:
-    def forward(self, _step: int) -> None:
+    def forward(self, _branch: str, _step: int) -> None:
         """One branch of one step."""
 
 
@@ -58,7 +58,8 @@ def denoised(runner: Runner, request: Any, seen: Any) -> torch.Tensor:
     if request.text_ids.shape[1] == DEADLY and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     for step in range(request.num_inference_steps):
-        runner.forward(step)
+        for branch in ("cond", "uncond"):
+            runner.forward(branch, step)
         if torch.distributed.is_initialized():
             torch.distributed.all_reduce(torch.ones(1))
     latent_frames, height, width = request.video_shape

@@ -8,6 +8,7 @@ what the guardrail for videos refuses; reasoners answer by what was seen. `COSMO
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +57,9 @@ class Pipe:
 
     def __init__(self, setup: Any) -> None:
         self.guardrails = SimpleNamespace(text=GuardrailRunner()) if setup.guardrails else None
-        self.model = SimpleNamespace(_get_velocity=lambda *_: None)
+        self.model = SimpleNamespace(
+            _get_velocity=lambda **_: None, _get_inference_text_tokens=lambda batch, _negative: batch
+        )
         self.plan = setup.plan
 
     @classmethod
@@ -85,11 +88,24 @@ class Pipe:
         if self.guardrails and "unsafe picture" in sample.prompt:
             message = f"Error generating sample 'sample': Guardrail blocked video 'sample': {sample.prompt}"
             return [SimpleNamespace(status="error", message=message, outputs=[])]
-        for _ in range(sample.num_steps):
-            self.model._get_velocity()
+        self._read(sample)
+        for step in range(sample.num_steps):
+            timestep = [step]
+            for _branch in ("cond", "uncond"):
+                self.model._get_velocity(net=None, timestep=timestep)
+                time.sleep(float(os.environ.get("COSMOS_STANDIN_SLOW", "0")))
         if os.environ.get("RANK", "0") != "0":  # it shares the work of the first one
             return []
         return [_output(*make(sample))]
+
+    def _read(self, sample: SimpleNamespace) -> None:
+        """Prompts are as our side wrote them, and behind a system prompt where Diffusers has one."""
+        own = {"system_prompt": "its own"} if any(hasattr(sample, hint) for hint in ("edge", "blur", "depth")) else {}
+        kinds = {"text2image": "images", "text2video": "videos", "image2video": "videos", "video2video": "videos"}
+        usual = kinds.get(sample.model_mode)
+        expected = usual and f"You are a helpful assistant who will generate {usual} from a give prompt."
+        found = self.model._get_inference_text_tokens(own, True)["system_prompt"]
+        assert found == own.get("system_prompt", expected), found
 
     def _all_enter(self) -> int:
         import torch

@@ -1,8 +1,6 @@
-"""A stand-in: texts become as many tokens as they have words."""
+"""A stand-in: texts become as many tokens as they have words, and system prompts none."""
 
-from types import SimpleNamespace
-
-import torch
+from typing import Any
 
 
 def resolve_domain_id(domain: str) -> int:
@@ -10,15 +8,20 @@ def resolve_domain_id(domain: str) -> int:
 
 
 class Cosmos3Processor:
+    eos_token_id = vision_start_token_id = 1
+
     def __init__(self, tokenizer: str, *, append_metadata: bool) -> None:
         assert tokenizer.endswith("text_tokenizer") and not append_metadata
+        self.tokenizer = Tokenizer()
 
-    def tokenize_pair(self, prompt: str, negative_prompt: str) -> tuple[SimpleNamespace, SimpleNamespace]:
-        if "refused" in prompt:
+
+class Tokenizer:
+    def apply_chat_template(
+        self, chat: list[dict[str, str]], *, add_generation_prompt: bool, return_dict: bool
+    ) -> dict[str, Any]:
+        assert add_generation_prompt and return_dict
+        *system, user = chat
+        if "refused" in user["content"]:
             raise ValueError("this prompt is no prompt")
-        return _tokens(prompt), _tokens(negative_prompt)
-
-
-def _tokens(text: str) -> SimpleNamespace:
-    ids = torch.ones(1, len(text.split()), dtype=torch.long)
-    return SimpleNamespace(text_ids=ids, text_mask=torch.ones_like(ids))
+        assert [one["role"] for one in system] in ([], ["system"])
+        return {"input_ids": [1] * len(user["content"].split())}
