@@ -11,9 +11,11 @@ import pytest
 
 from cosmos_batch.contract.generation.engines import ENGINES
 from cosmos_batch.contract.generation.modes import MODES
+from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
+from cosmos_batch.engines.generator.captions import captions_of
 from tests.containers.test_images import ROOT
 from tests.engines.argument_models import framework, phyai
-from tests.engines.argument_models.table import CASES, cases
+from tests.engines.argument_models.table import CASES, NEGATIVE, cases
 
 ASKED = [framework, phyai]
 IMAGES = {"cosmos-framework": "framework", "phyai": "phyai"}
@@ -73,6 +75,29 @@ def test_phyai_means_the_frames_sound_and_actions_that_were_asked_for() -> None:
             assert means.get("cond_action") == given
         elif asked.conditioning:
             assert means["cond_frame_indexes"] == asked.conditioning.frames
+
+
+def test_the_page_says_how_many_there_are(engine: ModuleType, record: Record) -> None:
+    page = " ".join((ROOT / "docs" / "generator.md").read_text(encoding="utf-8").split())
+    said = {
+        "cosmos-framework": f"{len(record['accepted'])} samples of every mode, size and domain were read by its own "
+        f"classes at 5eee9ed and accepted as they are, {len(record['refused'])} that are wrong refused",
+        "phyai": f"{len(record['accepted'])} requests and plans were taken by its own classes at d27fe18",
+    }
+    assert said[engine.ENGINE] in page
+
+
+def test_the_captions_are_what_is_sent(engine: ModuleType) -> None:
+    """Those of Diffusers, as `test_captions.py` sees; of actions Cosmos Framework makes the same itself."""
+    sent = engine.sent()
+    for case, asked in cases(engine.ENGINE):
+        assert asked.size is not None
+        captions = captions_of(asked, asked.size)
+        makes_it_itself = engine is framework and asked.action
+        assert sent[case.name]["prompt"].rstrip("\f") == (asked.prompt if makes_it_itself else captions.prompt)
+        assert sent[case.name]["negative_prompt"].replace(NEGATIVE, nvidia_negative_prompt()) == captions.negative
+        if engine is phyai:
+            assert sent[case.name]["system_prompt"] == captions.system
 
 
 def test_the_record_is_of_the_commit_that_the_image_has(engine: ModuleType, record: Record) -> None:

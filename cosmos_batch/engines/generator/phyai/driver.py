@@ -169,7 +169,7 @@ def tokens_of(asked: Body, tokenizer: str) -> Body:
 
     processor = Cosmos3Processor(tokenizer, append_metadata=False)
     system = [{"role": "system", "content": asked["system_prompt"]}] if asked["system_prompt"] else []
-    tokens = {}
+    tokens: Body = {}
     for prefix, text in (("", asked["prompt"]), ("neg_", asked["negative_prompt"])):
         chat = [*system, {"role": "user", "content": text}]
         found = processor.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)
