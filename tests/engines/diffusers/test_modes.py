@@ -64,8 +64,10 @@ def test_the_size_of_actions_fits_one_canvas() -> None:
 
 def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told: list[tuple[int, int]] = []
-    said = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
-    made = make(said, clip, progress=lambda *step: told.append(step))
+    given = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in ("depth", "seg", "wsm")}
+    controls = {"edge": {}, "blur": {}, **given}
+    said = {"mode": "transfer", "controls": controls, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
+    made = make(said, clip, progress=lambda *step: told.append(step), controls=dict.fromkeys(given, clip))
     assert video(made.video)[:3] == (64, 48, 13)
     assert told == [(done, 4) for done in range(5)]  # two chunks of two steps
     assert "%|" not in capsys.readouterr().err
