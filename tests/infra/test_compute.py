@@ -72,12 +72,12 @@ def test_spot_instances_of_all_types_come_first_and_on_demand_ones_after_them() 
     assert {one["ComputeResources"]["Type"] for one in on_demand} == {"EC2"}
 
 
-def test_a_generator_falls_back_to_p5() -> None:
+def test_a_generator_falls_back_to_larger_hosts() -> None:
     found = environments_in_order(example("generator-only"), "cosmos3nano")
     assert [one["ComputeResources"]["InstanceTypes"][0] for one in found] == [
         "g6e.12xlarge",
         "g6e.24xlarge",
-        "p5.4xlarge",
+        "g6e.48xlarge",
     ]
 
 
