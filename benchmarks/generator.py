@@ -1,6 +1,6 @@
 """The generator measured: Diffusers as it comes, then with each of our measures added; the same job and seed.
 
-    python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory] [--sizes 320x192,832x480]
+    python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory,kernels] [--sizes 320x192,832x480]
                                    [--only baseline,frames,...] [--into FILE] [--work DIR]
 
 With a GPU and the true shape, or on the CPU with the tiny one. What is found is written at once, and a call adds to
@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks import generator_start, true_generator
 from benchmarks.generator_jobs import NANO, TINY, Workload, asked, words
-from benchmarks.generator_profile import profiled
+from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.engines import GenerationFiles
@@ -34,8 +34,8 @@ from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.journal import Journal
 
-STEPS = ("start", "measures", "memory")
-PLAIN = Measures(read_once=False, compiled=False, attention=False)
+STEPS = ("start", "measures", "memory", "kernels")
+PLAIN = Measures(read_once=False, given_only=False, compiled=False, channels_last=False)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ ADDED = (
     Measure("frames"),
     Measure("readOnce", replace(PLAIN, read_once=True)),
     Measure("compiled", replace(PLAIN, read_once=True, compiled=True)),
-    Measure("attention", replace(PLAIN, read_once=True, compiled=True, attention=True)),
-    Measure("channelsLast", Measures(channels_last=True)),
+    Measure("channelsLast", replace(PLAIN, read_once=True, compiled=True, channels_last=True)),
+    Measure("givenOnly", Measures()),
 )
 
 
@@ -103,7 +103,7 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], work:
                 said = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
                 print(f"{size} {name}: {values['seconds']:.2f} s, {said}", file=sys.stderr, flush=True)
         else:
-            found[step] = _memory(model, workload)
+            found[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
             keep()
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
@@ -237,6 +237,17 @@ def _memory(model: Path, workload: Workload) -> dict[str, Any]:
         brief = replace(workload, steps=2)
         one = Measure("default", checkpoint.measures)
         found[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
+    return found
+
+
+def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
+    """Of the GPU, for two steps and all that is around them."""
+    checkpoint, brief = _with(_load(model), Measures()), replace(workload, steps=2)
+    one, found = Measure("default", checkpoint.measures), {}
+    for size in workload.sizes:
+        prepared = _prepared(checkpoint, brief, size)
+        _generate(one, checkpoint, prepared)
+        found[size] = kernels(lambda prepared=prepared: _generate(one, checkpoint, prepared))
     return found
 
 

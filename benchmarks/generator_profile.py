@@ -52,6 +52,36 @@ class Profile:
         return timed
 
 
+_KERNELS = {
+    "attention": ("sdpa", "flash", "fmha", "attention"),
+    "convolutions": ("conv", "xmma_fprop"),
+    "products": ("gemm", "nvjet", "cublas", "cutlass"),
+    "compiled": ("triton",),
+    "copies": ("memcpy", "memset"),
+}
+"""What a name of a kernel holds, by the kind that it makes it; the first that fits."""
+
+
+def kernels(run: Callable[[], Any]) -> dict[str, float]:
+    """Seconds of a GPU by kind of kernel; empty without a GPU."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    if not torch.cuda.is_available():
+        return {}
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        run()
+    found: dict[str, float] = {}
+    for one in profiler.key_averages():
+        kind = _kind(one.key.lower())
+        found[kind] = found.get(kind, 0.0) + one.self_device_time_total / 1e6
+    return {kind: round(seconds, 3) for kind, seconds in found.items() if seconds}
+
+
+def _kind(kernel: str) -> str:
+    return next((kind for kind, parts in _KERNELS.items() if any(part in kernel for part in parts)), "other")
+
+
 def _events() -> tuple[Any, Any]:
     import torch
 

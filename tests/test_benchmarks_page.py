@@ -77,6 +77,14 @@ def test_each_measure_of_the_generator_is_added_to_those_before() -> None:
     assert default == Measures(), "what is called our engine is our engine"
 
 
+@pytest.mark.parametrize("size", generator_page.LEAST)
+def test_the_generator_was_as_fast_as_it_must_be_on_a_gpu(size: str) -> None:
+    found = json.loads(generator_page.RESULT.read_text(encoding="utf-8"))
+    assert "H100" in found["machine"]
+    rows = found["sizes"][size]
+    assert rows["baseline"]["seconds"] / list(rows.values())[-1]["seconds"] >= generator_page.LEAST[size]
+
+
 @pytest.mark.parametrize(("seconds", "met"), [(6.0, 2), (8.0, 1), (10.0, 0)])
 def test_the_page_says_whether_the_generator_is_fast_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, met: int

@@ -24,7 +24,7 @@ from tests.contract import generations
 from tests.engines import making
 from tests.engines.making import ROWS, kind_of
 
-PLAIN = Measures(read_once=False, compiled=False, attention=False)
+PLAIN = Measures(read_once=False, given_only=False, compiled=False, channels_last=False)
 STEPS, LAYERS = 2, 2
 SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
@@ -99,7 +99,7 @@ def same(one: Rendered, other: Rendered) -> bool:
     ],
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
-def test_a_prompt_is_read_once_and_nothing_changes(
+def test_what_is_spared_changes_nothing(
     plain: Checkpoint,
     fast: Checkpoint,
     reads: list[int],
@@ -117,6 +117,37 @@ def test_a_prompt_is_read_once_and_nothing_changes(
     assert fast.omni.transformer._read is None, "what was read is freed with its job"
 
 
+@pytest.mark.parametrize(
+    ("said", "shown", "frames"),
+    [
+        ({"mode": "t2v", **SMALL, "num_frames": 9}, None, []),
+        ({"mode": "i2v", **SMALL, "num_frames": 9}, "picture", [1]),
+        ({"mode": "v2v", **SMALL, "num_frames": 13}, "clip", [5]),  # two latent frames
+        ({"mode": "policy", **ACTIONS}, "clip", [1]),
+        ({"mode": "inverse_dynamics", **ACTIONS}, "clip", [5]),  # all
+    ],
+    ids=lambda value: value["mode"] if isinstance(value, dict) else None,
+)
+def test_no_more_is_encoded_than_is_given(
+    fast: Checkpoint,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, Any],
+    shown: str | None,
+    frames: list[int],
+) -> None:
+    seen: list[int] = []
+    encode = fast.omni.vae.encode
+
+    def counted(video: Any) -> Any:
+        seen.append(video.shape[2])
+        return encode(video)
+
+    monkeypatch.setattr(fast.omni.vae, "encode", counted)
+    made(fast, said, request.getfixturevalue(shown) if shown else None)
+    assert seen == frames
+
+
 def test_a_job_that_fails_leaves_nothing_behind(fast: Checkpoint) -> None:
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     expected = made(fast, said)
@@ -127,7 +158,7 @@ def test_a_job_that_fails_leaves_nothing_behind(fast: Checkpoint) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         made(fast, said, progress=stop)
-    assert fast.omni.transformer._read is None
+    assert fast.omni.transformer._read is None and "_encode_video" not in vars(fast.omni)
     assert same(made(fast, said), expected)
 
 
@@ -184,10 +215,11 @@ def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypa
         checkpoint.warm_up(Journal())
 
 
-def test_channels_lie_side_by_side_where_it_is_asked_for(plain: Checkpoint, load: Load) -> None:
+def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> None:
     import torch
 
-    checkpoint = load(replace(PLAIN, channels_last=True))
+    checkpoint = load(PLAIN)
+    diffusers_fast.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda")
     weight = checkpoint.omni.vae.decoder.conv_in.weight
     assert weight.is_contiguous(memory_format=torch.channels_last_3d)
     said = {"mode": "t2v", **SMALL, "num_frames": 9}

@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
+from cosmos_batch.engines.generator.diffusers.encoding import given_latents
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
 from cosmos_batch.engines.generator.guarding import guardrails_failed
 from cosmos_batch.engines.hub_cache import offline_here
@@ -43,9 +45,9 @@ class Checkpoint:
     guardrails: bool
     measures: Measures
 
-    def working(self) -> AbstractContextManager[None]:
+    def working(self, asked: Generation) -> AbstractContextManager[None]:
         """While one job is made."""
-        return working(self.omni, self.measures, self.device)
+        return working(self.omni, self.measures, given_latents(asked))
 
     def warm_up(self, journal: Journal) -> None:
         """Before the first job."""

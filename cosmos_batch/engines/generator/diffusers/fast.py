@@ -8,29 +8,30 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cosmos_batch.engines.generator.diffusers.encoding import encode_given
 from cosmos_batch.engines.journal import Journal
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Which of them are taken: all that are worth it, unless somebody measures what each is worth.
+    """Which of them are taken: all, unless somebody measures what each is worth.
 
     Attributes
     ----------
     read_once
         The prompt is read once for each job, not in every step; see `diffusers_understanding`.
+    given_only
+        No more of a video is encoded than is given; see `encoding`.
     compiled
         The transformer's layers are compiled, on a GPU.
-    attention
-        cuDNN's attention first, on a GPU; what it cannot do goes to PyTorch's own.
     channels_last
-        The VAE's convolutions find the channels of a pixel side by side.
+        The VAE's convolutions find the channels of a pixel side by side, on a GPU.
     """
 
     read_once: bool = True
+    given_only: bool = True
     compiled: bool = True
-    attention: bool = True
-    channels_last: bool = False
+    channels_last: bool = True
 
 
 def take(omni: Any, measures: Measures, device: str) -> None:
@@ -44,7 +45,7 @@ def take(omni: Any, measures: Measures, device: str) -> None:
         read_once(omni.transformer)
     if measures.compiled and device == "cuda":
         compile_layers(omni.transformer)
-    if measures.channels_last:
+    if measures.channels_last and device == "cuda":
         formats: dict[Any, Any] = {
             torch.nn.Conv3d: torch.channels_last_3d,
             torch.nn.Conv2d: torch.channels_last,
@@ -67,16 +68,13 @@ def leave_compiled(transformer: Any) -> None:
 
 
 @contextmanager
-def working(omni: Any, measures: Measures, device: str) -> Iterator[None]:
-    """While one job is made."""
+def working(omni: Any, measures: Measures, given: int | None = None) -> Iterator[None]:
+    """While one job is made, which is given so many latent frames (all, if None)."""
     with ExitStack() as stack:
-        if measures.attention and device == "cuda":
-            from torch.nn.attention import SDPBackend, sdpa_kernel
-
-            order = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
-            stack.enter_context(sdpa_kernel([getattr(SDPBackend, name) for name in order], set_priority=True))
         if measures.read_once:
             stack.enter_context(omni.transformer.reading())
+        if measures.given_only and given is not None:
+            stack.enter_context(encode_given(omni, given))
         yield
 
 
@@ -90,7 +88,7 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
     if device != "cuda":
         return
     try:
-        _make_least(omni, measures, device)
+        _make_least(omni, measures)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
@@ -98,11 +96,11 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
             raise
         journal.note(f"the layers are not compiled, and slower for it: {type(error).__name__}: {error}")
         leave_compiled(omni.transformer)
-        _make_least(omni, measures, device)
+        _make_least(omni, measures)
 
 
-def _make_least(omni: Any, measures: Measures, device: str) -> None:
-    with working(omni, measures, device):
+def _make_least(omni: Any, measures: Measures) -> None:
+    with working(omni, measures):
         omni(
             prompt="Warm up.",
             negative_prompt="Nothing.",

@@ -51,7 +51,7 @@ def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> 
     Raises Failure (Blocked) where a guardrail refuses prompt or output.
     """
     asked = prepared.generation
-    with _blocks(), checkpoint.working():
+    with _blocks(), checkpoint.working(asked):
         if asked.transfer:
             return _transfer(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, asked)
