@@ -42,7 +42,7 @@ def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: Bench) -> None:
 
 def test_many_jobs_are_in_the_engine_at_once(bench: Bench) -> None:
     for n in range(12):
-        bench.send(bench.job(f"job-{n}", prompt=json.dumps({"seconds": 0.5})))
+        bench.send(bench.job(f"job-{n}", prompt=json.dumps({"seconds": 1.5})))
     engine = Counting()
     bench.worker(engine=engine).run()
     assert engine.most == 12
