@@ -35,7 +35,7 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
     medium = medium_of(file) if file else None
     prompt = read_prompt(request, execution.name, environment)
     generation = settle(_parameters(request), prompt, pipeline, medium, execution.name, serving)
-    more = _named_files(generation, file, environment)
+    more = _named_files(generation, request, file, environment)
     directory = _directory(request, file)
     reserved = reserve_document(
         directory, lambda where, time: _document_key(where, file, pipeline, time), execution, environment
@@ -52,6 +52,7 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
         system_prompt="",
         parameters=Parameters(),
         generation=generation,
+        origin=request.origin,
     )
 
 
@@ -64,7 +65,7 @@ def with_request_file(request: Request, environment: PlanEnvironment) -> Request
     said = read_request_file(read_or_refuse(head_or_refuse(place, request.request_file_version)))
     own = request.generation or GenerationParameters()
     together = {**said.parameters.model_dump(exclude_unset=True), **own.model_dump(exclude_unset=True)}
-    changes: dict[str, Any] = {"generation": GenerationParameters.model_validate(together)}
+    changes: dict[str, Any] = {"generation": GenerationParameters.model_validate(together), "origin": said.origin}
     if request.prompt is None and request.prompt_uri is None:
         changes["prompt"] = prompt_text("prompt", said.prompt)
     if request.input is None and said.input is not None:
@@ -89,10 +90,17 @@ def _parameters(request: Request) -> GenerationParameters:
 def _input(request: Request, environment: PlanEnvironment) -> InputFile | None:
     if request.input is None:
         return None
-    return inspect("input", parse_uri(request.input), environment.asset_buckets, EXTENSIONS, request.input_version_id)
+    version = request.input_version_id or _version(request, request.input)
+    return inspect("input", parse_uri(request.input), environment.asset_buckets, EXTENSIONS, version)
 
 
-def _named_files(generation: Generation, file: InputFile | None, environment: PlanEnvironment) -> list[InputFile]:
+def _version(request: Request, uri: str) -> str | None:
+    return None if request.origin is None else request.origin.version_of(uri)
+
+
+def _named_files(
+    generation: Generation, request: Request, file: InputFile | None, environment: PlanEnvironment
+) -> list[InputFile]:
     """The control videos in the model's order, then the actions. Raises Failure."""
     named: list[tuple[str, str, tuple[str, ...]]] = []
     if generation.transfer is not None:
@@ -101,9 +109,10 @@ def _named_files(generation: Generation, file: InputFile | None, environment: Pl
     if generation.action is not None and generation.action.path is not None:
         named.append(("actionPath", generation.action.path, ACTION_EXTENSIONS))
     near = None if file is None else S3Location(file.bucket, file.key)
+    places = [(field, beside(field, near, name), extensions) for field, name, extensions in named]
     return [
-        inspect(field, beside(field, near, name), environment.asset_buckets, extensions)
-        for field, name, extensions in named
+        inspect(field, place, environment.asset_buckets, extensions, _version(request, place.uri))
+        for field, place, extensions in places
     ]
 
 

@@ -59,12 +59,12 @@ def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: 
         file = head(subject, version)
     except Missing:
         return "ignored: the file is not there any more"
-    if is_ours(file):
-        return "ignored: written by us"
-    if is_request_file(subject.key):
+    if is_request_file(subject.key):  # we write none, but a copy of a document in S3 has a document's metadata
         pipeline = requested_pipeline(file, environment().pipelines)
         start_request_file(environment(), pipeline, file)
         return f"started: {pipeline}"
+    if is_ours(file):
+        return "ignored: written by us"
     metadata = read_metadata(file)
     pipelines = chosen_pipelines(subject.key, metadata, environment().pipelines)
     if not pipelines:
@@ -96,7 +96,7 @@ def is_ours_by_name(key: str) -> bool:
         not name
         or key.endswith(SIDECAR_SUFFIX)  # a sidecar's sidecar
         or _DOCUMENT.search(name) is not None
-        or _MADE.search(name) is not None
+        or (_MADE.search(name) is not None and not is_request_file(key))  # a document's copy is one
         or _WORKING_FOLDER.match(key) is not None
         or ".previewFile." in name
     )

@@ -10,7 +10,17 @@ ENVIRONMENT = VENV / "omni"
 PACKAGE = ROOT / "scripts" / "vllm_omni_cpu"
 PINS = PACKAGE / "constraints.txt"  # those of the image as far as they know the Pythons of ours
 # Of the project's own requirements, those of an engine's worker; the others conflict.
-OURS = ("av", "jsonschema", "opencv-python-headless", "pillow", "pydantic", "httpx2", "tokenizers", "packaging")
+OURS = (
+    "av",
+    "boto3",
+    "jsonschema",
+    "opencv-python-headless",
+    "pillow",
+    "pydantic",
+    "httpx2",
+    "tokenizers",
+    "packaging",
+)
 TOOLS = ("hypothesis", "pytest", "pytest-timeout")
 
 

@@ -1,5 +1,6 @@
 """The file that a person names, looked at before anything is started or sent."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -63,6 +64,12 @@ def checked_uri(uri: str) -> str:
     except ValueError as error:
         raise CliError(f"{uri}: {error}.", "Write it as S3 shows it, not URL-encoded.") from error
     return uri
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_text(text: str) -> bool:

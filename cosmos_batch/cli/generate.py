@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.cli import configuration, progress
+from cosmos_batch.cli import configuration, files, progress
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.deployment import Deployment
@@ -15,13 +15,14 @@ from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.jobs import print_error
 from cosmos_batch.cli.local import local_deployment
 from cosmos_batch.cli.making import Making, read_making
-from cosmos_batch.cli.outcome import Outcome, outcome, save_files
+from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
 from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silently
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.config import EnabledPipeline
 from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL, ENGINES
 from cosmos_batch.contract.generation.modes import pipeline_for
+from cosmos_batch.contract.generation.request import read_request_file
 from cosmos_batch.local.cloud import default_home
 
 SMALLEST = "cosmos3-nano"
@@ -92,13 +93,20 @@ def make(deployment: Deployment, making: Making) -> Outcome:
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert sight.execution is not None, "an execution that has ended exists"
-    return outcome(sight.execution, sight.row)
+    return replace(outcome(sight.execution, sight.row), uploaded=submitted.uploaded)
 
 
 def submit(deployment: Deployment, making: Making) -> Submitted:
     """Upload the files of this machine and start the state machine. Raises CliError where no generator is deployed."""
     pipeline = _chosen(deployment, making)
-    making = making.with_files(lambda path: upload_silently(deployment, path, new_folder()))
+    uploaded: dict[str, dict[str, str]] = {}
+
+    def upload(path: Path) -> str:
+        uri = upload_silently(deployment, path, new_folder())
+        uploaded[uri] = {"path": str(path.resolve()), "sha256": files.digest(path)}
+        return uri
+
+    making = making.with_files(upload)
     output = None
     if making.input is None and making.request_file is None:
         output = f"s3://{deployment.asset_bucket}/{new_folder()}/"
@@ -108,20 +116,22 @@ def submit(deployment: Deployment, making: Making) -> Submitted:
         prompt=making.prompt,
         generation=making.parameters,
         request_file=making.request_file,
+        origin=making.origin,
         output=output,
     )
-    return start(deployment, request)
+    return replace(start(deployment, request), uploaded=uploaded)
 
 
 def _chosen(deployment: Deployment, making: Making) -> str:
     generators = [one for one in deployment.pipelines if _is_generator(one)]
-    if making.pipeline is not None:
-        found = making.pipeline if making.pipeline in generators else None
-    else:
-        found = pipeline_for(generators, making.parameters.mode, making.medium)
-    if found is None:
+    named, mode = making.pipeline, making.parameters.mode
+    if named is None and making.request_file is not None:
+        said = read_request_file(read_document(deployment, making.request_file).encode())
+        named, mode = said.pipeline, mode or said.parameters.mode
+    found = pipeline_for(generators, mode, making.medium) if named is None else named
+    if found not in generators:
         raise CliError(
-            f"No generator for it is deployed here{f': {making.pipeline}' if making.pipeline else ''}.",
+            f"No generator for it is deployed here{f': {named}' if named else ''}.",
             f"Deployed generators: {', '.join(generators) or 'none'}. Enable one in config.json, below "
             "useNvidiaCosmos3.modelsOmni, and deploy.",
         )

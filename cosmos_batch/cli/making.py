@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ from cosmos_batch.cli import files
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.request import SUFFIX, parameters_or_refuse, read_request_file
+from cosmos_batch.contract.generation.request import SUFFIX, GenerationFile, parameters_or_refuse, read_request_file
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.contract.tasks import Medium
 
@@ -29,6 +30,7 @@ class Making:
     parameters: GenerationParameters
     request_file: str | None = None
     pipeline: str | None = None
+    origin: Origin | None = None
 
     @property
     def medium(self) -> Medium | None:
@@ -55,7 +57,7 @@ class Making:
             }
         start = None if self.input is None else placed(self.input)
         parameters = self.parameters.model_copy(update=changes)
-        return Making(self.prompt, start, parameters, self.request_file, self.pipeline)
+        return replace(self, input=start, parameters=parameters)
 
 
 def read_making(arguments: argparse.Namespace) -> Making:
@@ -64,7 +66,7 @@ def read_making(arguments: argparse.Namespace) -> Making:
     blank = not (arguments.prompt or "").strip()
     prompt = None if blank else prompt_text("prompt", arguments.prompt)
     name = arguments.file
-    if name is not None and name.endswith(SUFFIX):
+    if name is not None and extension(name) == ".json":
         return _checked(_of_request(name, parameters, prompt, arguments.pipeline))
     if prompt is None:
         raise CliError("There is no prompt.", 'Say what to make: --prompt "A robot pours water."')
@@ -83,13 +85,16 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
     try:
         request = read_request_file(path.read_bytes())
     except OSError as error:
-        raise CliError(f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}.") from error
-    theirs = _beside_each(path, request.parameters)
+        raise CliError(
+            f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}, or a document."
+        ) from error
+    theirs = _each_found(path, request)
     return Making(
         prompt or prompt_text("prompt", request.prompt),
-        None if request.input is None else read_input(_beside(path, request.input)),
+        None if request.input is None else read_input(_where(path, request, request.input)),
         theirs.model_copy(update={name: getattr(own, name) for name in own.model_fields_set}),
         pipeline=pipeline or request.pipeline,
+        origin=None if request.origin is None else _of_s3(request.origin),
     )
 
 
@@ -112,18 +117,41 @@ def _control(arguments: argparse.Namespace, hint: str) -> dict[str, Any] | None:
     return {name: value for name, value in said.items() if value not in (None, "")}
 
 
-def _beside(request: Path, name: str) -> str:
-    """A file that a request names lies beside it."""
-    return name if name.startswith("s3://") else str(request.parent / name)
+def _where(path: Path, request: GenerationFile, name: str) -> str:
+    """A file that a request names lies beside it; that of a document, where it came from. Raises CliError."""
+    if not name.startswith("s3://"):
+        return str(path.parent / name)
+    known = [] if request.origin is None else request.origin.files
+    local = next((one for one in known if one.uri == name and one.path is not None), None)
+    return name if local is None else _unchanged(local)
 
 
-def _beside_each(request: Path, parameters: GenerationParameters) -> GenerationParameters:
-    changes: dict[str, Any] = {}
+def _of_s3(origin: Origin) -> Origin:
+    """Without the files of this machine, which are uploaded anew."""
+    return origin.model_copy(update={"files": [one for one in origin.files if one.path is None]})
+
+
+def _unchanged(file: DocumentedInput) -> str:
+    path = Path(file.path or "")
+    if not path.is_file():
+        raise CliError(
+            f"{path}, of which it was made, is not there any more.", "Put it back, or correct `path` in the document."
+        )
+    if files.digest(path) != file.sha256:
+        raise CliError(
+            f"{path} is another file than the one of which it was made.",
+            "Put that one back, or name this one and the prompt yourself: it will be another thing.",
+        )
+    return str(path)
+
+
+def _each_found(path: Path, request: GenerationFile) -> GenerationParameters:
+    parameters, changes = request.parameters, dict[str, Any]()
     if parameters.action_path is not None:
-        changes["action_path"] = _beside(request, parameters.action_path)
+        changes["action_path"] = _where(path, request, parameters.action_path)
     if parameters.controls is not None:
         changes["controls"] = {
-            hint: one if one.path is None else one.model_copy(update={"path": _beside(request, one.path)})
+            hint: one if one.path is None else one.model_copy(update={"path": _where(path, request, one.path)})
             for hint, one in parameters.controls.items()
         }
     return parameters.model_copy(update=changes)

@@ -81,8 +81,9 @@ GENERATION_SWITCHES = (
 def add_generation(command: argparse.ArgumentParser) -> None:
     """What to make, by which pipeline, and how."""
     command.add_argument(
-        "file", metavar="FILE|s3://...", nargs="?", help="image or video to start from, or a *.cosmos.json request"
-    )
+        "file", metavar="FILE|s3://...", nargs="?",
+        help="image or video to start from; or a *.cosmos.json request, or the document of what shall be made again",
+    )  # fmt: skip
     command.add_argument("--prompt", metavar="TEXT", help="what to make, in words or as NVIDIA's JSON")
     command.add_argument(
         "--pipeline", metavar="ID", help="such as cosmos3-nano; default: the smallest that does the mode"

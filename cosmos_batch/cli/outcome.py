@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.follow import Execution
 from cosmos_batch.contract import Error, ErrorCode
+from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.origin import DocumentedInput
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.state import JobRow
 
@@ -20,6 +22,7 @@ class Outcome:
     document_uri: str | None = None
     file_uris: list[str] = field(default_factory=list)  # all that was written, the document first
     error: Error | None = None
+    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)  # what a document says of files of this machine
 
 
 def outcome(execution: Execution, row: JobRow | None) -> Outcome:
@@ -48,7 +51,20 @@ def save_files(deployment: Deployment, ended: Outcome, folder: Path) -> list[Pat
         bucket, key = parse_uri(uri)
         paths.append(folder / Path(key).name)
         deployment.clients("s3").download_file(bucket, key, str(paths[-1]))
+    if ended.uploaded:
+        _name_files(paths[-1], ended.uploaded)
     return paths
+
+
+def _name_files(document: Path, uploaded: dict[str, dict[str, str]]) -> None:
+    """In a document, the files of this machine: their copies go with the cloud, if it runs here."""
+    found = GeneratorDocument.model_validate_json(document.read_text(encoding="utf-8"))
+
+    def named(file: DocumentedInput) -> DocumentedInput:
+        return file.model_copy(update=uploaded.get(file.uri, {}))
+
+    changes = {"input": found.input and named(found.input), "more_inputs": [named(one) for one in found.more_inputs]}
+    document.write_text(found.model_copy(update=changes).to_json(), encoding="utf-8")
 
 
 def _error_of(execution: Execution) -> Error:

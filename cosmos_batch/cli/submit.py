@@ -3,7 +3,7 @@
 import argparse
 import json
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class Submitted:
     job_id: str
     input: str
     at: datetime
+    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)  # what a document says of files of this machine
 
 
 def submit(arguments: argparse.Namespace) -> int:

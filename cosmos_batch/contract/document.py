@@ -1,15 +1,26 @@
 """The reasoner's document. Its first nine fields are what users of VAMS have today; ours come after them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Usage
 
-JOB_LOGS_LIMIT = 64 * 1024  # characters
+JOB_LOGS_LIMIT = 64 * 1024  # bytes of UTF-8
+
+
+def _short(text: str) -> str:
+    if len(text.encode()) > JOB_LOGS_LIMIT:
+        raise ValueError(f"has more than {JOB_LOGS_LIMIT:,} bytes of UTF-8")
+    return text
+
+
+JobLogs = Annotated[
+    str, AfterValidator(_short), Field(description="The engine's start-up lines and this request's own, 64 KiB at most")
+]
 
 
 class MoreInput(Model):
@@ -29,7 +40,7 @@ class ReasonerDocument(Model):
     system_prompt: str
     user_prompt: str
     result: str = Field(description="The model's answer: clean text")
-    job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
+    job_logs: JobLogs
     reasoning: str | None = Field(default=None, description="The model's reasoning, when it came separately")
     notes: list[str] = Field(
         default_factory=list, description="What a reader must know, such as that a long video was sampled down"

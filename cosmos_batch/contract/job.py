@@ -5,6 +5,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
@@ -51,6 +52,7 @@ class Job(Model):
     system_prompt: str
     parameters: Parameters
     generation: Generation | None = Field(default=None, description="What to make, of a generator")
+    origin: Origin | None = Field(default=None, description="How it was made before, if it is made again")
     document: OutputKey = Field(description="Where the document goes")
     timestamp: str = Field(pattern=r"^\d{8}-\d{6}$", description="Of the document, UTC; part of its key")
     created_at: Time = Field(description="Start of the execution")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
@@ -39,6 +40,9 @@ class Request(Model):
     )
     request_file: S3Uri | None = Field(
         default=None, description="Of a generator: a `*.cosmos.json` that says what is not said here"
+    )
+    origin: Origin | None = Field(
+        default=None, description="Of a generator: how it was made before, if it is made again"
     )
     request_file_version: str | None = Field(default=None, description="S3 version of it; the latest if absent")
     metadata: dict[str, Any] = Field(

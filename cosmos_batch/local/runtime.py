@@ -20,6 +20,9 @@ IN_REGION = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
 # also those that left their parent's process group.
 MARK = "COSMOS_BATCH_LOCAL_PROCESS"
 
+# Of the environment: the folder of `python` for containers.
+CONTAINER_PROGRAMS = "COSMOS_BATCH_CONTAINER_PROGRAMS"
+
 # Below the home: the programs that a person's shell may use, as builds do.
 PROGRAMS = "run/bin"
 
@@ -127,8 +130,11 @@ def container_environment(container_id: str) -> dict[str, str]:
     passed = {name: os.environ[name] for name in PASSED_THROUGH if name in os.environ}
     return {
         **passed,
-        # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server.
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server,
+        # or that of an environment for engines whose packages conflict with ours.
+        "PATH": os.pathsep.join(
+            [os.environ.get(CONTAINER_PROGRAMS) or str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+        ),
         MARK: f"{runtime.cloud_id}:{container_id}",
         **_endpoint(runtime.port),
     }

@@ -54,8 +54,8 @@ def waited(job: Job) -> dict[str, float]:
 def job_logs(startup: list[str], own: list[str], timings: dict[str, float]) -> str:
     """The engine's start-up lines, this request's lines, its timings; what is too long loses its middle."""
     lines = [*startup, *own, *(f"{phase}: {seconds:.3f} s" for phase, seconds in timings.items())]
-    text = "\n".join(lines)
+    text = "\n".join(lines).encode(errors="replace")
     if len(text) <= JOB_LOGS_LIMIT:
-        return text
+        return text.decode()
     half = (JOB_LOGS_LIMIT - len(_CUT)) // 2
-    return text[:half] + _CUT + text[-half:]
+    return text[:half].decode(errors="ignore") + _CUT + text[-half:].decode(errors="ignore")

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, pipeline_named
-from cosmos_batch.contract.document import MoreInput
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, GeneratorDocument
+from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.result import Made, MadeFile
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
@@ -46,6 +47,7 @@ def present_making(
     notes += [note for file in made.files for note in _look(file, generation, workdir)]
     notes += [UNGUARDED] if not generation.guardrails else []
     notes += [NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []
+    notes += [] if job.origin is None else _other_than(job.origin, model)
     previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
     files = [
         Deliverable(workdir / file.name, file.role, output_key(job.document.key, file.role, generation))
@@ -63,9 +65,8 @@ def present_making(
         pipeline=job.pipeline,
         job_id=job.job_id,
         timestamp=job.timestamp,
-        input_file=None if job.input is None else job.input.name,
-        input_version_id=None if job.input is None else job.input.version_id,
-        more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
+        input=None if job.input is None else _documented(job.input),
+        more_inputs=[_documented(one) for one in job.more_inputs],
         generation=generation,
         files=[DocumentedFile(file=file.key.rpartition("/")[2], role=file.role, size=file.size) for file in files],
         notes=notes,
@@ -85,6 +86,17 @@ def expected_roles(generation: Generation) -> set[Role]:
     if generation.mode == "inverse_dynamics":
         return {"actions"}
     return {"video", "actions"} if generation.mode == "policy" else {"video"}
+
+
+def _documented(file: InputFile) -> DocumentedInput:
+    return DocumentedInput(uri=S3Location(file.bucket, file.key).uri, version_id=file.version_id)
+
+
+def _other_than(origin: Origin, model: ResidentModel) -> list[str]:
+    """What is made again by something else is another thing, whatever the seed."""
+    before = f"{origin.engine} with {origin.model} at {origin.revision}"
+    now = f"{model.engine.name} with {model.stored.model} at {model.stored.commit}"
+    return [] if now == before else [f"Made by {now}; before, by {before}: it is not the same."]
 
 
 def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:

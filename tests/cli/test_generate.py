@@ -1,7 +1,7 @@
 """What is asked to be made: options and requests become one request of the state machine, and files come back."""
 
-import argparse
 import json
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from cosmos_batch.cli import configuration, demo_generate, generate, making
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli import files as cli_files
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import main, parser
@@ -21,6 +22,8 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from lambdas.planning import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
+from tests.contract.generations import settled
+from tests.contract.test_generation_request import document_of
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 
@@ -100,9 +103,44 @@ def test_a_request_names_files_beside_it_and_options_go_before_it(
     assert said["input"].endswith("/first.png")
 
 
+@pytest.fixture
+def document(files: Path) -> Path:
+    """Of a transfer whose input lies on this machine, and whose depth map lies in S3."""
+    made = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
+    said = document_of(made, "mp4", ["depth.mp4"])
+    clip = files / "clip.mp4"
+    said["input"] |= {"path": str(clip), "sha256": cli_files.digest(clip)}
+    (files / "made.json").write_text(json.dumps(said))
+    return files / "made.json"
+
+
+def test_a_document_is_made_again(omni: Deployment, stepfunctions: FakeStepFunctions, document: Path) -> None:
+    said = submitted(stepfunctions, str(document), "--steps", "9")
+    assert (said["pipeline"], said["prompt"]) == (NANO, "A robot pours water.")
+    assert (said["generation"]["seed"], said["generation"]["steps"]) == (7, 9)
+    assert said["input"].startswith("s3://assets/uploads/") and said["input"].endswith("/clip.mp4")
+    assert said["generation"]["controls"]["depth"] == {"path": "s3://my-bucket/depth.mp4"}
+    assert said["origin"]["files"] == [{"uri": "s3://my-bucket/depth.mp4", "versionId": "depth.mp4"}]
+    assert str(document.parent) not in json.dumps(said)
+
+
+@pytest.mark.parametrize(("content", "told"), [(None, "is not there any more"), (b"changed", "is another file")])
+def test_what_a_document_was_made_of_is_missed(
+    files: Path, document: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
+) -> None:
+    (files / "clip.mp4").unlink()
+    if content is not None:
+        (files / "clip.mp4").write_bytes(content)
+    assert main(["generate", str(document)]) == 1
+    assert told in capsys.readouterr().err
+
+
 def test_a_request_in_s3_is_read_by_plan(omni: Deployment, stepfunctions: FakeStepFunctions) -> None:
+    body = json.dumps({"prompt": "Rain.", "pipeline": TO_IMAGE}).encode()
+    omni.clients("s3").put_object(Bucket="assets", Key="rain.cosmos.json", Body=body)
     said = submitted(stepfunctions, "s3://assets/rain.cosmos.json", "--steps", "20")
     assert (said["requestFile"], said["generation"]) == ("s3://assets/rain.cosmos.json", {"steps": 20})
+    assert said["pipeline"] == TO_IMAGE
 
 
 def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
@@ -223,36 +261,15 @@ def test_others_are_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert generate.config_file(asked, {}) != configuration.CONFIG
 
 
-def test_the_demo_says_that_it_is_random_and_unguarded(
-    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from contextlib import nullcontext
-
-    from tests.cli.test_local import Pool
-
-    asked: list[making.Making] = []
-    configurations: list[Path] = []
-
-    def local(_: object, config_file: Any) -> Any:
-        configurations.append(config_file())
-        return nullcontext(deployment)
-
-    def make(_: Deployment, wanted: making.Making) -> Outcome:
-        asked.append(wanted)
-        return Outcome(document_uri="s3://assets/a.json")
-
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setenv("PROMPT", "何?")
-    monkeypatch.setattr(demo_generate, "background", lambda: nullcontext(Pool()))
-    monkeypatch.setattr(demo_generate, "local_deployment", local)
-    monkeypatch.setattr(demo_generate, "build_random_generator", lambda folder: folder)
-    monkeypatch.setattr(demo_generate, "make", make)
-    monkeypatch.setattr(demo_generate, "save_files", lambda *_: [])
-    monkeypatch.setattr(demo_generate, "_show", lambda *_: None)
-    assert demo_generate.demo_generate(argparse.Namespace()) == 0
-    said = capsys.readouterr().err
-    assert "RANDOM weights" in said and "guardrails are OFF" in said
-    assert (asked[0].prompt, asked[0].parameters.guardrails) == ("何?", False)
-    [nano] = [one for one in Config.load(configurations[0]).enabled_pipelines() if one.pipeline.id == NANO]
-    assert nano.serving is not None and not nano.serving.guardrails and nano.model.startswith(str(tmp_path))
-    assert configurations[0] != configuration.CONFIG
+    made: list[Any] = []
+    with ThreadPool(1) as pool:
+        config = Config.load(demo_generate._config_file(pool, made))
+        built = [one.get() for one in made]
+    assert "RANDOM weights" in capsys.readouterr().err
+    [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
+    assert nano.serving is not None and not nano.serving.guardrails
+    assert built == [Path(nano.model)] and (built[0] / "model_index.json").is_file()

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.modes import MODES
 from cosmos_batch.contract.generation.request import EXAMPLE, SIZE_LIMIT, read_request_file
+from cosmos_batch.contract.generation.schema import Generation
+from tests.contract.generations import AV, settled
 
 
 def read(said: Any) -> Any:
@@ -58,6 +61,72 @@ def test_the_requests_of_nvidias_cookbooks_for_vllm_omni() -> None:
              "view_point": 0, "action": [[0.0] * 9] * 60, "guardrails": False}  # fmt: skip
     action = read({"prompt": "Drive.", "input_reference": "car.png", "extra_params": extra}).parameters
     assert (action.mode, action.resolution, action.view_point) == ("forward_dynamics", "480p", "ego_view")
+
+
+# Of each mode, all that a caller may say, and the names that its files have in S3.
+SAID: list[tuple[str | None, dict[str, Any], list[str]]] = [
+    (None, {"mode": "t2i", "image_format": "jpeg", "seed": 7, "guardrails": False}, []),
+    (None, {"mode": "t2v", "negative_prompt": {"a": 1}, "sound": True, "fps": 29.97, "num_frames": 94, "steps": 9,
+            "guidance_scale": 2, "flow_shift": 3, "max_sequence_length": 900, "use_duration_template": False,
+            "preview": False, "contact_sheet": True}, []),
+    ("image", {"width": 320, "height": 192}, []),
+    ("video", {"condition_frames": [0], "condition_keep": "last", "resolution": "256p"}, []),
+    ("video", {"mode": "transfer", "edge": {"weight": 2.0, "strength": "low"}, "wsm": "w.mp4", "depth": "d.mp4",
+               "control_guidance": 2, "frames_per_chunk": 9, "num_frames": 13}, ["depth.mp4", "wsm.mp4"]),
+    (None, {"mode": "transfer", "seg": "seg.mp4"}, ["seg.mp4"]),
+    ("image", AV, []),
+    ("image", {"mode": "forward_dynamics", "domain_name": "bridge", "action_path": "a.json"}, ["a.json"]),
+    ("video", {"mode": "inverse_dynamics", "domain_name": "av", "resolution": "256p", "action_chunk_size": 8}, []),
+    ("image", {"mode": "policy", "domain_name": "hand_pose", "view_point": "wrist_view"}, []),
+]  # fmt: skip
+
+
+def document_of(made: Generation, medium: str | None, names: list[str]) -> dict[str, Any]:
+    """What a document of any release has of it."""
+    files = [{"uri": f"s3://my-bucket/{name}", "versionId": name} for name in names]
+    start = {"uri": f"s3://my-bucket/in.{medium}", "versionId": "first"}
+    return {
+        "pipeline": "cosmos3-nano", "model": "nvidia/Cosmos3-Nano", "revision": "1234", "engine": "diffusers 0.38.0",
+        "input": start if medium else None, "moreInputs": files, "generation": json.loads(made.model_dump_json()),
+        "ofAnotherRelease": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("medium", "said", "names"), SAID)
+def test_a_document_is_a_request_for_the_same(medium: Any, said: dict[str, Any], names: list[str]) -> None:
+    """As an engine has filled in what depends on files."""
+    seen: dict[str, Any] = {"max_sequence_length": 777, "notes": [], "num_frames": 9, "fps": 12.0}
+    sized = {"width": 320, "height": 192, "resolution": None}
+    planned = settled(said, medium)
+    made = planned.model_copy(
+        update=seen | sized if planned.action is None and planned.mode != "t2i" else {"max_sequence_length": 777}
+    )
+    found = read(document_of(made, medium, names))
+    again = settled(json.loads(found.parameters.model_dump_json(exclude_unset=True)), medium, found.prompt)
+    uris = iter(f"s3://my-bucket/{name}" for name in names)
+    wanted = json.loads(made.model_dump_json())
+    for part in (*((wanted["transfer"] or {}).get("controls") or {}).values(), wanted["action"] or {}):
+        if part.get("path"):
+            part["path"] = next(uris)
+    assert json.loads(again.model_dump_json()) == {**wanted, "notes": again.notes}
+    assert found.input == (f"s3://my-bucket/in.{medium}" if medium else None)
+    assert [found.origin.version_of(f"s3://my-bucket/{name}") for name in names] == names
+    assert (found.origin.model, found.origin.revision, found.pipeline) == (
+        "nvidia/Cosmos3-Nano",
+        "1234",
+        "cosmos3-nano",
+    )
+
+
+def test_every_mode_is_made_again() -> None:
+    assert {settled(said, medium).mode for medium, said, _ in SAID} == set(MODES)  # type: ignore[arg-type]
+
+
+def test_a_document_that_was_written_in_is_told() -> None:
+    document = document_of(settled({"mode": "t2v"}), None, [])
+    document["generation"]["seed"] = -1
+    with pytest.raises(Failure, match=r"generation\.seed"):
+        read(document)
 
 
 @pytest.mark.parametrize(

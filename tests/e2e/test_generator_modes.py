@@ -5,31 +5,32 @@ One cloud and one resident worker with a tiny random checkpoint serve all of it:
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
+from cosmos_batch.cli import demo_generate
+from cosmos_batch.cli.main import main
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import MODES
-from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.worker.making import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
-from tests.e2e.harness import App, configuration_text, error_of, running_app
+from tests.e2e.generations import LOOKS, Asked
+from tests.e2e.harness import App, configuration_text, error_of, running_app, wait_for
+from tests.e2e.test_generator import requested
 from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.media import broken
-from tests.media.mp4 import Mp4, pictures, read_mp4
+from tests.media.mp4 import pictures
 from tests.store.hub import Hub
 
 NANO, SUPER = "cosmos3-nano", "cosmos3-super"
@@ -43,27 +44,6 @@ MOVES = [[0.1] * 10] * 4
 NTSC = Fraction(30000, 1001)
 GUARDRAIL, PROMPT_CHECKER = COSMOS_GUARDRAIL
 TOKEN = "hf_of_one_who_accepted"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One request, and what must come of it: width, height, frames and rate of the video, how many actions."""
-
-    said: dict[str, Any]
-    input: str | None = None
-    video: tuple[int, int, int, Fraction] | None = (64, 48, 9, Fraction(24))
-    actions: int | None = None
-    others: tuple[Role, ...] = ("preview",)
-    sound: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sound", bool(self.said.get("sound")))
-
-    @property
-    def roles(self) -> set[Role]:
-        made: set[Role] = {"image"} if self.said["mode"] == "t2i" else set()
-        made |= {"video", *self.others} if self.video else set()
-        return made | ({"actions"} if self.actions else set())
 
 
 def transfer(*given: str, **controls: Any) -> dict[str, Any]:
@@ -177,57 +157,6 @@ def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> 
         LOOKS[file.role](tmp_path / file.file, asked, document)
 
 
-def look_at_video(path: Path, asked: Asked, _: GeneratorDocument) -> None:
-    assert asked.video is not None
-    found = read_mp4(path)
-    assert (found.codec, found.pix_fmt) == ("h264", "yuv420p")
-    assert (found.width, found.height, found.frames, found.fps) == asked.video
-    assert found.seconds == pytest.approx(found.frames / found.fps, abs=0.001)
-    assert found.boxes.index("moov") < found.boxes.index("mdat"), "it plays before it is loaded"
-    look_at_sound(found, asked)
-
-
-def look_at_sound(found: Mp4, asked: Asked) -> None:
-    assert found.sound == (("aac", 48_000, 2) if asked.sound else None)
-    if asked.sound:
-        assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001), "cut to the video"
-
-
-def look_at_image(path: Path, asked: Asked, _: GeneratorDocument) -> None:
-    with Image.open(path) as image:
-        image.load()
-        wanted = "JPEG" if asked.said.get("imageFormat") == "jpeg" else "PNG"
-        assert (image.format, image.size, image.mode) == (wanted, (64, 48), "RGB")
-
-
-def look_at_actions(path: Path, asked: Asked, document: GeneratorDocument) -> None:
-    assert document.generation.action is not None
-    rows = json.loads(path.read_text())
-    assert [len(row) for row in rows] == [document.generation.action.width] * (asked.actions or 0)
-
-
-def look_at_preview(path: Path, _: Asked, document: GeneratorDocument) -> None:
-    [video] = [one.file for one in document.files if one.role == "video"]
-    assert path.name == f"{video}.previewFile.gif", "VAMS finds it by its name"
-    with Image.open(BytesIO(path.read_bytes())) as image:
-        assert (image.format, image.size) == ("GIF", document.generation.size)
-
-
-def look_at_contact_sheet(path: Path, asked: Asked, _: GeneratorDocument) -> None:
-    with Image.open(path) as image:
-        image.load()
-        assert asked.video is not None and image.format == "JPEG" and image.width > 4 * asked.video[0]
-
-
-LOOKS = {
-    "video": look_at_video,
-    "image": look_at_image,
-    "actions": look_at_actions,
-    "preview": look_at_preview,
-    "contactSheet": look_at_contact_sheet,
-}
-
-
 @pytest.mark.parametrize("name", ASKED)
 def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> None:
     asked, document = ASKED[name], running.document(name)
@@ -235,12 +164,63 @@ def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> No
     assert (made.mode, made.prompt, made.steps, made.sound) == (asked.said["mode"], "A cube.", 2, asked.sound)
     assert made.size is not None and made.num_frames and made.fps and made.max_sequence_length, "nothing is open"
     assert made.negative_prompt == (asked.said["negativePrompt"] or nvidia_negative_prompt())
-    assert document.input_file == asked.input
+    assert (document.input and document.input.uri.rpartition("/")[2]) == asked.input
     assert (document.model, document.engine.split()[0]) == (GENERATOR_NAME, "diffusers")
     assert {NOISE, UNGUARDED} <= set(document.notes)
     assert document.attribution == ATTRIBUTION
     assert {"total", "prepare", "firstStep", "generate", "write"} <= document.timings.keys()
     assert (document.gpu_seconds is None) == (gpus_here() == 0) and document.job_logs
+
+
+def made_video(app: App, arn: str, folder: Path) -> Path:
+    """The video of an execution, in a folder of its own."""
+    place = parse_uri(app.row(arn).document)
+    folder.mkdir()
+    key = place.key.removesuffix(".json") + ".mp4"
+    app.client("s3").download_file(place.bucket, key, str(folder / "video.mp4"))
+    return folder / "video.mp4"
+
+
+@pytest.mark.parametrize("name", ["t2v-sound", "i2v", "edge-blur-seg-wsm", "forward-of-a-file"])
+def test_an_uploaded_document_makes_the_same_again(running: Running, name: str, tmp_path: Path) -> None:
+    """Copied within S3, by which it keeps the metadata of what we wrote."""
+    app, before = running.app, running.document(name)
+    place = parse_uri(app.row(running.executions[name]).document)
+    key = f"again/{name}/{Path(place.key).stem}.cosmos.json"
+    app.client("s3").copy_object(Bucket=app.assets, Key=key, CopySource={"Bucket": place.bucket, "Key": place.key})
+    [described] = wait_for(lambda: requested(app, key), 30, "no execution for the document")
+    arn = described["executionArn"]
+    assert app.ended(arn, 180)["status"] == "SUCCEEDED", app.ended(arn).get("cause")
+    document = GeneratorDocument.model_validate(app.document(arn))
+    assert (document.input, document.more_inputs, document.notes) == (before.input, before.more_inputs, before.notes)
+    assert document.generation.seed == before.generation.seed
+    first, again = (
+        made_video(app, one, tmp_path / where) for one, where in ((running.executions[name], "first"), (arn, "again"))
+    )
+    assert first.read_bytes() == again.read_bytes()
+
+
+def test_the_demo_says_what_it_makes_and_its_document_makes_it_again(
+    running: Running, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the cloud that runs; of the file of this machine."""
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(running.app.folder / "home"))
+    monkeypatch.setenv("PROMPT", "何?")
+    monkeypatch.setenv("FILE", str(picture))
+    small = {"resolution": None, "width": 64, "height": 48, "num_frames": 5, "steps": 2}
+    few = demo_generate.PARAMETERS.model_copy(update=small)
+    monkeypatch.setattr(demo_generate, "PARAMETERS", few)
+    assert main(["demo-generate"]) == 0
+    told = capsys.readouterr()
+    assert "Making a video: 何?\nThe guardrails are OFF" in told.err
+    assert f"Note: {NOISE}" in told.err and f"Note: {UNGUARDED}" in told.err and "Built on NVIDIA Cosmos" in told.err
+    files = {line.split()[0]: Path(line.split()[1]) for line in told.out.splitlines()}
+    assert set(files) == {"video", "preview", "contactSheet", "document"}
+    document = GeneratorDocument.model_validate_json(files["document"].read_text())
+    assert document.input is not None and document.input.path == str(picture)
+    assert main(["generate", str(files["document"]), "--output", str(tmp_path)]) == 0
+    [again] = tmp_path.glob("*.mp4")
+    assert again.read_bytes() == files["video"].read_bytes()
 
 
 def test_one_worker_served_them_all(running: Running) -> None:

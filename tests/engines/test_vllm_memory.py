@@ -65,6 +65,7 @@ def test_a_context_that_does_not_fit_is_tried_with_less_and_told_with_what_it_ne
     assert (error.code, error.retryable) == ("ModelUnavailable", False)
     for part in ("max seq len (32768)", "4.5 GiB", "2.1 GiB", "estimated maximum model length is 15296"):
         assert part in error.message
+    assert error.remedy.startswith("Choose an instance type with more GPU memory")
     assert (caches / "vllm" / "graph.py").exists()
 
 

@@ -14,6 +14,7 @@ from cosmos_batch.contract.generation.actions import INLINE_LIMIT
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.s3 import OBJECT_MARKER
 from cosmos_batch.state import Jobs, Outputs
 from lambdas import upload
 from lambdas.plan import handler
@@ -179,7 +180,7 @@ def test_what_metadata_says_wrong_is_told_by_plan(cloud: Cloud) -> None:
 
 def test_an_uploaded_request_says_it_all(cloud: Cloud) -> None:
     cloud.put("in/car.png")
-    said = {"prompt": "It drives. " * 2000, "input": "car.png", "num_steps": 40, "seed": 3}
+    said = {"prompt": " ".join(["It drives."] * 2000), "input": "car.png", "num_steps": 40, "seed": 3}
     [request] = uploaded(cloud, "in/drive.cosmos.json", json.dumps(said).encode())
     assert len(json.dumps(request)) < 1000, "an execution's input is small"
     job = plan(**request)
@@ -198,6 +199,31 @@ def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, told: str) 
 def test_a_request_file_lies_within_the_buckets() -> None:
     place = f"s3://{STATE_BUCKET}/a.cosmos.json"
     assert "requestFile: outside" in refused(requestFile=place).message
+
+
+def test_an_uploaded_document_is_made_again_of_the_files_as_they_were(cloud: Cloud) -> None:
+    """Though it is called as we call what we write, and though there are newer files by the same names."""
+    versions = [cloud.put(key) for key in ("in/car.mp4", "in/depth.mp4")]
+    said = {"mode": "transfer", "edge": True, "depth": "depth.mp4", "seed": 3}
+    before = plan(prompt="x", input="s3://assets/in/car.mp4", parameters=said)
+    files = [
+        {"uri": f"s3://assets/in/{name}.mp4", "versionId": one}
+        for name, one in zip(("car", "depth"), versions, strict=True)
+    ]
+    document = {
+        "pipeline": NANO, "model": "m", "revision": "r", "engine": "e", "input": files[0], "moreInputs": files[1:],
+        "generation": json.loads(made(before).model_dump_json()),
+    }  # fmt: skip
+    for key in ("in/car.mp4", "in/depth.mp4"):
+        cloud.put(key, b"newer")
+    name = f"car_Cosmos3_nano_{STAMP}.cosmos.json"
+    [request] = uploaded(cloud, f"again/{name}", json.dumps(document).encode(), Metadata={OBJECT_MARKER: "job-1"})
+    job = plan("job-2", **request)
+    assert [one.version_id for one in job.inputs] == versions
+    assert (made(job).seed, job.document.key) == (3, f"again/car_Cosmos3_nano_{STAMP}.json")
+    assert job.origin is not None and job.origin.engine == "e"
+    cloud.client("s3").delete_object(Bucket="assets", Key="in/car.mp4")
+    assert "s3://assets/in/car.mp4 was deleted" in refused(**request).message
 
 
 @pytest.mark.parametrize(

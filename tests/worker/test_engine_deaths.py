@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.contract import Failure
+from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from tests.engines.conftest import stand_in
@@ -35,3 +37,18 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
     assert row is not None and row.result is not None and row.result.error is not None
     assert row.result.error.remedy == cause["remedy"]
     assert bench.waiting() == (0, 0)
+
+
+def test_a_job_with_more_attempts_than_its_engine_has_deaths_outlives_a_worker(bench: Bench, hand: Hand) -> None:
+    """The next one goes on counting where the first was given up."""
+    settings = WorkerSettings(idle_seconds=1, max_attempts=6)
+    given = {"model": hand.runner.environment.model, "worker": settings}
+    bench.send(bench.job(prompt="die"))
+    first = Hand(bench, bench.environment("worker-2").model_copy(update=given), VllmEngine(), None)
+    with pytest.raises(Failure, match="was killed by SIGKILL"):
+        first.run(60)
+    row = bench.jobs.get("one")
+    assert row is not None and 3 < row.attempts < 6 and not bench.stepfunctions.said("failure")
+    Hand(bench, bench.environment("worker-3").model_copy(update=given), VllmEngine(), None).run(60)
+    [told] = bench.stepfunctions.said("failure")
+    assert "6 times" in json.loads(told["cause"])["message"]

@@ -8,6 +8,7 @@ import pytest
 
 from cosmos_batch.contract import Job
 from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.engines import Guarding
@@ -72,7 +73,7 @@ def test_a_video_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.Mon
     video = probe(files[".mp4"])
     assert isinstance(video, VideoInfo) and (video.width, video.height, len(video.timeline.times)) == (64, 64, 5)
     document = GeneratorDocument.model_validate_json(files[".json"].read_text())
-    assert (document.generation.seed, document.generation.prompt, document.input_file) == (7, "A robot.", None)
+    assert (document.generation.seed, document.generation.prompt, document.input) == (7, "A robot.", None)
     assert [(one.file, one.role, one.size) for one in document.files] == [
         ("one.mp4", "video", files[".mp4"].stat().st_size),
         ("one.mp4.previewFile.gif", "preview", files[".mp4.previewFile.gif"].stat().st_size),
@@ -107,16 +108,22 @@ def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> 
     files = written(bench, tmp_path)
     document = GeneratorDocument.model_validate_json(files[".json"].read_text())
     assert sorted(files) == [".json", ".mp4"]
-    assert (document.input_file, document.generation.width, document.generation.height) == ("wide.png", 320, 192)
+    assert document.input is not None and document.input.uri == f"s3://{ASSETS}/in/wide.png"
+    assert (document.generation.width, document.generation.height) == (320, 192)
 
 
 def test_a_control_video_leads(bench: Bench, tmp_path: Path) -> None:
     depth = put(bench, "in/depth.mp4", broken.video(tmp_path / "depth.mp4").read_bytes())
     said = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
-    planned(bench, said, more_inputs=[depth])
+    origin = Origin(model="nvidia/Cosmos3-Nano", revision="1234", engine="diffusers 0.38.0", files=[])
+    planned(bench, said, more_inputs=[depth], origin=origin)
     run(bench)
     document = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text())
-    assert document.generation.fps == 10 and [one.input_file for one in document.more_inputs] == ["depth.mp4"]
+    assert document.generation.fps == 10 and [one.uri for one in document.more_inputs] == [
+        f"s3://{ASSETS}/in/depth.mp4"
+    ]
+    [told] = [note for note in document.notes if "not the same" in note]
+    assert "before, by diffusers 0.38.0 with nvidia/Cosmos3-Nano at 1234" in told and "Made by scripted" in told
 
 
 @pytest.mark.parametrize(

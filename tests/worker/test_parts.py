@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT
@@ -147,10 +147,11 @@ def test_pace_counts_only_the_time_in_which_there_was_work(monkeypatch: pytest.M
     assert pace.seconds_per_item == pytest.approx((2 + 1 + 1) / 3)
 
 
+@example(startup=["ü" * 30_000], own=["何" * 30_000])
 @given(startup=st.lists(st.text(max_size=30_000), max_size=4), own=st.lists(st.text(max_size=30_000), max_size=4))
 def test_job_logs_stay_within_their_limit(startup: list[str], own: list[str]) -> None:
     text = job_logs(startup, own, {"generate": 1.25})
-    assert len(text) <= JOB_LOGS_LIMIT
+    assert len(text.encode()) <= JOB_LOGS_LIMIT
     assert text.endswith("generate: 1.250 s")
 
 

@@ -1,11 +1,15 @@
 """The sidecar of a generation: all that is needed to make it again, and what it took."""
 
-from pydantic import Field, JsonValue
+from typing import Any
+
+from pydantic import ConfigDict, Field, JsonValue
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import ATTRIBUTION
-from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput
+from cosmos_batch.contract.document import JobLogs
+from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.outputs import Role
+from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.instances import PRICES_AS_OF
 
@@ -18,20 +22,64 @@ class DocumentedFile(Model):
     size: int = Field(ge=0, description="Bytes")
 
 
-class GeneratorDocument(Model):
-    """Written as JSON beside what was made, under the same name."""
+class Recipe(Model):
+    """Of a document, what making the same again takes: it is read from documents of other releases too."""
 
+    model_config = ConfigDict(extra="ignore")
+
+    pipeline: str
     model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
-    model_size: str = Field(description="Such as Nano")
     revision: str = Field(description="Commit of the model")
     engine: str = Field(description="Name and version")
-    pipeline: str
+    input: DocumentedInput | None = Field(description="None where it started from text")
+    more_inputs: list[DocumentedInput] = Field(description="Control videos in the model's order, then actions")
+    generation: Generation = Field(description="Every parameter, as it was made")
+
+    @property
+    def origin(self) -> Origin:
+        """By what it was made, and of which files."""
+        files = [*([] if self.input is None else [self.input]), *self.more_inputs]
+        return Origin(model=self.model, revision=self.revision, engine=self.engine, files=files)
+
+    @property
+    def parameters(self) -> GenerationParameters:
+        """Those that settle to the same generation."""
+        made = self.generation
+        said: dict[str, Any] = {name: getattr(made, name) for name in _AS_THEY_ARE}
+        files = iter({"path": one.uri} for one in self.more_inputs)
+        if made.conditioning is not None:
+            said |= {"condition_frames": made.conditioning.frames, "condition_keep": made.conditioning.keep}
+        if made.transfer is not None:
+            said |= {name: getattr(made.transfer, name) for name in ("control_guidance", "frames_per_chunk")}
+            controls = made.transfer.controls.items()
+            said["controls"] = {hint: one.model_copy(update=next(files) if one.path else {}) for hint, one in controls}
+        if made.action is None:
+            size = ("width", "height") if made.size else ("resolution",)
+            return GenerationParameters(**said, **{name: getattr(made, name) for name in (*size, "num_frames")})
+        said |= {name: getattr(made.action, name) for name in ("domain_name", "view_point")}
+        if made.action.path is not None:
+            said["action_path"] = next(files)["path"]
+        elif made.mode == "forward_dynamics":
+            said["action"] = made.action.actions
+        return GenerationParameters(**said, resolution=made.resolution, action_chunk_size=made.action.chunk_size)
+
+
+# What means the same in a generation as where a caller says it.
+_AS_THEY_ARE = (
+    *("mode", "negative_prompt", "fps", "steps", "guidance_scale", "flow_shift", "seed", "sound", "guardrails"),
+    *("max_sequence_length", "use_resolution_template", "use_duration_template"),
+    *("image_format", "preview", "contact_sheet"),
+)
+
+
+class GeneratorDocument(Recipe):
+    """Written as JSON beside what was made, under the same name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model_size: str = Field(description="Such as Nano")
     job_id: str
     timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
-    input_file: str | None = Field(description="The file's name alone; None where it started from text")
-    input_version_id: str | None
-    more_inputs: list[MoreInput] = Field(description="Control videos in the model's order, then actions")
-    generation: Generation = Field(description="Every parameter, as it was made")
     files: list[DocumentedFile]
     notes: list[str] = Field(description="What a reader must know")
     facts: dict[str, JsonValue] = Field(description="How, as far as it is the engine's own")
@@ -41,7 +89,7 @@ class GeneratorDocument(Model):
     instance_type: str | None = Field(description="EC2 type of the worker's host; None outside of EC2")
     dollars: float | None = Field(description="What these GPU-seconds cost there; idle time and start are not in it")
     prices: str = Field(default=PRICES_AS_OF, description="That `dollars` follow from")
-    job_logs: str = Field(max_length=JOB_LOGS_LIMIT, description="The engine's start-up lines and this request's own")
+    job_logs: JobLogs
     batch_job_id: str = Field(description="The worker's Batch job")
     attribution: str = ATTRIBUTION
 

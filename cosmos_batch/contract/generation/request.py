@@ -1,7 +1,8 @@
 """`*.cosmos.json`: a request for a generation, uploaded like any other file.
 
 It is a JSON object with the prompt, and beside it parameters by any of their names:
-`{"prompt": "A robot pours water.", "mode": "t2v", "resolution": "480p", "seed": 7}`.
+`{"prompt": "A robot pours water.", "mode": "t2v", "resolution": "480p", "seed": 7}`. Or it is the document of what was
+made before, which is then made again.
 """
 
 import json
@@ -11,6 +12,8 @@ from pydantic import Field, ValidationError
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.generation.document import Recipe
+from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters, read_generation
 from cosmos_batch.contract.s3 import S3Uri
 
@@ -31,6 +34,7 @@ class GenerationFile(Model):
     )
     output: S3Uri | None = Field(default=None, description="Prefix for the results; beside this file if absent")
     parameters: GenerationParameters = Field(description="What stands beside these fields, or below `parameters`")
+    origin: Origin | None = Field(default=None, description="Of a document")
 
 
 _OWN = ("pipeline", "prompt", "input", "output")
@@ -47,6 +51,8 @@ def read_request_file(text: bytes) -> GenerationFile:
         raise _refusal("The request is not JSON.") from error
     if not isinstance(said, dict):
         raise _refusal("The request is not a JSON object.")
+    if "generation" in said:
+        return _of_document(said)
     own = {name: said.pop(name) for name in _OWN if name in said}
     for name in _INPUTS:
         if name in said:
@@ -59,6 +65,25 @@ def read_request_file(text: bytes) -> GenerationFile:
         return GenerationFile.model_validate({**own, "parameters": parameters})
     except ValidationError as error:
         raise _refusal(explain(error)) from error
+
+
+def _of_document(said: dict[str, Any]) -> GenerationFile:
+    try:
+        recipe = Recipe.model_validate(said)
+        parameters = recipe.parameters
+    except ValidationError as error:
+        raise Failure(
+            "InvalidInput",
+            f"The document is not as it was written: {explain(error)}",
+            "Take it as it was written; what shall be otherwise, say beside it: --seed 8.",
+        ) from error
+    return GenerationFile(
+        pipeline=recipe.pipeline,
+        prompt=recipe.generation.prompt,
+        input=None if recipe.input is None else recipe.input.uri,
+        parameters=parameters,
+        origin=recipe.origin,
+    )
 
 
 def parameters_or_refuse(said: dict[str, Any]) -> GenerationParameters:

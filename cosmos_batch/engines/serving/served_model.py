@@ -22,8 +22,9 @@ from cosmos_batch.engines.serving.server import Server, ServerDied, ServerFault
 from cosmos_batch.engines.serving.startup import Phases, has_weights, phases, tells
 
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
-# Without an answer in between. More than one job can cause: its attempts (worker.maxAttempts), and before them one
-# death that is not counted, for it may have been another's.
+# Without an answer in between. More than one job can cause with the default worker.maxAttempts, 3: its attempts, and
+# before them one death that is not counted, for it may have been another's. With more attempts such a job ends workers
+# too, and the next goes on counting: the job waits, suspected, and is one failure to the breaker, whatever it kills.
 DEATHS_IN_A_ROW = 5
 STARTUP_LINES = 200
 _TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
