@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,7 @@ def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
     for size in workload.sizes:
         prepared = _prepared(checkpoint, brief, size)
         _generate(one, checkpoint, prepared)
-        found[size] = kernels(lambda prepared=prepared: _generate(one, checkpoint, prepared))
+        found[size] = kernels(partial(_generate, one, checkpoint, prepared))
     return found
 
 
