@@ -13,6 +13,8 @@ from tests.engines.making import ACTIONS, FEW, ROWS, SMALL, TABLE, Files, check,
 from tests.media.mp4 import read_mp4
 from tests.omni.conftest import Make
 
+GIVEN = {"path": "s3://my-bucket/given.mp4"}
+
 
 def video(made: Files) -> tuple[int, int, int, float, bool]:
     """Width, height, frames, rate and sound: what was asked for, in the container that is promised."""
@@ -65,7 +67,7 @@ def test_a_video_becomes_actions(make: Make, clip: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "controls", [{"edge": {}}, {"edge": {"weight": 0.5}, "blur": {}, "depth": {"path": "s3://my-bucket/depth.mp4"}}]
+    "controls", [{"edge": {}}, {"edge": {"weight": 0.5}, "blur": {}, "depth": GIVEN, "seg": GIVEN, "wsm": GIVEN}]
 )
 def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, controls: dict[str, Any]) -> None:
     given = {hint: clip for hint, control in controls.items() if "path" in control}
