@@ -1,7 +1,7 @@
 """The memory that one generation takes of each GPU, and what a host has.
 
-Weights by the degree of sharing, VAE, sound, and peaks measured on an H100 with Diffusers at 320x192 and 832x480, 189
-frames; 720p is what Nebius saw of Nano.
+Weights by the degree of sharing, VAE, sound, and peaks measured on an H100 with Diffusers and Nano at 320x192, 832x480
+and 1280x720, 189 frames: `docs/benchmarks.md`.
 """
 
 from collections.abc import Sequence
@@ -36,10 +36,8 @@ KEPT_GIB_PER_TOKEN = {"Nano": 36 * 2 * 8 * 128 * 2 / 2**30, "Super": 64 * 2 * 8 
 
 # Megapixels of all frames together, and the GiB beside weights and VAE at the peak. Every GPU of a plan is counted with
 # all of it: the VAE decodes a whole video wherever it does.
-PEAKS = ((0.0, 0.8), (11.6, 0.8), (75.5, 5.0), (174.2, 16.8))
-CONTROL_SHARE = (
-    0.3  # of a video's peak, for each control beside it: its tokens' activations, estimated and not measured
-)
+PEAKS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
+CONTROL_SHARE = 0.3  # of a video's peak, for each control beside it: its tokens' activations, an estimate
 
 
 @dataclass(frozen=True)
