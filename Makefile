@@ -43,10 +43,11 @@ synth: $(INSTALLED) ## Write cdk.out from config.json
 bench: $(INSTALLED) ## Measure, and write the table of docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-docs: $(INSTALLED) ## Write docs/configuration.md and the tables of docs/reasoner.md and docs/generator.md
+docs: $(INSTALLED) ## Write docs/configuration.md and the tables of the pages on reasoner and generator
 	@$(BIN)/python scripts/configuration_reference.py
 	@$(BIN)/python scripts/reasoner_reference.py
 	@$(BIN)/python scripts/generator_reference.py
+	@$(BIN)/python scripts/generator_engines_reference.py
 
 locks: $(INSTALLED) ## Write the locks of the container images from their requirements*.in
 	@for file in containers/*/requirements*.in; do $(BIN)/python -m containers.locks "$$file"; done

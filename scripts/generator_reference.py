@@ -1,4 +1,4 @@
-"""Write the tables of `docs/generator.md`: modes, engines, sizes, parameters, plans. `make docs` runs this."""
+"""Write the tables of `docs/generator.md`: modes, engines, sizes, parameters. `make docs` runs this."""
 
 import sys
 from pathlib import Path
@@ -6,19 +6,15 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, line, table
 
-from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
-from cosmos_batch.contract.entries import GeneratorEntry
+from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.generation.actions import DOMAINS
 from cosmos_batch.contract.generation.engines import ENGINES, Engine
-from cosmos_batch.contract.generation.memory import Host, Workload
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.plan import Objective, choose_plan, workers_on
 from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, RATIOS, SIZES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
 GENERATORS = [one for one in PIPELINES if one.surface == "generator"]
-TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
 
 
 def page(text: str) -> str:
@@ -30,9 +26,6 @@ def page(text: str) -> str:
         "sizes": _sizes(),
         "parameters": table("| parameter | type | default | what it is |", _parameters()),
         "domains": _domains(),
-        "default-plans": _default_plans(),
-        "plans": _plans("throughput"),
-        "latency-plans": _plans("latency"),
     }
     return filled(text, tables)
 
@@ -110,28 +103,6 @@ def _parameters() -> list[str]:
 def _domains() -> str:
     rows = [line(f"`{name}`", one.width, one.chunk_size, f"{one.fps:g}") for name, one in DOMAINS.items()]
     return table("| `domainName` | numbers of an action | `actionChunkSize` | `fps` |", rows)
-
-
-def _plans(objective: Objective) -> str:
-    rows = [line(f"`{one.id}`", *(_plan(one, name, objective) for name in TYPES)) for one in GENERATORS]
-    return table(line("pipeline", *TYPES), rows)
-
-
-def _default_plans() -> str:
-    """Of what a configuration that says nothing more deploys."""
-    rows = []
-    for one in GENERATORS:
-        entry = GeneratorEntry()
-        plans = entry.plans(one)
-        worker = "; ".join(f"{kind}: {plan}" for kind, plan in plans.items())
-        rows.append(line(f"`{one.id}`", ", ".join(entry.types_of(one)), entry.planned(one).gpus_per_worker, worker))
-    return table("| pipeline | types, the preferred first | GPUs of a worker | plan |", rows)
-
-
-def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:
-    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p", guardrails=True)
-    plan = choose_plan(pipeline, "vllm-omni", [Host.of_type(instance_type)], workload, objective)
-    return f"{workers_on(plan, instance_type)} x ({plan})"
 
 
 def _names(names: tuple[str, ...]) -> str:

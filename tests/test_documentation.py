@@ -34,10 +34,10 @@ def test_the_configuration_reference_is_current() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == page, "run: make docs"
 
 
-@pytest.mark.parametrize("name", ["reasoner", "generator"])
+@pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines"])
 def test_the_tables_of_a_page_are_current(name: str) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    assert script(f"{name}_reference").page(page) == page, "run: make docs"
+    assert script(f"{name.replace('-', '_')}_reference").page(page) == page, "run: make docs"
 
 
 def test_requests_in_the_reasoners_page_are_requests() -> None:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ENGINES, FASTEST
 from cosmos_batch.contract.generation.memory import Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
 from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned
@@ -158,9 +158,8 @@ class GeneratorEntry(PipelineEntry):
     engine: str = Field(
         default="auto",
         pattern=rf"^(auto|diffusers|vllm-omni|cosmos-framework|phyai|{ENDPOINT}|{CUSTOM_ENGINE})$",
-        description="'auto' is the fastest that fits the instance types, by NVIDIA's table: 'vllm-omni', "
-        "'cosmos-framework', 'diffusers', 'phyai'; 'endpoint' for a vLLM-Omni server of yours, or "
-        "'package.module:Class' of your own",
+        description="'auto' is the fastest by NVIDIA's figures, 'vllm-omni'; 'cosmos-framework', 'diffusers', 'phyai'; "
+        "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
     )
     endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
     guardrails: bool = Field(
@@ -180,12 +179,10 @@ class GeneratorEntry(PipelineEntry):
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 
-    def engine_for(self, pipeline: catalogue.Pipeline) -> str:
-        """The engine that is named, or the first that has a plan; the first of all, which then says why it has none."""
-        if self.engine != "auto":
-            return self.engine
-        fitting = (name for name, engine in ENGINES.items() if engine.guardrails >= self.guardrails)
-        return next((name for name in fitting if self._has_plan(pipeline, name)), next(iter(ENGINES)))
+    @property
+    def engine_name(self) -> str:
+        """The engine that is meant."""
+        return FASTEST if self.engine == "auto" else self.engine
 
     def plans(self, pipeline: catalogue.Pipeline) -> Plans:
         """How the GPUs of a worker share a job, on each kind of GPU; there are none where a server has the model.
@@ -195,14 +192,15 @@ class GeneratorEntry(PipelineEntry):
         if self.endpoint is not None:
             return {}
         try:
-            return self._plans(pipeline, self.engine_for(pipeline))
+            workload = self.workload(pipeline)
+            return choose_plans(pipeline, self.engine_name, self.types_of(pipeline), workload, self.objective)
         except ValueError as error:
             raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
 
     def serving(self, pipeline: catalogue.Pipeline, upsamples: bool) -> Serving:
         """What `plan` and the workers are told; whether prompts can be upsampled is said for all. Raises ValueError."""
         return Serving(
-            engine=self.engine_for(pipeline) if self.endpoint is None else SERVER,
+            engine=self.engine_name if self.endpoint is None else SERVER,
             by_url=self.endpoint is not None,
             guardrails=self.guardrails,
             max_resolution=self.max_resolution,
@@ -217,15 +215,6 @@ class GeneratorEntry(PipelineEntry):
     def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
         return planned(pipeline, plans, self.workload(pipeline)) if (plans := self.plans(pipeline)) else pipeline
-
-    def _plans(self, pipeline: catalogue.Pipeline, engine: str) -> Plans:
-        return choose_plans(pipeline, engine, self.types_of(pipeline), self.workload(pipeline), self.objective)
-
-    def _has_plan(self, pipeline: catalogue.Pipeline, engine: str) -> bool:
-        try:
-            return bool(self._plans(pipeline, engine))
-        except ValueError:
-            return False
 
     def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
         """What is not deployed needs no plan."""

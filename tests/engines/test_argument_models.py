@@ -78,7 +78,7 @@ def test_phyai_means_the_frames_sound_and_actions_that_were_asked_for() -> None:
 
 
 def test_the_page_says_how_many_there_are(engine: ModuleType, record: Record) -> None:
-    page = " ".join((ROOT / "docs" / "generator.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs" / "generator-engines.md").read_text(encoding="utf-8").split())
     said = {
         "cosmos-framework": f"{len(record['accepted'])} samples of every mode, size and domain were read by its own "
         f"classes at 5eee9ed and accepted as they are, {len(record['refused'])} that are wrong refused",

@@ -1,6 +1,6 @@
 """What each engine can do. What it cannot is refused before it works, with the engines that can.
 
-What was run and what was read of each is in `docs/generator.md`; the versions are those of the images.
+What was run and what was read of each is in `docs/generator-engines.md`; the versions are those of the images.
 """
 
 from collections.abc import Iterator, Mapping
@@ -184,6 +184,11 @@ ENGINES: dict[str, Engine] = {
         axes=("tp", "cfg"),
     ),
 }
+
+
+FASTEST = "vllm-omni"
+"""By NVIDIA's figures for Nano on an H100, 189 frames: 6.97 s at 320x192 and 58.2 s at 832x480. Diffusers as it runs
+here took 7.49 and 63.6 s (`docs/benchmarks.md`); the other engines were not run on a GPU."""
 
 
 def guardrail_models(engine: str) -> tuple[str, ...]:

@@ -1,0 +1,53 @@
+"""Write the tables of `docs/generator-engines.md`: how GPUs share a job. `make docs` runs this."""
+
+import sys
+from pathlib import Path
+
+from tables import filled, line, table
+
+from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.contract.entries import GeneratorEntry
+from cosmos_batch.contract.generation.engines import FASTEST
+from cosmos_batch.contract.generation.memory import Host, Workload
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from cosmos_batch.contract.generation.plan import Objective, choose_plan, workers_on
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator-engines.md"
+GENERATORS = [one for one in PIPELINES if one.surface == "generator"]
+TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
+
+
+def page(text: str) -> str:
+    """The page with its tables as they are now."""
+    tables = {
+        "default-plans": _default_plans(),
+        "plans": _plans("throughput"),
+        "latency-plans": _plans("latency"),
+    }
+    return filled(text, tables)
+
+
+def _plans(objective: Objective) -> str:
+    rows = [line(f"`{one.id}`", *(_plan(one, name, objective) for name in TYPES)) for one in GENERATORS]
+    return table(line("pipeline", *TYPES), rows)
+
+
+def _default_plans() -> str:
+    """Of what a configuration that says nothing more deploys."""
+    rows = []
+    for one in GENERATORS:
+        entry = GeneratorEntry()
+        plans = entry.plans(one)
+        worker = "; ".join(f"{kind}: {plan}" for kind, plan in plans.items())
+        rows.append(line(f"`{one.id}`", ", ".join(entry.types_of(one)), entry.planned(one).gpus_per_worker, worker))
+    return table("| pipeline | types, the preferred first | GPUs of a worker | plan |", rows)
+
+
+def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:
+    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p", guardrails=True)
+    plan = choose_plan(pipeline, FASTEST, [Host.of_type(instance_type)], workload, objective)
+    return f"{workers_on(plan, instance_type)} x ({plan})"
+
+
+if __name__ == "__main__":
+    sys.exit(TARGET.write_text(page(TARGET.read_text(encoding="utf-8")), encoding="utf-8") and 0)
