@@ -1,7 +1,7 @@
 """The generator measured: Diffusers as it comes, then with each of our measures added; the same job and seed.
 
     python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory,kernels] [--sizes 320x192,832x480]
-                                   [--only baseline,frames,...] [--into FILE] [--work DIR]
+                                   [--only baseline,frames,...] [--engine NAME] [--into FILE] [--work DIR]
 
 With a GPU and the true shape, or on the CPU with the tiny one. What is found is written at once, and a call adds to
 what the calls before found.
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
     parser.add_argument("--only", default=",".join(one.name for one in ADDED), help="measures, beside the baseline")
+    parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     given = parser.parse_args()
@@ -72,10 +73,12 @@ def main() -> None:
         workload = replace(workload, sizes=tuple(given.sizes.split(",")))
     into = given.into or FOLDER / f"generator-{given.shape}.json"
     with tempfile.TemporaryDirectory() as temporary:
-        measure(workload, given.steps.split(","), given.only.split(","), given.work or Path(temporary), into)
+        measure(
+            workload, given.steps.split(","), given.only.split(","), given.engine, given.work or Path(temporary), into
+        )
 
 
-def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], work: Path, into: Path) -> None:
+def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path) -> None:
     """Take the steps in their order, adding to what `into` has."""
     model = true_generator.build(workload.shape, work / "models")
     found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
@@ -95,7 +98,7 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], work:
             continue
         began = time.monotonic()
         if step == "start":
-            found[step] = generator_start.measure(model, workload, work)
+            found.setdefault(step, {})[engine] = generator_start.measure(engine, model, workload, work)
             keep()
         elif step == "measures":
             for size, name, values in _measures(model, workload, only, found["workload"]):

@@ -9,6 +9,7 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.generation.settling import settle
 
 PIPELINE = "cosmos3-nano"
+JOB_ID = "benchmark"
 
 
 @dataclass(frozen=True)
@@ -63,4 +64,4 @@ def asked(workload: Workload, size: str) -> Generation:
     pipeline = pipeline_named(PIPELINE)
     assert pipeline is not None
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    return settle(read_generation(said), words(workload), pipeline, None, "benchmark", serving)
+    return settle(read_generation(said), words(workload), pipeline, None, JOB_ID, serving)

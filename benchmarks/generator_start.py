@@ -1,6 +1,6 @@
-"""From a job to its first step: on a new machine without and with what another compiled, and with a resident model.
+"""An engine as a worker has it: from a job to its first step, cold and resident, and the seconds of a whole job.
 
-    python -m benchmarks.generator_start MODEL SHAPE CACHES
+    python -m benchmarks.generator_start ENGINE MODEL SHAPE CACHES [whole]
 
 Each start is a process of its own, from its first line. Weights and libraries come from the disk, where the page cache
 may be emptied.
@@ -17,24 +17,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.generator_jobs import NANO, TINY, Workload, asked
+from benchmarks.generator_jobs import JOB_ID, NANO, TINY, Workload, asked
 from benchmarks.reasoner_start import forget_files
 from benchmarks.said import said_last
+from cosmos_batch.engines import GenerationFiles, create
 
 BEGAN = time.time()
 
 
-def measure(model: Path, workload: Workload, work: Path) -> dict[str, Any]:
-    """Without anything compiled, then with what that start left; the folder is at one path for both."""
+def measure(engine: str, model: Path, workload: Workload, work: Path) -> dict[str, Any]:
+    """Without anything compiled, then with what that start left, and then whole jobs; the folder is at one path."""
     caches = work / "compiled"
     shutil.rmtree(caches, ignore_errors=True)
-    return {name: _start(model, workload, caches) for name in ("without", "with")}
+    return {
+        "without": _start(engine, model, workload, caches),
+        "with": _start(engine, model, workload, caches, "whole"),
+    }
 
 
-def _start(model: Path, workload: Workload, caches: Path) -> dict[str, Any]:
+def _start(engine: str, model: Path, workload: Workload, caches: Path, *more: str) -> dict[str, Any]:
     forgotten = forget_files()
     began = time.time()
-    command = [sys.executable, "-m", "benchmarks.generator_start", str(model), workload.shape, str(caches)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.generator_start",
+        engine,
+        str(model),
+        workload.shape,
+        str(caches),
+        *more,
+    ]
     said = said_last(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     boot = said.pop("began") - began
     kept = sum(path.stat().st_size for path in caches.rglob("*") if path.is_file())
@@ -42,29 +55,42 @@ def _start(model: Path, workload: Workload, caches: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Load, make the first video of each size, then one more of each."""
-    from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-
-    model, workload = Path(sys.argv[1]), NANO if sys.argv[2] == "nano" else TINY
-    engine = DiffusersEngine()
-    engine.guardrails, engine.caches = False, Path(sys.argv[3])
-    engine.load(model)
+    """Load, make a short video of each size, one more of each, and whole ones if they are asked for."""
+    name, model, shape, caches, *more = sys.argv[1:]
+    workload = NANO if shape == "nano" else TINY
+    engine: Any = create(name)
+    engine.guardrails, engine.caches = False, Path(caches)
+    engine.load(Path(model))
     loaded = time.time() - BEGAN
-    first, again = ({size: _first_step(engine, workload, size) for size in workload.sizes} for _ in range(2))
-    said = {"loaded": round(loaded, 2), "phases": engine.startup_seconds, "firstJob": first, "resident": again}
+    jobs = asyncio.run(_jobs(engine, workload, whole=bool(more)))
     engine.close()
-    print(json.dumps({"began": BEGAN, **said}), flush=True)
+    phases = engine.startup_seconds
+    print(json.dumps({"began": BEGAN, "engine": engine.name, "loaded": round(loaded, 2), "phases": phases, **jobs}))
     print(*engine.startup_logs, sep="\n", file=sys.stderr)
 
 
-def _first_step(engine: Any, workload: Workload, size: str) -> float:
-    """Seconds from the job to its first step, its preparation included."""
-    from cosmos_batch.engines import GenerationFiles
+async def _jobs(engine: Any, workload: Workload, whole: bool) -> dict[str, Any]:
+    brief = replace(workload, steps=2)
+    first, again = [{size: await _first_step(engine, brief, size) for size in workload.sizes} for _ in range(2)]
+    made = {size: await _make(engine, workload, size) for size in workload.sizes} if whole else {}
+    return {"firstJob": first, "resident": again, "whole": made}
 
-    job = asked(replace(workload, steps=2), size)
+
+async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
+    """Seconds by phase."""
     with tempfile.TemporaryDirectory() as folder:
-        made = asyncio.run(engine.generate(job, GenerationFiles(None, {}), Path(folder)))
-    seconds: float = made.timings["prepare"] + made.timings["firstStep"]
+        made = await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder))
+    timings: dict[str, float] = made.timings
+    return timings
+
+
+async def _first_step(engine: Any, workload: Workload, size: str) -> float:
+    """Seconds from the job to its first step, its preparation included."""
+    began, making = time.monotonic(), asyncio.ensure_future(_make(engine, workload, size))
+    while not making.done() and not (engine.steps(JOB_ID) or (0, 0))[0]:
+        await asyncio.sleep(0.005)
+    seconds = time.monotonic() - began
+    await making
     return round(seconds, 3)
 
 
