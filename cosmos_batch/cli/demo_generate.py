@@ -10,7 +10,7 @@ from pathlib import Path
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.demo import is_here
-from cosmos_batch.cli.generate import ENGINE, make
+from cosmos_batch.cli.generate import ENGINE, config_file, make
 from cosmos_batch.cli.jobs import print_error
 from cosmos_batch.cli.local import local_deployment, say
 from cosmos_batch.cli.making import Making, read_input
@@ -45,7 +45,7 @@ def demo_generate(_arguments: argparse.Namespace) -> int:
     prompt = prompt_text("prompt", said or PROMPT)
     making = Making(prompt, read_input(os.environ.get("FILE") or None), PARAMETERS, pipeline=NANO)
     made: list[AsyncResult[Path]] = []
-    with background() as pool, local_deployment(pool, lambda: _config_file(pool, made)) as deployment:
+    with background() as pool, local_deployment(pool, lambda: _config_file(making, pool, made)) as deployment:
         for one in made:
             one.get()
         say(f"Making a video: {prompt}\nThe guardrails are OFF: neither prompt nor output is checked.")
@@ -57,13 +57,13 @@ def demo_generate(_arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _config_file(pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
+def _config_file(making: Making, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
     """The configuration with the model that is there; where none is, with random weights, whose making begins."""
     pipeline, folder = pipeline_named(NANO), default_home() / "demo"
     assert pipeline is not None
     enabled = {one.pipeline.id: one for one in Config.load(configuration.CONFIG).enabled_pipelines()}
     if NANO in enabled and is_here(enabled[NANO].model):
-        return configuration.CONFIG
+        return config_file(making, {})
     say(
         f"{pipeline.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the video is "
         f"noise.\nThe real one: cosmos-batch generate --model {pipeline.model} --prompt TEXT"

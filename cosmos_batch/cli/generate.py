@@ -27,7 +27,7 @@ from cosmos_batch.local.cloud import default_home
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load
-ENGINE = "diffusers"  # of this machine, where config.json has no generator: it needs nothing beside this environment
+ENGINE = "diffusers"  # of this machine, where config.json names none: it needs nothing beside this environment
 
 
 def generate(arguments: argparse.Namespace) -> int:
@@ -64,14 +64,29 @@ def on_a_server(making: Making) -> tuple[Making, dict[str, Any]]:
 def config_file(making: Making, changes: dict[str, Any]) -> Path:
     """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError, also
     where its guardrails are not on this machine."""
-    enabled = Config.load(configuration.CONFIG).enabled_pipelines()
-    named = making.pipeline or pipeline_for([one.pipeline.id for one in enabled], making.parameters.mode, making.medium)
-    entry = {} if named in [one.pipeline.id for one in enabled] else {"enabled": True, "engine": ENGINE}
+    config = Config.load(configuration.CONFIG)
+    enabled = [one.pipeline.id for one in config.enabled_pipelines()]
+    named = making.pipeline or pipeline_for(enabled, making.parameters.mode, making.medium) or SMALLEST
+    entry = {} if named in enabled and not _is_auto(config, named) else _entry_here(making)
     path = configuration.CONFIG
     if entry or changes:
-        path = configuration.with_entry(_generator(named or SMALLEST), {**entry, **changes}, default_home())
-    _refuse_unguarded(making, configuration.enabled_pipeline(Config.load(path), named or SMALLEST))
+        path = configuration.with_entry(_generator(named), {**entry, **changes}, default_home())
+    _refuse_unguarded(making, configuration.enabled_pipeline(Config.load(path), named))
     return path
+
+
+def _is_auto(config: Config, name: str) -> bool:
+    """Whether the engine is ours to choose."""
+    return config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name)).engine == "auto"
+
+
+def _entry_here(making: Making) -> dict[str, Any]:
+    """Of a generator on this machine. Guardrails that nobody asks for are not loaded."""
+    return {
+        "enabled": True,
+        "engine": ENGINE,
+        **({"guardrails": False} if making.parameters.guardrails is False else {}),
+    }
 
 
 def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:

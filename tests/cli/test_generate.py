@@ -195,7 +195,22 @@ def test_on_this_machine_the_generator_is_enabled(
     config = Config.load(generate.config_file(asked, changes))
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
+    assert nano.models == [nano.model], "guardrails that nobody asks for are not loaded"
     assert PIPELINE in [one.pipeline.id for one in config.enabled_pipelines()], "what was there stays"
+
+
+@pytest.mark.parametrize(("said", "engine"), [({}, "diffusers"), ({"engine": "phyai"}, "phyai")])
+def test_on_this_machine_auto_is_an_engine_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], engine: str
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    entry = {"enabled": True, "guardrails": False, **said}
+    nvidia = {"enabled": True, "modelsOmni": {"nano16B": entry}}
+    configured = tmp_path / "config.json"
+    configured.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": nvidia}}}))
+    monkeypatch.setattr(configuration, "CONFIG", configured)
+    config = Config.load(generate.config_file(making.Making("x", None, GenerationParameters(guardrails=False)), {}))
+    assert [one.engine for one in config.enabled_pipelines()] == [engine]
 
 
 def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **said: Any) -> EnabledPipeline:
@@ -267,7 +282,7 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     made: list[Any] = []
     with ThreadPool(1) as pool:
-        config = Config.load(demo_generate._config_file(pool, made))
+        config = Config.load(demo_generate._config_file(making.Making("x", None, demo_generate.PARAMETERS), pool, made))
         built = [one.get() for one in made]
     assert "RANDOM weights" in capsys.readouterr().err
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]

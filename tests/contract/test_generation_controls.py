@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.controls import CONTROL_GUIDANCE, Hint
+from cosmos_batch.contract.generation.controls import CONTROL_GUIDANCE, Hint, refuse_long_controls
+from cosmos_batch.contract.generation.sizes import Size
 from tests.contract.generations import EDGE, refusal, settled
 
 PATHS = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in CONTROL_GUIDANCE}
@@ -87,3 +88,11 @@ def test_chunks_fit_the_tier() -> None:
     ).message  # fmt: skip
     made = settled({**EDGE, "frames_per_chunk": 120})
     assert made.transfer is not None and made.transfer.frames_per_chunk == 121
+
+
+def test_controls_that_fill_a_hosts_memory_are_refused() -> None:
+    large = Size(1280, 720)
+    refuse_long_controls(5000, Size(832, 480), 4)
+    refuse_long_controls(1800, large, 5)
+    with pytest.raises(Failure, match="5 of 2000 frames of 1280x720 are 26 GiB decoded; 24 are the most"):
+        refuse_long_controls(2000, large, 5)

@@ -149,10 +149,10 @@ def made(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(app: App, clip: Path) -> None:
     app.upload("killed/clip.mp4", clip)
+    arns = [ask(app, "killed/clip.mp4", f"Say much, {number}.", maxTokens=200) for number in range(4)]
+    wait_for(lambda: len(list(app.cloud.home.rglob("*.seen.clip"))) >= 2, STARTS, "no two clips were handed over")
     before = engine_cores(app, TWO_B)
     assert before
-    arns = [ask(app, "killed/clip.mp4", f"Say much, {number}.", maxTokens=200) for number in range(4)]
-    wait_for(lambda: len(list(app.cloud.home.rglob("*.seen.clip"))) >= 2, 60, "no two clips were handed over")
     worker = {row.worker for row in map(app.row, arns)}
     for process in before:
         os.kill(process, signal.SIGKILL)
@@ -165,7 +165,7 @@ def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(ap
 def test_a_worker_that_is_stopped_takes_its_engine_with_it(app: App) -> None:
     cores = engine_cores(app, TWO_B) + engine_cores(app, NANO)
     servers = [parent(core) for core in cores]
-    assert len(cores) == 2
+    assert len(cores) == 2, (list(titles()), app.live_workers(TWO_B), app.live_workers(NANO))
     for pipeline in (TWO_B, NANO):
         for worker in app.live_workers(pipeline):
             app.client("batch").terminate_job(jobId=worker, reason="enough")

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.sizes import SHORTEST_VIDEO, frames_within, whole_frames
+from cosmos_batch.contract.generation.sizes import SHORTEST_VIDEO, Size, frames_within, whole_frames
 
 # In the order in which the model is shown them.
 Hint = Literal["edge", "blur", "depth", "seg", "wsm"]
@@ -16,6 +16,7 @@ COMPUTED: tuple[Hint, ...] = ("edge", "blur")  # we can make these from the inpu
 
 TRANSFER_FRAMES_LIMIT = 5000  # of all chunks together, as in Cosmos Framework
 CHUNK_FRAMES = 93
+DECODED_GIB_LIMIT = 24  # of all controls together; a worker holds them in its host's memory, twice
 
 
 class Control(Model):
@@ -92,3 +93,15 @@ def settle_control_frames(asked: int | None, frames: dict[Hint, int]) -> int:
             "Use longer control videos, or leave numFrames out.",
         )
     return min(asked or TRANSFER_FRAMES_LIMIT + 1, frames_within(given))
+
+
+def refuse_long_controls(frames: int, size: Size, count: int) -> None:
+    """Raises Failure where so many control videos do not fit into a worker's memory, decoded."""
+    gib = frames * size.area * 3 * count / 2**30
+    if gib > DECODED_GIB_LIMIT:
+        raise Failure(
+            "InvalidInput",
+            f"controls: {count} of {frames} frames of {size.width}x{size.height} are {gib:.0f} GiB decoded; "
+            f"{DECODED_GIB_LIMIT} are the most.",
+            "Ask for fewer frames, a smaller resolution or fewer controls.",
+        )

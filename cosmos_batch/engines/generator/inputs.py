@@ -8,7 +8,7 @@ import numpy as np
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_chunk
-from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.controls import Hint, refuse_long_controls
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
 from cosmos_batch.engines import GenerationFiles
@@ -136,6 +136,7 @@ def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable
     ).fitted(*upright_size(files.input or first_path))
     size, count = _size(followed), followed.num_frames
     assert count is not None
+    refuse_long_controls(count, size, len(videos))
     controls: dict[Hint, Frames] = {}
     for hint, (path, found) in videos.items():
         with labelled(f"controls.{hint}: "):

@@ -116,8 +116,8 @@ def test_cancelling_has_the_server_drop_it(
 
     asyncio.run(cancel())
     first, dropped, second, forgotten = asked()
-    assert dropped == {"path": "/v1/videos/video_gen_0", "deleted": True} and first["prompt"] == "stuck"
-    assert second["prompt"] == PROMPT and forgotten["deleted"]
+    assert dropped == {"path": "/v1/videos/video_gen_0", "deleted": True} and first["prompt"].startswith("stuck")
+    assert second["prompt"].startswith(PROMPT) and forgotten["deleted"]
 
 
 def test_one_is_made_while_the_next_is_prepared(

@@ -19,7 +19,7 @@ class Measures:
     Attributes
     ----------
     read_once
-        The prompt is read once for each job, not in every step; see `diffusers_understanding`.
+        The prompt is read once for each job, not in every step; see `understanding`.
     given_only
         No more of a video is encoded than is given; see `encoding`.
     compiled

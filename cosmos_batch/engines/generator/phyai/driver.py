@@ -1,6 +1,6 @@
 """PhyAI as a resident group: one set of weights for videos, with sound and actions too.
 
-A request is what `phyai_requests` makes, with a folder. Every process makes the same, for each must enter every step;
+A request is what `requests` makes, with a folder. Every process makes the same, for each must enter every step;
 the first writes: `frames.npy` and `sound.npy` in the folder, named in the answer with the actions.
 """
 

@@ -74,7 +74,7 @@ class OmniPlan:
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
             "VLLM_OMNI_SERVER_STORAGE__PATH": str(socket.with_name("videos")),
-            # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see `vllm_command`.
+            # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see the reasoner's command.
             "VLLM_RPC_BASE_PATH": str(socket.parent),
         }
         if self.guardrail_models or not self.guardrails:

@@ -1,6 +1,6 @@
 """Images, videos, sound and actions with vLLM-Omni: its own server as a child, one job at a time.
 
-Inputs are fitted, and results written anew, by us; see `vllm_omni_work`. What the server prints belongs to no request,
+Inputs are fitted, and results written anew, by us; see `work`. What the server prints belongs to no request,
 so a job's log has our own lines alone.
 """
 
