@@ -36,8 +36,7 @@ def test_what_makes_it_fail(
     (tmp_path / "said").write_text("\n".join([*said, ""]))
     said_by_omni = f"echo {OMNI!r}" if not omni else "echo error: it is not installed"
     (tmp_path / "Makefile").write_text(
-        f".venv/installed:\n\t@true\ntest:\n\t@cat said; exit {test}\n"
-        f"test-omni:\n\t@{said_by_omni}; exit {omni}\ndemo:\n\t@exit {demo}\n"
+        f"test:\n\t@cat said; exit {test}\ntest-omni:\n\t@{said_by_omni}; exit {omni}\ndemo:\n\t@exit {demo}\n"
         f"demo-generate:\n\t@exit {generate}\n"
     )
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
