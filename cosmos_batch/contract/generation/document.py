@@ -67,7 +67,7 @@ class Recipe(Model):
 # What means the same in a generation as where a caller says it.
 _AS_THEY_ARE = (
     *("mode", "negative_prompt", "fps", "steps", "guidance_scale", "flow_shift", "seed", "sound", "guardrails"),
-    *("max_sequence_length", "use_resolution_template", "use_duration_template"),
+    *("use_resolution_template", "use_duration_template"),  # room for the prompt is made anew, for it may be another
     *("image_format", "preview", "contact_sheet"),
 )
 

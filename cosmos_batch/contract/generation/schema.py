@@ -63,7 +63,7 @@ class Generation(Model):
     seed: int = Field(ge=0)
     sound: bool
     guardrails: bool
-    max_sequence_length: int | None = Field(description="As asked; None: as many tokens as the prompts have")
+    max_sequence_length: int | None = Field(description="Tokens with room in the model; None: as many as there are")
     use_resolution_template: bool
     use_duration_template: bool
     conditioning: Conditioning | None = None
