@@ -7,7 +7,7 @@ from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 # Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
-_USABLE_MEMORY = 0.92
+USABLE_MEMORY = 0.92
 ONE_H100 = "p5.4xlarge"
 
 
@@ -27,7 +27,7 @@ def worker_resources(pipeline: Pipeline, instance_types: Sequence[str]) -> Worke
     return WorkerResources(
         gpus=gpus,
         vcpus=min(one.vcpus * gpus // one.gpus for one in types),
-        memory_mib=min(int(one.memory_gib * 1024 * _USABLE_MEMORY) * gpus // one.gpus for one in types),
+        memory_mib=min(int(one.memory_gib * 1024 * USABLE_MEMORY) * gpus // one.gpus for one in types),
     )
 
 

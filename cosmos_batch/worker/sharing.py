@@ -2,10 +2,11 @@
 
 import os
 
+from cosmos_batch.contract.capacity import USABLE_MEMORY
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.memory import HOST_SHARE, Host, Workload
+from cosmos_batch.contract.generation.memory import Host, Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import plan_for_machine
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
@@ -56,7 +57,7 @@ def plan_here(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
 
 def _own_plan(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> ParallelPlan:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    host = Host(gpu.name, count, gpu.gib, memory * HOST_SHARE)
+    host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
     workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)
     try:
         return plan_for_machine(pipeline, serving.engine, host, workload)

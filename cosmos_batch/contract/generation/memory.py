@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
+from cosmos_batch.contract.capacity import USABLE_MEMORY
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
@@ -21,7 +22,6 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 GPU_GIB = {"A10G": 22.5, "L4": 22.5, "L40S": 45.0, "H100": 79.6, "H200": 140.4}
 CONTEXT_GIB = 1.0
 RESERVE = 0.03  # of a GPU, for what an allocator cannot use: an estimate
-HOST_SHARE = 0.92  # as in `capacity`
 
 WEIGHTS_GIB: dict[str, dict[int, float]] = {
     "Nano": {1: 28.3, 2: 15.3, 4: 8.9, 8: 5.6},
@@ -114,7 +114,7 @@ class Host:
     def of_type(cls, name: str) -> Self:
         """An instance type of EC2."""
         one = INSTANCE_TYPES[name]
-        return cls(name, one.gpus, GPU_GIB[one.gpu], one.memory_gib * HOST_SHARE)
+        return cls(name, one.gpus, GPU_GIB[one.gpu], one.memory_gib * USABLE_MEMORY)
 
 
 def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, workload: Workload) -> float:
