@@ -40,7 +40,7 @@ vllm: $(INSTALLED) ## Add vLLM to .venv, for this machine's NVIDIA GPU
 synth: $(INSTALLED) ## Write cdk.out from config.json
 	@$(BIN)/python app.py
 
-bench: $(INSTALLED) ## Measure, and write the table of docs/benchmarks.md
+bench: $(INSTALLED) $(VLLM) ## Measure, and write the table of docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
 docs: $(INSTALLED) ## Write docs/configuration.md and the tables of the pages on reasoner and generator

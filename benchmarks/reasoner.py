@@ -146,7 +146,8 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
 
 
 def _engine(model: Path) -> dict[str, Any]:
-    """As the worker's server is set up, in vLLM's own words; the batch of tokens is vLLM's choice for a script."""
+    """As the worker's server is set up, in vLLM's own words; its batch of tokens and its one thread for media are a
+    script's."""
     engine: dict[str, Any] = {
         "max_model_len": within(model, REASONER_CONTEXT),
         "generation_config": "vllm",

@@ -36,6 +36,12 @@ def test_the_worker_keeps_up_with_raw_vllm_on_a_gpu_and_starts_in_a_minute() -> 
     assert found["start"]["with"]["seconds"] <= reasoner_figures.START_SECONDS
 
 
+def test_the_page_says_where_a_start_took_longer() -> None:
+    slower = [reasoner_figures.kept(name)["start"]["with"]["seconds"] for name in ("2b-slower-host", "2b-start")]
+    assert min(slower) > reasoner_figures.START_SECONDS, "or the page says too little"
+    assert "limit: at most 60 s on these two: **not met**" in page.text()
+
+
 def test_every_answer_had_the_length_that_was_forced() -> None:
     for shape in ("tiny", "2b"):
         found = reasoner_figures.kept(shape)

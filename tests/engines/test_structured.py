@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines.reasoner import schema_check
+from cosmos_batch.engines.reasoner import schema_check, structured
 from cosmos_batch.engines.reasoner.structured import UNCHECKED, ask, read_data
 from tests.engines.conftest import make_job, place
 from tests.media import broken
@@ -236,7 +236,14 @@ def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_check, "CHECK_SECONDS", 0.01)
+    checks: list[Any] = []
+
+    def counted(value: Any, schema: Any) -> str | None:
+        checks.append(value)
+        return schema_check.misfit(value, schema)
+
+    monkeypatch.setattr(structured, "misfit", counted)
     saying = Saying(json.dumps(LONG))
     found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
     assert found.data is None and found.data_error == UNCHECKED
-    assert len(saying.asked) == 1
+    assert len(saying.asked) == 1 and checks == [LONG], "one limit for all of the answer"

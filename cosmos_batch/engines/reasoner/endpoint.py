@@ -43,7 +43,7 @@ class EndpointEngine(EngineElsewhere):
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("endpoint", "answer", endpoint, api_key)
-        self._unknown: set[str] = set()  # fields that the server does not know
+        self._unknown: set[str] = set()  # fields that the server refuses
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
@@ -85,7 +85,7 @@ class EndpointEngine(EngineElsewhere):
         if not response.is_success:
             raise server.refusal(response)
         for name in sorted(self._unknown & question.body.keys()):
-            question.notes.append(f"The server does not know `{name}`: the answer was sampled without it.")
+            question.notes.append(f"The server refuses `{name}`: the answer was sampled without it.")
         if self._unknown & settings.keys():
             question.notes.append(ITS_OWN_RATE)
         try:

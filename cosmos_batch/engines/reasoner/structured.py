@@ -95,6 +95,8 @@ def read_data(text: str, schema: Schema) -> tuple[Any, str | None]:
         wrong = f"it is not JSON: {value}" if isinstance(value, ValueError) else why_not(value, schema)
         if wrong is None:
             return value, None
+        if wrong == UNCHECKED:  # another value would take as long again
+            return None, UNCHECKED
         reason = reason or wrong
     return None, (reason or "it holds no JSON")[:_REASON_LIMIT]
 
