@@ -20,7 +20,6 @@ from tests.real_vllm import needs_vllm
 NANO = "cosmos3-nano-reason"
 CLIPS = 24  # three times what the server takes at once on a CPU
 ALONE = (0, 13)  # of the clips, those that are asked again by themselves
-CORES = ("EngineCore", "spawn_main")  # the title that vLLM gives them, or their own where it could not
 STARTS = 400  # seconds, on a machine that does other things too
 
 pytestmark = [
@@ -57,10 +56,17 @@ def answer(app: App, arn: str) -> dict[str, Any]:
 
 
 def engine_cores(app: App, pipeline: str) -> list[int]:
-    """vLLM's processes that hold a pipeline's model: grandchildren of its workers."""
+    """vLLM's processes that hold a pipeline's model: children of the servers that are children of its workers. Their
+    titles may be their server's, of which they are forked."""
     ours = set(processes.marked(runtime.MARK, f"{app.cloud.cloud_id}:")) & set(processes.marked("PIPELINE", pipeline))
-    named = [process for process, title in titles() if any(one in title for one in CORES)]
-    return [process for process in named if parent(parent(process)) in ours]
+    commands = dict(titles())
+    serving = {process for process, command in commands.items() if "vllm\0serve\0" in command}
+    servers = {process for process in serving if parent(process) in ours - serving}
+    return [
+        process
+        for process, command in commands.items()
+        if parent(process) in servers and "resource_tracker" not in command
+    ]
 
 
 def titles() -> Iterator[tuple[int, str]]:
@@ -165,7 +171,7 @@ def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(ap
 def test_a_worker_that_is_stopped_takes_its_engine_with_it(app: App) -> None:
     cores = engine_cores(app, TWO_B) + engine_cores(app, NANO)
     servers = [parent(core) for core in cores]
-    assert len(cores) == 2, (list(titles()), app.live_workers(TWO_B), app.live_workers(NANO))
+    assert len(cores) == 2
     for pipeline in (TWO_B, NANO):
         for worker in app.live_workers(pipeline):
             app.client("batch").terminate_job(jobId=worker, reason="enough")
