@@ -10,21 +10,23 @@ from tests.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
 
-# Of `vllm serve`; its `--help=all` takes half a minute to lay out.
-OPTIONS = """
-import json
+# What `vllm serve` reads its arguments with; its `--help=all` takes half a minute to lay out.
+READ = """
+import json, sys
+from vllm import envs
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
-options = [name for action in make_arg_parser(FlexibleArgumentParser())._actions for name in action.option_strings]
-print("\\n" + json.dumps(options))
+make_arg_parser(FlexibleArgumentParser()).parse_args(json.loads(sys.argv[1]))
+print("\\n" + json.dumps(list(envs.environment_variables)))
 """
 
 
-def test_every_flag_is_one_of_its_own(checkpoint_dir: Path, tmp_path: Path) -> None:
-    command = serve_command(checkpoint_dir, Plan(context=32_768, sequences=256, gpus=4), tmp_path, tmp_path / "socket")
-    told = {word for word in command if word.startswith("--")}
-    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path / "socket")}
-    shown = [sys.executable, "-c", OPTIONS]
-    said = subprocess.run(shown, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
-    known = set(json.loads(said.splitlines()[-1]))
-    assert "--tensor-parallel-size" in told and told - known == set()
+def test_every_flag_and_variable_is_one_of_its_own(checkpoint_dir: Path, tmp_path: Path) -> None:
+    socket = tmp_path / "socket"
+    command = serve_command(checkpoint_dir, Plan(context=32_768, sequences=256, gpus=4), tmp_path, socket)
+    assert "--tensor-parallel-size" in command
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, socket)}
+    read = [sys.executable, "-c", READ, json.dumps(command[2:])]
+    said = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
+    told = {name for name in serve_environment(4, None, socket) if name.startswith("VLLM_")}
+    assert "VLLM_WORKER_MULTIPROC_METHOD" in told and told <= set(json.loads(said.splitlines()[-1]))
