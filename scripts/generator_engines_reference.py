@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
+from generator_reference import GENERATORS
 from tables import filled, line, table
 
-from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.generation.engines import FASTEST
 from cosmos_batch.contract.generation.memory import Host, Workload
@@ -13,7 +14,6 @@ from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import Objective, choose_plan, workers_on
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator-engines.md"
-GENERATORS = [one for one in PIPELINES if one.surface == "generator"]
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.demo import is_here
-from cosmos_batch.cli.generate import ENGINE, config_file, make
+from cosmos_batch.cli.generate import config_file, entry_here, make
 from cosmos_batch.cli.jobs import print_error
 from cosmos_batch.cli.local import local_deployment, say
 from cosmos_batch.cli.making import Making, read_input
@@ -69,7 +69,7 @@ def _config_file(making: Making, pool: Pool, made: list["AsyncResult[Path]"]) ->
         f"noise.\nThe real one: cosmos-batch generate --model {pipeline.model} --prompt TEXT"
     )
     made.append(pool.apply_async(build_random_generator, (folder,)))
-    entry = {"enabled": True, "engine": ENGINE, "guardrails": False, "model": str(folder / GENERATOR_NAME)}
+    entry = {**entry_here(making), "model": str(folder / GENERATOR_NAME)}
     return configuration.with_entry(pipeline, entry, default_home())
 
 

@@ -67,7 +67,7 @@ def config_file(making: Making, changes: dict[str, Any]) -> Path:
     config = Config.load(configuration.CONFIG)
     enabled = [one.pipeline.id for one in config.enabled_pipelines()]
     named = making.pipeline or pipeline_for(enabled, making.parameters.mode, making.medium) or SMALLEST
-    entry = {} if named in enabled and not _is_auto(config, named) else _entry_here(making)
+    entry = {} if named in enabled and not _is_auto(config, named) else entry_here(making)
     path = configuration.CONFIG
     if entry or changes:
         path = configuration.with_entry(_generator(named), {**entry, **changes}, default_home())
@@ -80,7 +80,7 @@ def _is_auto(config: Config, name: str) -> bool:
     return config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name)).engine == "auto"
 
 
-def _entry_here(making: Making) -> dict[str, Any]:
+def entry_here(making: Making) -> dict[str, Any]:
     """Of a generator on this machine. Guardrails that nobody asks for are not loaded."""
     return {
         "enabled": True,
