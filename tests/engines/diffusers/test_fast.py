@@ -1,10 +1,13 @@
 """What is done to be fast changes nothing of what is made: each mode with and without it, on the tiny checkpoint."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,7 @@ from tests.contract import generations
 from tests.engines import making
 from tests.engines.making import ROWS, kind_of
 
-PLAIN = Measures(read_once=False, given_only=False, compiled=False, channels_last=False)
+PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
 STEPS, LAYERS = 2, 2
 SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
@@ -215,11 +218,59 @@ def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypa
         checkpoint.warm_up(Journal())
 
 
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
+    """A GPU that FlashAttention 3 is for, and PyTorch's own attention in its place; with the shapes of keys it saw."""
+    import torch
+
+    seen: list[tuple[int, ...]] = []
+
+    def flash_attn_func(query: Any, key: Any, value: Any) -> Any:
+        seen.append(tuple(key.shape))
+        one, other, another = (part.transpose(1, 2) for part in (query, key, value))
+        return torch.nn.functional.scaled_dot_product_attention(one, other, another, enable_gqa=True).transpose(1, 2)
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setitem(sys.modules, "fa3_fwd_interface", SimpleNamespace(flash_attn_func=flash_attn_func))
+    yield seen
+
+
+def test_flash_attention_attends_to_text_and_noise(
+    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]]
+) -> None:
+    checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
+    diffusers_fast.take(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    said = {"mode": "t2v", **SMALL, "num_frames": 9}
+    assert same(made(checkpoint, said), made(plain, said))
+    attention = checkpoint.omni.transformer.layers[0].self_attn
+    heads = (attention.num_key_value_heads, attention.head_dim)
+    assert len(seen := hopper) == STEPS * LAYERS * 2 and {shape[2:] for shape in seen} == {heads}
+    assert len({shape[1] for shape in seen}) == 2, "as long as the noise and each of the two prompts"
+    assert not journal.lines
+
+
+def test_without_flash_attention_pytorchs_own_attends(
+    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setitem(sys.modules, "fa3_fwd_interface", None)
+    checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
+    take = partial(diffusers_fast.take, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    take()
+    assert "attention is PyTorch's own" in "".join(journal.lines) and "fa3_fwd_interface" in "".join(journal.lines)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
+    take()
+    assert len(journal.lines) == 1, "an L40S is not asked for what it cannot have"
+    said = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(made(checkpoint, said), made(plain, said)) and hopper == []
+
+
 def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> None:
     import torch
 
     checkpoint = load(PLAIN)
-    diffusers_fast.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda")
+    diffusers_fast.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
     weight = checkpoint.omni.vae.decoder.conv_in.weight
     assert weight.is_contiguous(memory_format=torch.channels_last_3d)
     said = {"mode": "t2v", **SMALL, "num_frames": 9}

@@ -83,7 +83,7 @@ def load_checkpoint(
     diffusers: Any = import_module("diffusers")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if offload:
-        measures = replace(measures, read_once=False, compiled=False)
+        measures = replace(measures, read_once=False, flash_attention=False, compiled=False)
     with loading(folder, GENERATORS), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
             folder,
@@ -95,7 +95,7 @@ def load_checkpoint(
             enable_safety_checker=checker is not None,  # what was saved would be inherited
         )
         _place(omni, device, offload)
-        take(omni, measures, device)
+        take(omni, measures, device, journal)
         modular = _modular(diffusers, omni)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)

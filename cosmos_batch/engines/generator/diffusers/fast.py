@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cosmos_batch.engines.generator.diffusers.attention import flash_attention
 from cosmos_batch.engines.generator.diffusers.encoding import encode_given
 from cosmos_batch.engines.journal import Journal
 
@@ -22,6 +23,9 @@ class Measures:
         The prompt is read once for each job, not in every step; see `understanding`.
     given_only
         No more of a video is encoded than is given; see `encoding`.
+    flash_attention
+        FlashAttention 3 attends in the layers that do not read the prompt, where there is one for the GPU; see
+        `attention`.
     compiled
         The transformer's layers are compiled, on a GPU.
     channels_last
@@ -30,11 +34,12 @@ class Measures:
 
     read_once: bool = True
     given_only: bool = True
+    flash_attention: bool = True
     compiled: bool = True
     channels_last: bool = True
 
 
-def take(omni: Any, measures: Measures, device: str) -> None:
+def take(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
     """Take them on a loaded `Cosmos3OmniPipeline`; its weights stay where they are."""
     import torch
 
@@ -43,6 +48,10 @@ def take(omni: Any, measures: Measures, device: str) -> None:
         from cosmos_batch.engines.generator.diffusers.understanding import read_once
 
         read_once(omni.transformer)
+    if measures.flash_attention and device == "cuda":
+        kernel = flash_attention(journal)
+        for layer in omni.transformer.layers:
+            layer.kernel = kernel
     if measures.compiled and device == "cuda":
         compile_layers(omni.transformer)
     if measures.channels_last and device == "cuda":

@@ -6,7 +6,7 @@ values. Here they are computed once for each prompt and kept; what is computed i
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -20,7 +20,16 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class StreamedLayer(Cosmos3VLTextMoTDecoderLayer):
-    """A layer whose streams are computed apart."""
+    """A layer whose streams are computed apart.
+
+    Attributes
+    ----------
+    kernel
+        That attends in the noise's stream, of FlashAttention's interface: queries, keys and values of
+        [batch, tokens, heads, width] become one of the queries' shape. None: what Diffusers takes.
+    """
+
+    kernel: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
 
     def read(self, text: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, KeysValues]:
         """The text behind this layer, and what the other stream sees of it."""
@@ -42,8 +51,13 @@ class StreamedLayer(Cosmos3VLTextMoTDecoderLayer):
         own_key = _rotated(attention.norm_added_k(_heads(attention.add_k_proj(normed), attention)), cos, sin)
         own_value = _heads(attention.add_v_proj(normed), attention)
         keys, values = torch.cat([key, own_key]), torch.cat([value, own_value])
-        noise = noise + attention.to_add_out(_attend(attention, query, keys, values, is_causal=False))
+        noise = noise + attention.to_add_out(self._attend_to_all(query, keys, values))
         return noise + self.mlp_moe_gen(self.post_attention_layernorm_moe_gen(noise))
+
+    def _attend_to_all(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        if self.kernel is None:
+            return _attend(self.self_attn, query, keys, values, is_causal=False)
+        return self.kernel(query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)).squeeze(0).flatten(-2)
 
 
 class ReadingOnce(Cosmos3OmniTransformer):
