@@ -1,6 +1,7 @@
 """Every byte of the weights is read once, in many streams, where they stay in memory."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def test_all_weights_are_read_and_nothing_else(checkpoint: Path, reads: Reads) -> None:
-    read_ahead(checkpoint).shutdown()
+    with read_ahead(checkpoint) as readers:
+        readers.shutdown()
     assert {name for name, _ in reads} == {"one.safetensors", "two.safetensors"}
     # The last block of a range may reach into the next.
     assert 2500 <= sum(got for name, got in reads if name == "one.safetensors") <= 3300
@@ -54,7 +56,8 @@ def test_what_a_reasoner_does_not_load_is_not_read(checkpoint: Path, reads: Read
     for part in ("vae", "sound_tokenizer", "vision_encoder"):
         (checkpoint / part).mkdir()
         (checkpoint / part / f"{part}.safetensors").write_bytes(os.urandom(10))
-    read_ahead(checkpoint, vllm._WEIGHTS).shutdown()
+    with read_ahead(checkpoint, vllm._WEIGHTS) as readers:
+        readers.shutdown()
     assert {name for name, _ in reads} == {"one.safetensors", "two.safetensors", "vision_encoder.safetensors"}
 
 
@@ -65,14 +68,35 @@ def test_weights_that_would_not_stay_in_memory_are_left(
     monkeypatch.setattr(module, "_MEMORY", memory)
     for text in ("MemTotal:  99999 kB\nMemAvailable:      4 kB\n", None):
         memory.write_text(text) if text else memory.unlink()
-        read_ahead(checkpoint).shutdown()
+        with read_ahead(checkpoint) as readers:
+            readers.shutdown()
     assert not reads
 
 
 def test_an_error_is_the_engines_to_meet(checkpoint: Path) -> None:
-    readers = read_ahead(checkpoint)
-    (checkpoint / "two.safetensors").unlink()
+    with read_ahead(checkpoint) as readers:
+        (checkpoint / "two.safetensors").unlink()
+        readers.shutdown()
+
+
+def test_what_is_not_begun_when_the_engine_has_started_is_left(
+    checkpoint: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STREAMS", 1)
+    begun, goes_on = threading.Event(), threading.Event()
+    read = module._read
+
+    def waiting(path: Path, begin: int, end: int) -> None:
+        begun.set()
+        goes_on.wait()
+        read(path, begin, end)
+
+    monkeypatch.setattr(module, "_read", waiting)
+    with read_ahead(checkpoint) as readers:
+        begun.wait()
+    goes_on.set()
     readers.shutdown()
+    assert sum(got for _, got in reads) <= 1300, "one range of four"
 
 
 def test_vllm_reads_what_it_touches_whatever_the_file_system(checkpoint_dir: Path, tmp_path: Path) -> None:

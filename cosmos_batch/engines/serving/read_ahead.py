@@ -8,6 +8,7 @@ so is an NVMe disk.
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 STREAMS = 16
@@ -16,17 +17,21 @@ _MEMORY = Path("/proc/meminfo")
 _MEMORY_SHARE = 0.8  # of what is available; more would push out what was read first
 
 
-def read_ahead(folder: Path, weights: Iterable[str] = ("**/*.safetensors",)) -> ThreadPoolExecutor:
-    """Begin to read a checkpoint's weights, by patterns; where they would not stay in memory, there is nothing to do.
+@contextmanager
+def read_ahead(folder: Path, weights: Iterable[str] = ("**/*.safetensors",)) -> Iterator[ThreadPoolExecutor]:
+    """Read a checkpoint's weights, by patterns, as long as the block runs; what is not begun at its end is left.
 
-    Shutting down what is returned ends it.
+    Where they would not stay in memory, there is nothing to do.
     """
     readers = ThreadPoolExecutor(STREAMS, "read-ahead")
-    files = sorted({path for pattern in weights for path in folder.glob(pattern)})
-    if sum(path.stat().st_size for path in files) <= _MEMORY_SHARE * _available_memory():
-        for path, begin, end in _ranges(files):
-            readers.submit(_read, path, begin, end)
-    return readers
+    try:
+        files = sorted({path for pattern in weights for path in folder.glob(pattern)})
+        if sum(path.stat().st_size for path in files) <= _MEMORY_SHARE * _available_memory():
+            for path, begin, end in _ranges(files):
+                readers.submit(_read, path, begin, end)
+        yield readers
+    finally:
+        readers.shutdown(wait=False, cancel_futures=True)
 
 
 def _ranges(files: list[Path]) -> Iterator[tuple[Path, int, int]]:

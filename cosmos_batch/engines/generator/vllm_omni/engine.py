@@ -88,12 +88,8 @@ class VllmOmniEngine:
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
         self._turn = asyncio.Lock()
-        reading = read_ahead(model_dir)
-        try:
-            with explaining_guardrails(lambda: self._served.lines_since(0)):
-                self._served.start(model_dir)
-        finally:
-            reading.shutdown(wait=False, cancel_futures=True)
+        with read_ahead(model_dir), explaining_guardrails(lambda: self._served.lines_since(0)):
+            self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""

@@ -1,6 +1,6 @@
 """Answers with vLLM: its own server as a child, many requests at once.
 
-Files are decoded by us in a few threads, once, and handed over as they are; see `vllm_plugin`. What the server prints
+Files are decoded by us in a few threads, once, and handed over as they are; see `plugin`. What the server prints
 belongs to no request, so a request's log has our own lines alone.
 """
 
@@ -82,11 +82,8 @@ class VllmEngine:
         self._served.caches = self.caches
         self._reader = Reader.of_folder(model_dir, self._served.plan.context)
         self._preparing = Preparing()
-        reading = read_ahead(model_dir, _WEIGHTS)
-        try:
+        with read_ahead(model_dir, _WEIGHTS):
             self._served.start(model_dir)
-        finally:
-            reading.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Cancelling the task stops its decoding, or aborts its request.
