@@ -68,3 +68,15 @@ def test_every_field_of_the_configuration_is_described() -> None:
         if not field.description
     ]
     assert Config in seen and not undescribed
+
+
+def test_files_of_ours_that_are_named_are_there() -> None:
+    """In pages, docstrings and comments, by a path from the root or from the package."""
+    roots = (ROOT, ROOT / "cosmos_batch")
+    rooms = [path.name for root in roots for path in root.iterdir() if path.is_dir() and path.name[0].isalpha()]
+    named = re.compile(rf"`((?:{'|'.join(rooms)})/[\w./-]+\.(?:py|md|sh|json|txt))`")
+    folders = ("docs", "containers", "cosmos_batch", "lambdas", "infra", "scripts", "benchmarks", "tests")
+    texts = [path for folder in folders for kind in ("md", "py") for path in (ROOT / folder).rglob(f"*.{kind}")]
+    found = {(name, path) for path in (ROOT / "README.md", *texts) for name in named.findall(path.read_text("utf-8"))}
+    assert len(found) > 50
+    assert not [one for one in found if not any((root / one[0]).exists() for root in roots)]

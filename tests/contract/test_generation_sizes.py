@@ -20,7 +20,7 @@ from cosmos_batch.contract.generation.sizes import (
 )
 from tests.contract.generations import EDGE, refusal, settled
 
-# As printed in `docs/inference.md` of NVIDIA/cosmos-framework.
+# As printed in docs/inference.md of NVIDIA/cosmos-framework.
 PUBLISHED = """
 1:1  256x256 640x640 960x960  1024x1024
 4:3  320x256 736x544 1104x832 1184x880

@@ -88,7 +88,7 @@ def test_the_page_says_how_many_there_are(engine: ModuleType, record: Record) ->
 
 
 def test_the_captions_are_what_is_sent(engine: ModuleType) -> None:
-    """Those of Diffusers, as `test_captions.py` sees; of actions Cosmos Framework makes the same itself."""
+    """Those of Diffusers, as `diffusers/test_captions.py` sees; of actions Cosmos Framework makes the same itself."""
     sent = engine.sent()
     for case, asked in cases(engine.ENGINE):
         assert asked.size is not None

@@ -47,7 +47,7 @@ def tokenizer(checkpoint: Path) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_model_reads_what_diffusers_would_give_it(case: Case, tokenizer: Any, tmp_path: Path) -> None:
-    """`tests/engines/test_captions.py` compares the captions with Diffusers' own."""
+    """`tests/engines/diffusers/test_captions.py` compares the captions with Diffusers' own."""
     prepared = counted(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
     captions = captions_of(prepared.generation, prepared.size)
     assert _read_by_vllm_omni(tokenizer, prepared, tmp_path) == ids_of(tokenizer, captions)

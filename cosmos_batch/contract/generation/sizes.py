@@ -1,7 +1,7 @@
 """Widths, heights and numbers of frames that Cosmos 3 was made for.
 
 The table is NVIDIA's: `IMAGE_RES_SIZE_INFO` and `VIDEO_RES_SIZE_INFO` in `cosmos_framework/data/generator/utils.py`,
-and "Resolution tiers" in its `docs/inference.md`; the limits of frames are in its `docs/faq.md`
+and "Resolution tiers" in its docs/inference.md; the limits of frames are in its docs/faq.md
 (NVIDIA/cosmos-framework at 5eee9ed). A tier is no height: 256p at 16:9 is 320x192.
 """
 

@@ -1,4 +1,4 @@
-"""How a torchrun group of ours is started for a checkpoint, and what its answers mean. See `group_driver`."""
+"""How a torchrun group of ours is started for a checkpoint, and what its answers mean. See `driver`."""
 
 import asyncio
 import contextlib
