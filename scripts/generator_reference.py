@@ -8,7 +8,7 @@ from tables import filled, line, table
 
 from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.generation.actions import DOMAINS
-from cosmos_batch.contract.generation.engines import ENGINES, Engine
+from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, RATIOS, SIZES
@@ -64,18 +64,18 @@ def _engines() -> str:
             "yes" if engine.offload else "no",
             _limits(engine),
         )
-        for name, engine in ENGINES.items()
+        for name, engine in ABILITIES.items()
     ]
     return table("| engine | modes | sound with | guardrails | shares a job by | offload | limits |", rows)
 
 
-def _guardrails(engine: Engine) -> str:
+def _guardrails(engine: Abilities) -> str:
     if not engine.guardrails:
         return "no"
     return f"yes, not with {_names(engine.unguarded)}" if engine.unguarded else "yes"
 
 
-def _limits(engine: Engine) -> str:
+def _limits(engine: Abilities) -> str:
     limits = [
         f"`guidanceScale` of {engine.guidance_least:g} at least" if engine.guidance_least else "",
         f"`guidanceScale` of {engine.guidance_limit:g} at most" if engine.guidance_limit < 20 else "",

@@ -20,7 +20,7 @@ from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silentl
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.config import EnabledPipeline
-from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL, ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import read_request_file
 from cosmos_batch.local.cloud import default_home
@@ -93,7 +93,7 @@ def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:
     """A worker would refuse it too, with the model loaded."""
     if making.parameters.guardrails is False or making.request_file is not None:
         return
-    of_package = pipeline.engine in ENGINES and COSMOS_GUARDRAIL[0] in pipeline.models
+    of_package = pipeline.engine in ABILITIES and COSMOS_GUARDRAIL[0] in pipeline.models
     if of_package and find_spec(PACKAGE) is None:
         raise CliError(
             f"Guardrails are on, and this machine has none: {PACKAGE} is not installed.",

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.generation.engines import ENGINES, FASTEST
+from cosmos_batch.contract.generation.engines import ABILITIES, FASTEST
 from cosmos_batch.contract.generation.memory import Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
 from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned
@@ -157,7 +157,7 @@ class GeneratorEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|diffusers|vllm-omni|cosmos-framework|phyai|{ENDPOINT}|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|{'|'.join(ABILITIES)}|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is the fastest by NVIDIA's figures, 'vllm-omni'; 'cosmos-framework', 'diffusers', 'phyai'; "
         "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
     )
@@ -218,7 +218,7 @@ class GeneratorEntry(PipelineEntry):
 
     def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
         """What is not deployed needs no plan."""
-        if self.enabled and self.guardrails and self.engine in ENGINES and not ENGINES[self.engine].guardrails:
+        if self.enabled and self.guardrails and self.engine in ABILITIES and not ABILITIES[self.engine].guardrails:
             raise ValueError(
                 f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
             )

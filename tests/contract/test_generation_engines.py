@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import DOMAINS, read_domain
-from cosmos_batch.contract.generation.engines import ENGINES, engines_for, refuse_engine
+from cosmos_batch.contract.generation.engines import ABILITIES, engines_for, refuse_engine
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE
 from tests.contract.generations import AV, EDGE, refusal, settled
@@ -18,7 +18,7 @@ NOT_FRAMEWORK = ["vllm-omni", "diffusers"]
 
 
 def test_every_engine_of_ours_has_an_image() -> None:
-    assert list(ENGINES) == ALL and set(ENGINES) <= set(IMAGE_OF_ENGINE)
+    assert list(ABILITIES) == ALL and set(ABILITIES) <= set(IMAGE_OF_ENGINE)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -57,7 +57,7 @@ def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, to
     with pytest.raises(Failure, match=told) as raised:
         refuse_engine(engine, asked)
     assert refusal(said, medium=medium, engine=engine) == raised.value.error
-    assert all(ENGINES[name].title in raised.value.error.remedy for name in can)
+    assert all(ABILITIES[name].title in raised.value.error.remedy for name in can)
 
 
 @pytest.mark.parametrize(
@@ -88,5 +88,5 @@ def test_an_engine_that_can_and_one_by_its_class() -> None:
 
 
 def test_domains_that_an_engine_calls_otherwise_are_ours() -> None:
-    for engine in ENGINES.values():
+    for engine in ABILITIES.values():
         assert all(ours in DOMAINS and read_domain(theirs) == ours for ours, theirs in engine.domain_names.items())

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.memory import Workload, gib_per_gpu
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import read_generation
@@ -58,7 +58,7 @@ SAID = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
     prompt=st.sampled_from([None, "A robot.", {"fps": 24}]),
     pipeline=st.sampled_from(list(MODES_OF_PIPELINE)),
     medium=st.sampled_from([None, "image", "video"]),
-    engine=st.sampled_from([*ENGINES, "my.module:Engine"]),
+    engine=st.sampled_from([*ABILITIES, "my.module:Engine"]),
     max_resolution=st.sampled_from(VIDEO_RESOLUTIONS),
     guardrails=st.booleans(),
 )

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.results import FOLDER
-from cosmos_batch.contract.catalogue import PIPELINES, pipeline_named
+from cosmos_batch.contract.capacity import workers_per_instance
+from cosmos_batch.contract.catalogue import PIPELINES, Pipeline, pipeline_named
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import (
@@ -23,7 +24,6 @@ from cosmos_batch.contract.generation.plan import (
     refuse_job,
     types_for,
     why_not_plan,
-    workers_on,
 )
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
@@ -63,8 +63,14 @@ def chosen(
 ) -> str:
     found = pipeline_named(pipeline)
     assert found is not None
-    plan = choose_plan(found, engine, [Host.of_type(name) for name in types], largest(pipeline, resolution), objective)
-    return f"{workers_on(plan, types[0])} x {plan}"
+    workload = largest(pipeline, resolution)
+    plan = choose_plan(found, engine, [Host.of_type(name) for name in types], workload, objective)
+    return f"{_workers(found, plan, workload, types[0])} x {plan}"
+
+
+def _workers(pipeline: Pipeline, plan: ParallelPlan, workload: Workload, instance_type: str) -> int:
+    gpu = INSTANCE_TYPES[instance_type].gpu
+    return workers_per_instance(planned(pipeline, {gpu: plan}, workload), instance_type)
 
 
 def several(pipeline: str, *types: str, engine: str = "vllm-omni") -> dict[str, str]:
@@ -173,7 +179,7 @@ def test_guidance_has_gpus_of_its_own_only_where_there_is_any() -> None:
 
 @pytest.mark.parametrize(
     ("pipeline", "engine", "objective", "name"),
-    list(product(MODES_OF_PIPELINE, ENGINES, ("throughput", "latency"), TYPES)),
+    list(product(MODES_OF_PIPELINE, ABILITIES, ("throughput", "latency"), TYPES)),
 )
 def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     pipeline: str, engine: str, objective: Objective, name: str
@@ -184,7 +190,7 @@ def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
         plan = choose_plan(found, engine, [Host.of_type(name)], largest(pipeline), objective)
     except ValueError:
         return
-    assert workers_on(plan, name) * plan.tp * plan.cfg * plan.ulysses == instance.gpus
+    assert _workers(found, plan, largest(pipeline), name) * plan.tp * plan.cfg * plan.ulysses == instance.gpus
     assert gib_per_gpu(plan, found, largest(pipeline)) <= GPU_GIB[instance.gpu] * (1 - RESERVE)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.modes import MODES
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.engines.generator.captions import captions_of
@@ -107,7 +107,7 @@ def test_the_record_is_of_the_commit_that_the_image_has(engine: ModuleType, reco
 
 def test_the_table_has_each_mode_of_the_engine(engine: ModuleType) -> None:
     made = [asked for _, asked in cases(engine.ENGINE)]
-    contract = ENGINES[engine.ENGINE]
+    contract = ABILITIES[engine.ENGINE]
     assert {one.mode for one in made} == set(contract.modes) <= MODES.keys()
     assert {one.mode for one in made if one.sound} == set(contract.sound)
     assert len(made) < len(CASES)  # and some that it refuses

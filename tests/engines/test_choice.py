@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch import engines
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
-from cosmos_batch.contract.generation.engines import ENGINES as GENERATORS
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.engines import gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.real_vllm import needs_vllm
@@ -60,7 +60,7 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
 
 def test_a_reasoner_is_auto_unless_it_is_told() -> None:
     assert ReasonerEntry().engine == engines.AUTO
-    for name in engines.ENGINES.keys() - GENERATORS.keys():
+    for name in engines.ENGINES.keys() - ABILITIES.keys():
         ReasonerEntry(engine=name)
     assert GeneratorEntry().engine == engines.AUTO
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, Stepping, create
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
@@ -31,7 +31,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Of the guardrails' models, as the store has them."""
-    folder, (words, checker) = tmp_path_factory.mktemp("store"), ENGINES["cosmos-framework"].guardrail_models
+    folder, (words, checker) = tmp_path_factory.mktemp("store"), ABILITIES["cosmos-framework"].guardrail_models
     return {words: write_block_list(folder / "words"), checker: write_prompt_checker(folder / "checker")}
 
 

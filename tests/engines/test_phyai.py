@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create, refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
@@ -124,7 +124,7 @@ def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
     command = engine.group_plan().command(Path("model"), Path("socket"))
     assert command[command.index("--nproc-per-node") + 1] == "8"
     assert command[-4:] == ["--tp", "4", "--cfg", "2"]
-    assert ENGINES["phyai"].flow_shift == FLOW_SHIFT
+    assert ABILITIES["phyai"].flow_shift == FLOW_SHIFT
 
 
 def test_a_group_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.model import ResidentModel
@@ -23,7 +23,7 @@ from tests.worker.conftest import Bench
 from tests.worker.test_generations import SERVING
 from tests.worker.test_hub_token import lease_holder
 
-MODELS = ENGINES["cosmos-framework"].guardrail_models
+MODELS = ABILITIES["cosmos-framework"].guardrail_models
 TOKEN = "hf_of_one_who_accepted"
 
 

@@ -38,8 +38,8 @@ class Obstacle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Of one engine.
+class Abilities:
+    """What one engine can do, and how.
 
     Attributes
     ----------
@@ -148,8 +148,8 @@ class Engine:
 
 # The fastest first, by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100: 202, 208 and
 # 240 s); of PhyAI there is no such figure.
-ENGINES: dict[str, Engine] = {
-    "vllm-omni": Engine(
+ABILITIES: dict[str, Abilities] = {
+    "vllm-omni": Abilities(
         "vLLM-Omni",
         guidance_least=1,  # below it does not guide at all
         fps_least=1,
@@ -157,7 +157,7 @@ ENGINES: dict[str, Engine] = {
         axes=("tp", "cfg", "ulysses"),
         offload=True,
     ),
-    "cosmos-framework": Engine(
+    "cosmos-framework": Abilities(
         "Cosmos Framework",
         guardrail_models=("nvidia/Cosmos-Guardrail1", _PROMPT_CHECKER),
         unguarded=("transfer",),
@@ -173,8 +173,8 @@ ENGINES: dict[str, Engine] = {
         axes=("tp", "cfg", "ulysses"),
         exclusive_axes=True,
     ),
-    "diffusers": Engine("Diffusers", weights=False, offload=True),
-    "phyai": Engine(
+    "diffusers": Abilities("Diffusers", weights=False, offload=True),
+    "phyai": Abilities(
         "PhyAI",
         modes=(*_PLAIN_VIDEOS, *_ACTIONS),
         sound=("t2v", "i2v"),
@@ -193,24 +193,24 @@ here took 7.49 and 63.6 s (`docs/benchmarks.md`); the other engines were not run
 
 def guardrail_models(engine: str) -> tuple[str, ...]:
     """What the guardrails of an engine load; one by its class is taken to have those of `cosmos_guardrail`."""
-    return ENGINES[engine].guardrail_models if engine in ENGINES else COSMOS_GUARDRAIL
+    return ABILITIES[engine].guardrail_models if engine in ABILITIES else COSMOS_GUARDRAIL
 
 
 def engines_for(asked: Generation) -> list[str]:
     """The engines that can do this, the fastest first."""
-    return [name for name, engine in ENGINES.items() if engine.why_not(asked) is None]
+    return [name for name, engine in ABILITIES.items() if engine.why_not(asked) is None]
 
 
 def refuse_engine(name: str, asked: Generation) -> None:
     """Raises Failure where an engine of ours cannot do this; of one by its class we know nothing."""
-    obstacle = ENGINES[name].why_not(asked) if name in ENGINES else None
+    obstacle = ABILITIES[name].why_not(asked) if name in ABILITIES else None
     if obstacle is not None:
         can = engines_for(asked)
         others = (
-            f"Use a pipeline on {' or '.join(ENGINES[one].title for one in can)}" if can else "No engine of ours can"
+            f"Use a pipeline on {' or '.join(ABILITIES[one].title for one in can)}" if can else "No engine of ours can"
         )
         raise Failure(
             "InvalidInput",
-            f"{ENGINES[name].title}, the engine of this pipeline, {obstacle.reason}.",
+            f"{ABILITIES[name].title}, the engine of this pipeline, {obstacle.reason}.",
             f"{others}; or {obstacle.way_out}.",
         )

@@ -14,7 +14,7 @@ from typing import Literal
 from cosmos_batch.contract import capacity
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES, Engine
+from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
 from cosmos_batch.contract.generation.memory import GPU_GIB, Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.schema import Generation
@@ -72,7 +72,7 @@ def choose_plan(
     weights are shared to fit, and wait in the host's memory only where they do not fit otherwise. `gpus` is a number
     that is given.
     """
-    if engine in ENGINES and not set(MODES_OF_PIPELINE[pipeline.id]) & set(ENGINES[engine].modes):
+    if engine in ABILITIES and not set(MODES_OF_PIPELINE[pipeline.id]) & set(ABILITIES[engine].modes):
         raise ValueError(
             f"{engine} does none of the modes of {pipeline.id}: {', '.join(MODES_OF_PIPELINE[pipeline.id])}"
         )
@@ -96,7 +96,7 @@ def plan_for_machine(pipeline: Pipeline, engine: str, host: Host, workload: Work
     with suppress(ValueError):
         return choose_plan(pipeline, engine, [host], workload, "throughput", host.gpus)
     plans = [plan for plan in _plans() if plan.gpus == host.gpus]
-    reasons = [_why_not_shared(plan, ENGINES.get(engine), engine, workload) for plan in plans]
+    reasons = [_why_not_shared(plan, ABILITIES.get(engine), engine, workload) for plan in plans]
     possible = [plan for plan, reason in zip(plans, reasons, strict=True) if reason is None]
     if not possible:
         raise ValueError(f"{engine} has no plan for {host.gpus} GPUs" + (f": {reasons[0]}" if reasons else ""))
@@ -105,7 +105,7 @@ def plan_for_machine(pipeline: Pipeline, engine: str, host: Host, workload: Work
 
 def why_not_plan(plan: ParallelPlan, pipeline: Pipeline, engine: str, host: Host, workload: Workload) -> str | None:
     """Why a worker of this plan does not run on a host; None if it does."""
-    if reason := _why_not_shared(plan, ENGINES.get(engine), engine, workload):
+    if reason := _why_not_shared(plan, ABILITIES.get(engine), engine, workload):
         return reason
     if host.gpus % plan.gpus:
         return f"{plan.gpus} GPUs do not fill the {host.gpus} of {host.name}"
@@ -151,11 +151,6 @@ def planned(pipeline: Pipeline, plans: Plans, workload: Workload) -> Pipeline:
     return replace(pipeline, gpus_per_worker=next(iter(plans.values())).gpus, min_gpu_memory_gb=min(fits))
 
 
-def workers_on(plan: ParallelPlan, instance_type: str) -> int:
-    """How many workers fill an instance."""
-    return INSTANCE_TYPES[instance_type].gpus // plan.gpus
-
-
 def _would_do(pipeline: Pipeline, engine: str, workload: Workload) -> str:
     types = types_for(pipeline, engine, workload)
     return f"it has one for {', '.join(types)}" if types else f"no type of ours carries it on {engine}"
@@ -177,7 +172,7 @@ def _order(plan: ParallelPlan, objective: Objective) -> tuple[int, ...]:
     return (0, -plan.gpus, plan.tp, -plan.cfg)
 
 
-def _why_not_shared(plan: ParallelPlan, engine: Engine | None, name: str, workload: Workload) -> str | None:
+def _why_not_shared(plan: ParallelPlan, engine: Abilities | None, name: str, workload: Workload) -> str | None:
     """What stands against it whatever the GPUs; of an engine by its class we know nothing."""
     shared = [axis for axis in ("tp", "cfg", "ulysses") if getattr(plan, axis) > 1]
     if plan.tp * plan.ulysses > KV_HEADS:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from tokenizers import Tokenizer
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ENGINES, refuse_engine
+from cosmos_batch.contract.generation.engines import ABILITIES, refuse_engine
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -113,7 +113,7 @@ class GroupGenerator(ABC):
                 prepared, body = await on_thread(self._prepare, asked, files, inside, check)
             async with self._turn:
                 with journal.timed("generate"):
-                    title = ENGINES[self.engine].title
+                    title = ABILITIES[self.engine].title
                     total = prepared.generation.steps_in_all
 
                     def told(done: int) -> None:

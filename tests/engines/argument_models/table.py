@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.generation.actions import DOMAINS
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES
 from cosmos_batch.contract.tasks import Medium
@@ -45,7 +45,7 @@ def cases(engine: str) -> Iterator[tuple[Case, Generation]]:
     """Those that an engine can make."""
     for case in CASES:
         asked = case.generation()
-        if ENGINES[engine].why_not(asked) is None:
+        if ABILITIES[engine].why_not(asked) is None:
             yield case, asked
 
 

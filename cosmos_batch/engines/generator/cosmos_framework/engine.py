@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
@@ -21,7 +21,7 @@ from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.nonsense import nonsense
 
 # What it has another program fetch, by a commit; the other it loads by name.
-_FETCHED = ENGINES["cosmos-framework"].guardrail_models[0]
+_FETCHED = ABILITIES["cosmos-framework"].guardrail_models[0]
 _UNREAD = "Cosmos Framework reads no negative prompt with actions: negativePrompt did nothing."
 
 

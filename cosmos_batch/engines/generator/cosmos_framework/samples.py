@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.controls import Hint
-from cosmos_batch.contract.generation.engines import ENGINES
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.modes import Mode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
@@ -129,7 +129,7 @@ def _action(asked: Generation, given: Given) -> dict[str, Any]:
     return {
         "resolution": tier,
         "image_size": int(tier),  # a tier too, on whose canvas the input lies
-        "domain_name": ENGINES["cosmos-framework"].domain_names.get(settings.domain_name, settings.domain_name),
+        "domain_name": ABILITIES["cosmos-framework"].domain_names.get(settings.domain_name, settings.domain_name),
         "action_chunk_size": settings.chunk_size,
         "raw_action_dim": settings.width,
         "view_point": settings.view_point,
