@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -107,18 +107,6 @@ class EngineDied(Exception):  # noqa: N818 - it says what happened
         super().__init__(error.message)
         self.error = error
         self.for_good = for_good
-
-
-def refuse_unguarded(engine: Engine, job: Job) -> None:
-    """Raises Failure where a job asks for guardrails and its engine has none: nothing is made unchecked by mistake."""
-    if job.generation is None or not job.generation.guardrails:
-        return
-    if not (isinstance(engine, Guarding) and engine.guardrails):
-        raise Failure(
-            "EngineFailed",
-            f"guardrails: {engine.name} has none, and the job asks for them.",
-            "Use a pipeline whose engine has guardrails, or switch them off for the whole pipeline in config.json.",
-        )
 
 
 AUTO = "auto"

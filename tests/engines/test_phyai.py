@@ -11,7 +11,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create, refuse_unguarded
+from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create
+from cosmos_batch.engines.generator.guarding import refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.media.writing import write_image
@@ -114,8 +115,9 @@ def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_
     engine = create("phyai")
     assert isinstance(engine, PhyaiEngine) and isinstance(engine, Sharing) and not isinstance(engine, Guarding)
     job = make_job("a.png").model_copy(update={"generation": settled({"mode": "t2v"}, guardrails=True)})
-    with pytest.raises(Failure, match="has none, and the job asks for them"):
+    with pytest.raises(Failure, match=f"{engine.name} has no guardrails here, and the job asks for them") as raised:
         refuse_unguarded(engine, job)
+    assert raised.value.error.code == "EngineFailed", "the job is in order"
 
 
 def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:

@@ -1,13 +1,32 @@
-"""What it means that guardrails do not load."""
+"""What it means that guardrails are not there, or do not load."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.engines import Engine, Guarding
 
 # A traceback through `cosmos_guardrail`, what vLLM-Omni has of it, or Cosmos Framework's own.
 _THROUGH_GUARDRAILS = re.compile(r'File "[^"]*/(cosmos_guardrail/|cosmos3/guardrails\.py|auxiliary/guardrail/)')
+
+
+def refuse_unguarded(engine: Engine, job: Job) -> None:
+    """Raises Failure where a job asks for guardrails and its engine has none: nothing is made unchecked by mistake."""
+    asks = job.generation is not None and job.generation.guardrails
+    if asks and not (isinstance(engine, Guarding) and engine.guardrails):
+        raise unguarded(engine.name)
+
+
+def unguarded(engine: str) -> Failure:
+    """The job is in order; who was to do it has no guardrails."""
+    return Failure(
+        "EngineFailed",
+        f"{engine} has no guardrails here, and the job asks for them.",
+        "Use an engine that has some (Diffusers needs the package cosmos_guardrail, which its image has), or switch "
+        "them off for the whole pipeline: `guardrails` in config.json.",
+    )
 
 
 def guardrails_failed(why: str) -> Failure:

@@ -19,7 +19,8 @@ from tests.engines.making import PROMPT, SMALL, frames, refused
 def test_guardrails_that_are_not_here_refuse_before_work(make: Make) -> None:
     told: list[tuple[int, int]] = []
     error = refused(make, {"mode": "t2i", **SMALL}, guardrails=True, progress=lambda *step: told.append(step))
-    assert error.code == "InvalidInput" and "guardrails" in error.message
+    assert error.code == "EngineFailed" and error.message.startswith("Diffusers has no guardrails here")
+    assert "cosmos_guardrail" in error.remedy
     assert told == []
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
+from cosmos_batch.engines.generator.guarding import unguarded
 from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
 from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.media import Sound
@@ -29,12 +29,7 @@ Progress = Callable[[int, int], None]
 def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
     """Raises Failure, before any work, where this checkpoint or this worker lacks what is asked for."""
     if asked.guardrails and not checkpoint.guardrails:
-        raise Failure(
-            "InvalidInput",
-            "guardrails: are asked for, and this worker has none: cosmos_guardrail is not installed, or its pipeline "
-            "is configured without.",
-            "Send the job without guardrails, or to a worker that has them; the project's image does.",
-        )
+        raise unguarded("Diffusers")
     omni = checkpoint.omni
     refuse_lacking(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
 
