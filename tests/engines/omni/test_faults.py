@@ -137,7 +137,7 @@ def test_one_is_made_while_the_next_is_prepared(
 
 
 def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path: Path) -> None:
-    async def watched() -> list[tuple[int, int] | None]:
+    async def watched() -> tuple[Made, list[tuple[int, int] | None]]:
         making = asyncio.ensure_future(
             engine.generate(generation(VIDEO, prompt="slow"), GenerationFiles(None, {}), folder(tmp_path), "job")
         )
@@ -146,10 +146,12 @@ def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path
             seen.append(engine.steps("job"))
             assert engine.steps("another") is None
             await asyncio.sleep(0.02)
-        return seen
+        return await making, seen
 
-    seen = asyncio.run(watched())
-    assert isinstance(engine, Stepping) and seen[0] is None and seen[-1] == (0, 2)
+    made, seen = asyncio.run(watched())
+    assert isinstance(engine, Stepping) and seen[0] is None and seen[-1] == (1, 2)
+    assert made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
+    assert made.timings["firstStep"] <= made.timings["generate"]
     bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]
     assert steps_in(bars) == (17, 35) and steps_in(["INFO 1/2"]) is None
 

@@ -6,6 +6,7 @@ so a job's log has our own lines alone.
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,12 +30,16 @@ from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.generator.guarding import explaining_guardrails
 from cosmos_batch.engines.generator.inputs import refuse_lacking
+from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
-from cosmos_batch.engines.generator.vllm_omni.work import Work
+from cosmos_batch.engines.generator.vllm_omni.work import Order, Work
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.serving.startup import Phases
+
+_LOOK_SECONDS = 0.1  # as often as its progress bar is drawn
 
 
 class VllmOmniEngine:
@@ -116,7 +121,7 @@ class VllmOmniEngine:
             order = await on_thread(work.prepare, asked, files)
             async with self._turn:
                 self._at_work = name, self._served.lines_read
-                made = await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
+                made = await self._make(work, order)
             done = await on_thread(work.write, made, order)
         return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
@@ -127,6 +132,20 @@ class VllmOmniEngine:
         if self._tokenizer is not None:
             self._tokenizer = None
             self._media.shutdown()
+
+    async def _make(self, work: Work, order: Order) -> MadeThere:
+        looking = asyncio.ensure_future(self._time_first_step(work.journal))
+        try:
+            return await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
+        finally:
+            looking.cancel()
+
+    async def _time_first_step(self, journal: TimedJournal) -> None:
+        """When the server prints that it is done; until cancelled."""
+        began, (name, _) = time.monotonic(), self._at_work
+        while (self.steps(name) or (0, 0))[0] == 0:
+            await asyncio.sleep(_LOOK_SECONDS)
+        journal.took("firstStep", began)
 
     def _count(self, text: str) -> int:
         assert self._tokenizer is not None, "`run` has seen it"
