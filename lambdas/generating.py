@@ -35,6 +35,8 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
     medium = medium_of(file) if file else None
     prompt = read_prompt(request, execution.name, environment)
     generation = settle(_parameters(request), prompt, pipeline, medium, execution.name, serving)
+    if request.origin is not None:
+        generation = generation.model_copy(update={"given_prompt": request.origin.given_prompt})
     more = _named_files(generation, request, file, environment)
     directory = _directory(request, file)
     reserved = reserve_document(
@@ -68,6 +70,8 @@ def with_request_file(request: Request, environment: PlanEnvironment) -> Request
     changes: dict[str, Any] = {"generation": GenerationParameters.model_validate(together), "origin": said.origin}
     if request.prompt is None and request.prompt_uri is None:
         changes["prompt"] = prompt_text("prompt", said.prompt)
+    elif said.origin is not None:
+        changes["origin"] = said.origin.with_another_prompt()
     if request.input is None and said.input is not None:
         changes["input"] = beside("input", place, said.input).uri
     if request.output is None:

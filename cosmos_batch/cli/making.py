@@ -88,13 +88,15 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
         raise CliError(
             f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}, or a document."
         ) from error
-    theirs = _each_found(path, request)
+    theirs, origin = _each_found(path, request), request.origin
+    if origin is not None and prompt is not None:
+        origin = origin.with_another_prompt()
     return Making(
         prompt or prompt_text("prompt", request.prompt),
         None if request.input is None else read_input(_where(path, request, request.input)),
         theirs.model_copy(update={name: getattr(own, name) for name in own.model_fields_set}),
         pipeline=pipeline or request.pipeline,
-        origin=None if request.origin is None else _of_s3(request.origin),
+        origin=None if origin is None else _of_s3(origin),
     )
 
 

@@ -107,7 +107,7 @@ def test_a_request_names_files_beside_it_and_options_go_before_it(
 def document(files: Path) -> Path:
     """Of a transfer whose input lies on this machine, and whose depth map lies in S3."""
     made = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
-    said = document_of(made, "mp4", ["depth.mp4"])
+    said = document_of(made.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
     clip = files / "clip.mp4"
     said["input"] |= {"path": str(clip), "sha256": cli_files.digest(clip)}
     (files / "made.json").write_text(json.dumps(said))
@@ -121,7 +121,15 @@ def test_a_document_is_made_again(omni: Deployment, stepfunctions: FakeStepFunct
     assert said["input"].startswith("s3://assets/uploads/") and said["input"].endswith("/clip.mp4")
     assert said["generation"]["controls"]["depth"] == {"path": "s3://my-bucket/depth.mp4"}
     assert said["origin"]["files"] == [{"uri": "s3://my-bucket/depth.mp4", "versionId": "depth.mp4"}]
+    assert said["origin"]["givenPrompt"] == "Water."
     assert str(document.parent) not in json.dumps(said)
+
+
+def test_another_prompt_beside_a_document_is_the_callers_own(
+    omni: Deployment, stepfunctions: FakeStepFunctions, document: Path
+) -> None:
+    said = submitted(stepfunctions, str(document), "--prompt", "Rain.")
+    assert said["prompt"] == "Rain." and "givenPrompt" not in said["origin"]
 
 
 @pytest.mark.parametrize(("content", "told"), [(None, "is not there any more"), (b"changed", "is another file")])

@@ -226,6 +226,20 @@ def test_an_uploaded_document_is_made_again_of_the_files_as_they_were(cloud: Clo
     assert "s3://assets/in/car.mp4 was deleted" in refused(**request).message
 
 
+def test_a_prompt_that_a_model_wrote_is_made_again_beside_the_one_that_was_given(cloud: Cloud) -> None:
+    """Unless the caller says another: of that one nothing was given before."""
+    before = made(plan(prompt='{"subjects": ["a robot"]}', output="s3://assets/out/", parameters={"seed": 3}))
+    written = before.model_copy(update={"given_prompt": "A robot."})
+    document = {
+        "pipeline": NANO, "model": "m", "revision": "r", "engine": "e", "input": None, "moreInputs": [],
+        "generation": json.loads(written.model_dump_json()),
+    }  # fmt: skip
+    [request] = uploaded(cloud, "again/robot.cosmos.json", json.dumps(document).encode())
+    assert made(plan("job-2", **request)) == written
+    other = made(plan("job-3", **request, prompt="A cube."))
+    assert (other.prompt, other.given_prompt) == ("A cube.", None)
+
+
 @pytest.mark.parametrize(
     "name",
     [

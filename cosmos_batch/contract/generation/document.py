@@ -39,7 +39,8 @@ class Recipe(Model):
     def origin(self) -> Origin:
         """By what it was made, and of which files."""
         files = [*([] if self.input is None else [self.input]), *self.more_inputs]
-        return Origin(model=self.model, revision=self.revision, engine=self.engine, files=files)
+        given = self.generation.given_prompt
+        return Origin(model=self.model, revision=self.revision, engine=self.engine, files=files, given_prompt=given)
 
     @property
     def parameters(self) -> GenerationParameters:

@@ -24,6 +24,11 @@ class Origin(Model):
     revision: str
     engine: str
     files: list[DocumentedInput]
+    given_prompt: str | None = Field(default=None, description="As a caller wrote it, of a prompt that a model wrote")
+
+    def with_another_prompt(self) -> "Origin":
+        """Where a caller says one beside the document."""
+        return self.model_copy(update={"given_prompt": None})
 
     def version_of(self, uri: str) -> str | None:
         """The state of a file that was looked at; None for the latest."""
