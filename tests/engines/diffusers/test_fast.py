@@ -179,7 +179,9 @@ def compiled(load: Load) -> Iterator[tuple[Checkpoint, Any]]:
     torch._dynamo.reset()
 
 
-def test_one_graph_serves_all_layers_sizes_and_prompts(plain: Checkpoint, compiled: tuple[Checkpoint, Any]) -> None:
+def test_one_graph_serves_all_layers_sizes_prompts_and_modes(
+    plain: Checkpoint, compiled: tuple[Checkpoint, Any], picture: Path, clip: Path
+) -> None:
     checkpoint, counter = compiled
     checkpoint.warm_up(Journal())
     assert counter.frame_count == 1, "compiled as the model is loaded"
@@ -189,6 +191,14 @@ def test_one_graph_serves_all_layers_sizes_and_prompts(plain: Checkpoint, compil
         {"mode": "t2v", **SMALL, "num_frames": 5, "sound": True, "guidance_scale": 1.0},
     ):
         assert same(made(checkpoint, said), made(plain, said))
+    for said, medium in (
+        ({"mode": "i2v", **SMALL, "num_frames": 5}, picture),
+        ({"mode": "v2v", **SMALL, "num_frames": 9, "sound": True}, clip),
+        ({"mode": "transfer", "controls": {"blur": {}}, **SMALL, "num_frames": 5}, clip),
+        ({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture),
+        ({"mode": "policy", **ACTIONS}, picture),
+    ):
+        made(checkpoint, {**said, "steps": 1}, medium)
     assert counter.frame_count == 1, "no job waits for a compiler"
 
 
