@@ -50,8 +50,9 @@ def test_requests_in_the_reasoners_page_are_requests() -> None:
 def test_what_the_generators_page_says_can_be_said() -> None:
     page = (ROOT / "docs" / "generator.md").read_text(encoding="utf-8")
     commands = [shlex.split(text)[1:] for text in re.findall(r"`(cosmos-batch generate [^`]*)`", page)]
-    modes = {parser().parse_args(command).mode for command in commands if len(command) > 1}
-    assert modes >= {"t2i", "transfer", "forward_dynamics", "inverse_dynamics", "policy", None}
+    said = [parser().parse_args(command) for command in commands if len(command) > 1]
+    assert {one.mode for one in said} >= {"t2i", "transfer", "forward_dynamics", "inverse_dynamics", "policy", None}
+    assert all(one.guardrails is False for one in said if one.prompt), "or they are refused as they are pasted"
     file, request = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     assert read_request_file(json.dumps(file).encode()).parameters.controls is not None
     assert read_request(request).generation is not None
