@@ -27,7 +27,10 @@ from benchmarks.generator_jobs import NANO, TINY, Workload, asked, words
 from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
@@ -45,6 +48,7 @@ class Measure:
 
     name: str
     measures: Measures = PLAIN
+    lossy: tuple[LossyMode, ...] = ()
 
 
 ADDED = (
@@ -56,6 +60,12 @@ ADDED = (
     Measure("givenOnly", replace(Measures(), flash_attention=False)),
     Measure("flashAttention", Measures()),
 )
+LOSSY = (
+    Measure("stepCache", Measures(), ("stepCache",)),
+    Measure("fp8", Measures(), ("fp8",)),  # after the other, for it is not undone
+    Measure("both", Measures(), ("fp8", "stepCache")),
+)
+"""On top of the last of those."""
 
 
 def main() -> None:
@@ -64,7 +74,8 @@ def main() -> None:
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
-    parser.add_argument("--only", default=",".join(one.name for one in ADDED), help="measures, after the baseline")
+    every = ",".join(one.name for one in (*ADDED, *LOSSY))
+    parser.add_argument("--only", default=every, help="measures, after the baseline")
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
@@ -119,11 +130,16 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, 
     references = {size: work / f"baseline-{workload.shape}-{size}.npy" for size in workload.sizes}
     wanted = only if all(path.exists() for path in references.values()) else ("baseline", *only)
     said["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
-    for one in ADDED:
+    for one in (*ADDED, *LOSSY):
         if one.name not in wanted:
             continue
+        try:
+            lossy.refuse(one.lossy, offload=False)
+        except Failure as failure:
+            print(f"{one.name} is skipped: {failure.error.message}", file=sys.stderr, flush=True)
+            continue
         began = time.monotonic()
-        checkpoint = _with(checkpoint, one.measures)
+        checkpoint = _with(checkpoint, one.measures, one.lossy)
         ready = time.monotonic() - began
         for size in workload.sizes:
             prepared = _prepared(checkpoint, workload, size)
@@ -141,7 +157,7 @@ def _load(model: Path) -> Checkpoint:
     return load_checkpoint(model, None, False, PLAIN, journal)
 
 
-def _with(checkpoint: Checkpoint, wanted: Measures) -> Checkpoint:
+def _with(checkpoint: Checkpoint, wanted: Measures, less_exact: Sequence[LossyMode] = ()) -> Checkpoint:
     """The same model with what it has not yet of these measures."""
     import torch
 
@@ -150,7 +166,9 @@ def _with(checkpoint: Checkpoint, wanted: Measures) -> Checkpoint:
     # Which kernel attends is decided as a layer is compiled.
     leave_compiled(checkpoint.omni.transformer)
     journal = Journal()
-    take(checkpoint.omni, Measures(**{**new, "compiled": wanted.compiled}), checkpoint.device, journal)
+    again = {"compiled": wanted.compiled, "read_once": wanted.read_once}  # which leaves no step out
+    take(checkpoint.omni, Measures(**{**new, **again}), checkpoint.device, journal)
+    lossy.take(checkpoint.omni, less_exact)
     torch._dynamo.reset()
     made = replace(checkpoint, measures=wanted)
     made.warm_up(journal)

@@ -22,6 +22,11 @@ _MEASURES = {
 }
 DEFAULT = "flashAttention"
 """The last measure, so the engine as it is."""
+_LOSSY = {
+    "fp8": "`fp8`",
+    "stepCache": "`stepCache`",
+    "both": "`fp8` and `stepCache`",
+}
 _TERAFLOP = {"320x192": (40, 7), "832x480": (260, 223)}
 """Of matrix products and of attention, in one call of Nano's transformer; there are two in a step."""
 _READING = 46
@@ -51,7 +56,7 @@ Cosmos3-Nano's true shape, text to video, {load["frames"]} frames, {load["steps"
 prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; each measure is added to those above it.
 
 {"".join(_size(size, found["sizes"][size]) for size in LEAST if size in found.get("sizes", {}))}\
-{_kernels(found)}{_start(found)}{_memory(found)}{_COMMAND}
+{_lossy(found.get("sizes", {}))}{_kernels(found)}{_start(found)}{_memory(found)}{_COMMAND}
 """
 
 
@@ -96,6 +101,28 @@ def _limits(size: str, rows: dict[str, Any]) -> str:
         f"{ours:.2f} s, {_verdict(ours < goal, f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}. "
         f"Differences are of pixel values, 0 to 255, from the baseline's.{missing}"
     )
+
+
+def _lossy(sizes: dict[str, Any]) -> str:
+    lines = [
+        "### Lossy modes",
+        "",
+        "What changes the output: [off by default](generator-engines.md#lossy-modes), on top of all measures above.",
+        "With random weights the time alone means anything. Of the quality nothing is known: the difference says that",
+        "it is another video, not whether it is a worse one.",
+        "",
+        "| | seconds | times our exact engine | difference from the baseline, largest and mean |",
+        "|---|---|---|---|",
+    ]
+    for size, rows in sizes.items():
+        for name, said in _LOSSY.items():
+            one = rows.get(name)
+            told = "not measured yet | |"
+            if one is not None:
+                times = last(rows)["seconds"] / one["seconds"]
+                told = f"{one['seconds']:.2f} | {times:.2f} | {one['largest']}, {one['mean']:.2f}"
+            lines.append(f"| {size}, {said} | {told} |")
+    return "\n".join([*lines, "", ""])
 
 
 def _verdict(met: bool, limit: str) -> str:

@@ -8,9 +8,10 @@ from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.engines import ABILITIES, FASTEST
+from cosmos_batch.contract.generation.lossy import LossyModes
 from cosmos_batch.contract.generation.memory import Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
-from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned
+from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned, refuse_lossy
 from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
@@ -177,6 +178,11 @@ class GeneratorEntry(PipelineEntry):
         description="'throughput' runs as many workers as fit; 'latency' gives each job all GPUs of an instance",
     )
 
+    lossy: LossyModes = Field(
+        default_factory=list,
+        description="Modes that are faster and change what is made, of Diffusers alone: 'fp8', 'stepCache'",
+    )
+
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 
     @property
@@ -205,6 +211,7 @@ class GeneratorEntry(PipelineEntry):
             guardrails=self.guardrails,
             max_resolution=self.max_resolution,
             upsamples=upsamples,
+            lossy=self.lossy,
             plans=self.plans(pipeline),
         )
 
@@ -232,6 +239,8 @@ class GeneratorEntry(PipelineEntry):
                 f"{pipeline.config_key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} looks at no {min(strays)}; "
                 f"allowed: {', '.join(taken) or 'nothing, for it starts from text'}"
             )
+        if self.enabled:
+            refuse_lossy(self.lossy, pipeline, self.engine_name, self.plans(pipeline))
         super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
 
 

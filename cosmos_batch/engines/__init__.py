@@ -1,6 +1,6 @@
 """Engines: load a model, do a job with local files in and an answer or files out. They know nothing of AWS."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made
@@ -98,6 +99,14 @@ class Sharing(Protocol):
 
     plan: ParallelPlan
     """How they do; set before `load`."""
+
+
+@runtime_checkable
+class Lossy(Protocol):
+    """What an engine has beside that, if it can be faster by making something else."""
+
+    lossy: Sequence[LossyMode]
+    """How it is; set before `load`, which fails where that cannot be had."""
 
 
 class EngineDied(Exception):  # noqa: N818 - it says what happened

@@ -5,7 +5,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_LIBRARIES = ("vllm", "diffusers", "torch", "triton", "flashinfer-python")
+_LIBRARIES = ("vllm", "diffusers", "torch", "triton", "flashinfer-python", "torchao")
 _QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 

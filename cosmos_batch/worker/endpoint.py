@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.engines import Engine, Guarding, create
+from cosmos_batch.engines import Engine, Guarding, Lossy, create
 from cosmos_batch.worker.clients import Clients
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
         engine = create(environment.engine)
         if environment.serving is not None and isinstance(engine, Guarding):
             engine.guardrails = environment.serving.guardrails
+        if environment.serving is not None and isinstance(engine, Lossy):
+            engine.lossy = environment.serving.lossy
         return engine
     key = ApiKey(environment.endpoint.api_key_secret_arn, clients).read
     if environment.serving is None:

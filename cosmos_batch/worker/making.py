@@ -6,12 +6,14 @@ from pathlib import Path
 from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, GeneratorDocument
+from cosmos_batch.contract.generation.lossy import named
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.engines import Lossy
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
@@ -19,6 +21,7 @@ from cosmos_batch.worker.model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
 NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
+LOSSY = "Made with {}: faster, and not what the exact engine makes. How good it is, nobody has judged."
 
 # What an engine may fill in where it was left open, and must not change.
 _KEPT = (
@@ -47,6 +50,8 @@ def present_making(
     notes += [note for file in made.files for note in _look(file, generation, workdir)]
     notes += [UNGUARDED] if not generation.guardrails else []
     notes += [NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []
+    lossy = _lossy(model)
+    notes += [LOSSY.format(" and ".join(lossy))] if lossy else []
     notes += [] if job.origin is None else _other_than(job.origin, model)
     previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
     files = [
@@ -62,6 +67,7 @@ def present_making(
         model_size=pipeline.model_size,
         revision=model.stored.commit,
         engine=model.engine.name,
+        lossy=lossy,
         pipeline=job.pipeline,
         job_id=job.job_id,
         timestamp=job.timestamp,
@@ -92,10 +98,14 @@ def _documented(file: InputFile) -> DocumentedInput:
     return DocumentedInput(uri=S3Location(file.bucket, file.key).uri, version_id=file.version_id)
 
 
+def _lossy(model: ResidentModel) -> list[str]:
+    return list(model.engine.lossy) if isinstance(model.engine, Lossy) else []
+
+
 def _other_than(origin: Origin, model: ResidentModel) -> list[str]:
     """What is made again by something else is another thing, whatever the seed."""
     before = f"{origin.engine} with {origin.model} at {origin.revision}"
-    now = f"{model.engine.name} with {model.stored.model} at {model.stored.commit}"
+    now = f"{named(model.engine.name, _lossy(model))} with {model.stored.model} at {model.stored.commit}"
     return [] if now == before else [f"Made by {now}; before, by {before}: it is not the same."]
 
 

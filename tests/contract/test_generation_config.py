@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.config import Config, ConfigError, EnabledPipeline
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
-from cosmos_batch.contract.generation.serving import Plans
+from cosmos_batch.contract.generation.plan import refuse_lossy
+from cosmos_batch.contract.generation.serving import ParallelPlan, Plans
 from cosmos_batch.contract.settings import WorkerSettings
 
 
@@ -99,6 +101,48 @@ def test_an_impossible_plan_is_refused_at_synthesis(entry: dict[str, Any], words
     with pytest.raises(ConfigError) as raised:
         Config.parse(omni(super64B=entry))
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+LOSSY = {"engine": "diffusers", "lossy": ["fp8", "stepCache"], "fallbackInstanceTypes": []}
+SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"lossy": ["fp8"]}, "nano16B.lossy: vllm-omni has no fp8; take engine diffusers, or leave fp8 out"),
+        ({**LOSSY, "engine": "my.module:Engine"}, "nano16B.lossy: my.module:Engine has no fp8"),
+        (
+            {"lossy": ["stepCache"], "engine": "endpoint", "endpoint": {"url": "https://x.y/v1"}, "guardrails": False},
+            "nano16B.lossy: endpoint has no stepCache",
+        ),
+        ({**LOSSY, "instanceTypes": ["g6e.12xlarge"]}, "nano16B.lossy: fp8 and stepCache and layers that wait in the"),
+        ({**LOSSY, "lossy": ["int4"]}, "nano16B.lossy.0"),
+        ({**LOSSY, "lossy": ["fp8", "fp8"]}, "nano16B.lossy: .*names a mode twice"),
+    ],
+)
+def test_lossy_modes_that_no_worker_could_have_are_refused(entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Config.parse(omni(nano16B=entry))
+
+
+def test_fp8_is_refused_on_a_gpu_that_has_none() -> None:
+    pipeline = pipeline_named("cosmos3-nano")
+    assert pipeline is not None
+    with pytest.raises(
+        ValueError, match=r"lossy: fp8 needs .* 8\.9 or later, and A10G has less; take .* L4, L40S, H100"
+    ):
+        refuse_lossy(["fp8"], pipeline, "diffusers", {"A10G": ParallelPlan(), "L40S": ParallelPlan()})
+    refuse_lossy(["stepCache"], pipeline, "diffusers", {"A10G": ParallelPlan()})
+
+
+@pytest.mark.parametrize("entry", [{**LOSSY, "instanceTypes": ["p5.4xlarge"]}, SMALLER])
+def test_lossy_modes_are_said_to_plan_and_workers_and_there_are_none_by_default(entry: dict[str, Any]) -> None:
+    (nano,) = Config.parse(omni(nano16B=entry)).enabled_pipelines()
+    assert nano.serving is not None and nano.serving.lossy == ["fp8", "stepCache"]
+    (exact,) = Config.parse(omni(nano16B={**entry, "lossy": []})).enabled_pipelines()
+    assert exact.serving is not None and exact.serving.lossy == []
+    assert Config.parse(omni(nano16B={})).enabled_pipelines()[0].serving.lossy == []  # type: ignore[union-attr]
 
 
 def test_the_engine_is_the_fastest_that_fits() -> None:

@@ -1,16 +1,19 @@
 """A generation from its message to files at their final keys, on moto, with a generator that has no model."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosmos_batch.contract import Job
+from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.contract.job import InputFile
+from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.engines import Guarding
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
@@ -175,6 +178,37 @@ def test_without_guardrails_nothing_is_made_that_asks_for_them(bench: Bench) -> 
     planned(bench, {"mode": "t2v", **SMALL})
     run(bench, engine)
     assert "scripted generator 1 has none" in failure(bench)["cause"]
+
+
+class Shortened(ScriptedGenerator):
+    lossy: Sequence[LossyMode] = ()
+
+
+def test_lossy_modes_are_written_down_and_without_them_it_is_another(bench: Bench, tmp_path: Path) -> None:
+    def made(job_id: str, lossy: Sequence[LossyMode], origin: Origin | None) -> GeneratorDocument:
+        engine, key = Shortened(), OutputKey(bucket=ASSETS, key=f"out/{job_id}.json")
+        engine.lossy = lossy
+        planned(bench, {"mode": "t2i", "width": 64, "height": 64}, job_id=job_id, document=key, origin=origin)
+        run(bench, engine)
+        body = bench.s3.get_object(Bucket=ASSETS, Key=key.key)["Body"].read()
+        return GeneratorDocument.model_validate_json(body)
+
+    first = made("one", ["stepCache", "fp8"], None)
+    assert first.lossy == ["stepCache", "fp8"] and any("nobody has judged" in note for note in first.notes)
+    assert "not the same" not in " ".join(made("two", ["fp8", "stepCache"], first.origin).notes)
+    exact = made("three", [], first.origin)
+    assert exact.lossy == [] and "before, by scripted generator 1 (fp8, stepCache) with" in " ".join(exact.notes)
+    assert "nobody has judged" not in " ".join(exact.notes)
+    assert "not the same" in " ".join(made("four", ["fp8"], exact.origin).notes)
+
+
+def test_lossy_modes_are_as_the_pipeline_is_configured(bench: Bench) -> None:
+    serving = SERVING.model_copy(update={"lossy": ["stepCache"]})
+    environment = bench.environment("worker-1", "tests.worker.test_generations:Shortened")
+    environment = environment.model_copy(update={"serving": serving})
+    assert WorkerEnvironment.read(environment.variables()) == environment, "as the container is given it"
+    engine = engine_of(environment, Clients())
+    assert isinstance(engine, Shortened) and engine.lossy == ["stepCache"]
 
 
 def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.document import JobLogs
+from cosmos_batch.contract.generation.lossy import named
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -31,6 +32,7 @@ class Recipe(Model):
     model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
     revision: str = Field(description="Commit of the model")
     engine: str = Field(description="Name and version")
+    lossy: list[str] = Field(default_factory=list, description="What it did to be faster and less exact")
     input: DocumentedInput | None = Field(description="None where it started from text")
     more_inputs: list[DocumentedInput] = Field(description="Control videos in the model's order, then actions")
     generation: Generation = Field(description="Every parameter, as it was made")
@@ -39,8 +41,8 @@ class Recipe(Model):
     def origin(self) -> Origin:
         """By what it was made, and of which files."""
         files = [*([] if self.input is None else [self.input]), *self.more_inputs]
-        given = self.generation.given_prompt
-        return Origin(model=self.model, revision=self.revision, engine=self.engine, files=files, given_prompt=given)
+        engine, given = named(self.engine, self.lossy), self.generation.given_prompt
+        return Origin(model=self.model, revision=self.revision, engine=engine, files=files, given_prompt=given)
 
     @property
     def parameters(self) -> GenerationParameters:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT
 from cosmos_batch.contract.generation.schema import Generation
@@ -68,6 +69,8 @@ class Abilities:
         has these share the job too.
     offload
         Whether layers can wait in the host's memory.
+    lossy
+        Modes in which it is faster and makes something else.
     """
 
     title: str
@@ -87,6 +90,7 @@ class Abilities:
     axes: tuple[Axis, ...] = ()
     exclusive_axes: bool = False
     offload: bool = False
+    lossy: tuple[LossyMode, ...] = ()
 
     @property
     def guardrails(self) -> bool:
@@ -173,7 +177,7 @@ ABILITIES: dict[str, Abilities] = {
         axes=("tp", "cfg", "ulysses"),
         exclusive_axes=True,
     ),
-    "diffusers": Abilities("Diffusers", weights=False, offload=True),
+    "diffusers": Abilities("Diffusers", weights=False, offload=True, lossy=("fp8", "stepCache")),
     "phyai": Abilities(
         "PhyAI",
         modes=(*_PLAIN_VIDEOS, *_ACTIONS),

@@ -22,7 +22,7 @@ class Origin(Model):
 
     model: str
     revision: str
-    engine: str
+    engine: str = Field(description="Name and version, with its lossy modes")
     files: list[DocumentedInput]
     given_prompt: str | None = Field(default=None, description="As a caller wrote it, of a prompt that a model wrote")
 

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.generation.lossy import LossyModes
 from cosmos_batch.contract.generation.sizes import Resolution
 
 
@@ -35,4 +36,5 @@ class Serving(Model):
     guardrails: bool = Field(description="Whether its workers have any")
     max_resolution: Resolution = Field(description="Of the largest video")
     upsamples: bool = Field(default=False, description="Whether a model is configured that writes prompts")
+    lossy: LossyModes = Field(default_factory=list, description="What its workers do to be faster and less exact")
     plans: Plans = Field(description="By the kind of GPU; all of as many GPUs")

@@ -1,15 +1,17 @@
 """Loading a generator with Diffusers."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
+from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
 from cosmos_batch.engines.generator.diffusers.encoding import given_latents
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
 from cosmos_batch.engines.generator.guarding import guardrails_failed
@@ -67,7 +69,12 @@ def import_libraries(journal: Journal) -> None:
 
 
 def load_checkpoint(
-    folder: Path, checker: Any | None, offload: bool, measures: Measures, journal: Journal
+    folder: Path,
+    checker: Any | None,
+    offload: bool,
+    measures: Measures,
+    journal: Journal,
+    lossy: Sequence[LossyMode] = (),
 ) -> Checkpoint:
     """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
 
@@ -75,9 +82,11 @@ def load_checkpoint(
     Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
 
     `checker` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
-    (ModelUnavailable) where the folder holds no checkpoint, or a broken one.
+    (ModelUnavailable) where the folder holds no checkpoint, or a broken one, and (EngineFailed) where the lossy modes
+    cannot be had.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
+    diffusers_lossy.refuse(lossy, offload)
     import torch
 
     diffusers: Any = import_module("diffusers")
@@ -96,11 +105,14 @@ def load_checkpoint(
         )
         _place(omni, device, offload)
         take(omni, measures, device, journal)
+        diffusers_lossy.take(omni, lossy)
         modular = _modular(diffusers, omni)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
-    journal.note(f"loaded {folder.name} on {where}; guardrails {'on' if checker else 'off'}")
+    journal.note(
+        f"loaded {folder.name} on {where}; guardrails {'on' if checker else 'off'}; lossy: {', '.join(lossy) or 'no'}"
+    )
     return Checkpoint(omni, modular, device, checker is not None, measures)
 
 

@@ -6,7 +6,7 @@ Two threads stand behind it. One decodes inputs and writes results while the oth
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -45,7 +46,7 @@ def _nobody(_done: int, _total: int) -> None:
 
 
 class DiffusersEngine:
-    """`Engine`, `Guarding`, `Sharing` and `Compiling`, for checkpoints of `Cosmos3OmniPipeline`.
+    """`Engine`, `Guarding`, `Sharing`, `Lossy` and `Compiling`, for checkpoints of `Cosmos3OmniPipeline`.
 
     Importing this module imports no library of it.
     """
@@ -61,6 +62,9 @@ class DiffusersEngine:
 
     measures = Measures()
     """What is done to be fast; set before `load`."""
+
+    lossy: Sequence[LossyMode] = ()
+    """What is done to be faster, and changes what is made; set before `load`."""
 
     def __init__(self) -> None:
         self.name = f"diffusers {version('diffusers')}"
@@ -85,7 +89,7 @@ class DiffusersEngine:
             import_libraries(journal)
         with self._timed("weights"):
             checker = self._load_guardrails()
-            checkpoint = load_checkpoint(model_dir, checker, self.plan.offload, self.measures, journal)
+            checkpoint = load_checkpoint(model_dir, checker, self.plan.offload, self.measures, journal, self.lossy)
         with self._timed("compile"):
             checkpoint.warm_up(journal)
         self._checkpoint = checkpoint
@@ -95,7 +99,7 @@ class DiffusersEngine:
 
     def made_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return made_for(gpus_here())
+        return {**made_for(gpus_here()), "lossy": ", ".join(sorted(self.lossy))}
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""

@@ -85,10 +85,14 @@ class ReadingOnce(Cosmos3OmniTransformer):
     ) -> tuple[Tensor, Tensor]:
         """The text is given back as it came: nothing reads what becomes of it."""
         text_cos, text_sin, cos, sin = (one.unsqueeze(1) for one in rotary_emb)
-        gen_seq = gen_seq.clone()  # a layer compiled for what is part of another tensor is compiled again for the rest
-        for layer, (key, value) in zip(self.layers, self._of_prompt(und_seq, text_cos, text_sin), strict=True):
-            gen_seq = layer(key, value, gen_seq, cos, sin)
-        return und_seq, self.norm_moe_gen(gen_seq)
+        seen = self._of_prompt(und_seq, text_cos, text_sin)
+        return und_seq, self.norm_moe_gen(self._through_layers(gen_seq, seen, cos, sin))
+
+    def _through_layers(self, noise: Tensor, seen: list[KeysValues], cos: Tensor, sin: Tensor) -> Tensor:
+        noise = noise.clone()  # a layer compiled for what is part of another tensor is compiled again for the rest
+        for layer, (key, value) in zip(self.layers, seen, strict=True):
+            noise = layer(key, value, noise, cos, sin)
+        return noise
 
     def _of_prompt(self, text: Tensor, cos: Tensor, sin: Tensor) -> list[KeysValues]:
         """A text always begins at position 0, so its tokens say all that its keys and values follow from."""

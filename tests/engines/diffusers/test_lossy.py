@@ -1,0 +1,245 @@
+"""What is faster and changes what is made: off, unless it is asked for, and then as its name says or not at all."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.lossy import LossyMode
+from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines import GenerationFiles, Lossy
+from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
+from cosmos_batch.engines.generator.diffusers import lossy
+from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.generator.diffusers.fast import Measures
+from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.journal import Journal
+from tests.contract import generations
+from tests.engines import making
+from tests.engines.diffusers.test_fast import LAYERS, made, same
+from tests.engines.making import ROWS
+
+STEPS = 4  # of which the second is skipped where one at each end is computed
+SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
+ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
+VIDEO = {"mode": "t2v", **SMALL, "num_frames": 5}
+CONTROLS = {"mode": "transfer", "controls": {"edge": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
+OF_NOISE = {
+    *(f"self_attn.{name}.weight" for name in ("add_q_proj", "add_k_proj", "add_v_proj", "to_add_out")),
+    *(f"mlp_moe_gen.{name}.weight" for name in ("gate_proj", "up_proj", "down_proj")),
+}
+
+
+def loaded(checkpoint: Path, *modes: LossyMode) -> Checkpoint:
+    import_libraries(Journal())
+    return load_checkpoint(checkpoint, None, False, Measures(), Journal(), modes)
+
+
+@pytest.fixture(scope="module")
+def exact(checkpoint: Path) -> Checkpoint:
+    return loaded(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def skipping(checkpoint: Path) -> Checkpoint:
+    return loaded(checkpoint, "stepCache")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Tokens of the noise in each layer that is computed."""
+    from cosmos_batch.engines.generator.diffusers.understanding import StreamedLayer
+
+    seen: list[int] = []
+    forward = StreamedLayer.forward
+
+    def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
+        seen.append(noise.shape[0])
+        return forward(layer, key, value, noise, *rest)
+
+    monkeypatch.setattr(StreamedLayer, "forward", counted)
+    return seen
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four steps suffice to skip one."""
+    for name in ("FIRST", "LAST"):
+        monkeypatch.setattr(f"cosmos_batch.engines.generator.diffusers.skipping.{name}", 1)
+
+
+def parts(rendered: Rendered) -> list[np.ndarray]:
+    """All that was made, as numbers."""
+    sound = [] if rendered.sound is None else [rendered.sound.samples]
+    return [rendered.frames, *sound, *([] if rendered.actions is None else [rendered.actions])]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "passes"),
+    [
+        ({"mode": "t2i", **SMALL}, None, 2),
+        ({**VIDEO, "sound": True}, None, 2),
+        ({"mode": "i2v", **SMALL, "num_frames": 5}, "picture", 2),
+        (CONTROLS, "clip", 3 * 2),  # two chunks
+        ({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, "picture", 1),
+        ({"mode": "policy", **ACTIONS}, "clip", 1),
+    ],
+    ids=lambda value: value["mode"] if isinstance(value, dict) else None,
+)
+def test_every_second_step_in_the_middle_runs_no_layer(
+    exact: Checkpoint,
+    skipping: Checkpoint,
+    often: None,
+    calls: list[int],
+    request: pytest.FixtureRequest,
+    said: dict[str, Any],
+    shown: str | None,
+    passes: int,
+) -> None:
+    medium = request.getfixturevalue(shown) if shown else None
+    expected = made(exact, said, medium)
+    computed = len(calls)
+    calls.clear()
+    found = made(skipping, said, medium)
+    assert len(calls) == computed - passes * LAYERS
+    assert not same(found, expected), "or nothing would be lost"
+    for one, other in zip(parts(found), parts(expected), strict=True):
+        assert one.shape == other.shape and np.isfinite(one).all()
+    assert skipping.omni.transformer._changes == {}, "what was kept is freed with its job"
+
+
+def test_the_first_and_the_last_four_steps_are_computed(exact: Checkpoint, skipping: Checkpoint) -> None:
+    from cosmos_batch.engines.generator.diffusers.skipping import is_skipped
+
+    assert [step for step in range(35) if is_skipped(step, 35)] == list(range(4, 31, 2))
+    assert [step for step in range(8) if is_skipped(step, 8)] == []
+    assert same(made(skipping, VIDEO), made(exact, VIDEO))
+
+
+def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: Checkpoint) -> None:
+    """The noise behind the layers follows from the noise before them and the change of the step before."""
+    import torch
+
+    transformer = skipping.omni.transformer
+    noise, added = torch.ones(3, 4), {"cond": 1.0, "uncond": 10.0}
+    change = 0.0
+
+    def through(_self: Any, noise: Any, *_: Any) -> Any:
+        return noise + change
+
+    with pytest.MonkeyPatch.context() as patch, transformer.reading():
+        patch.setattr("cosmos_batch.engines.generator.diffusers.understanding.ReadingOnce._through_layers", through)
+        for step in (3, 4):
+            for name, of_pass in added.items():
+                change = of_pass * (step == 3)
+                with transformer.cache_context(name, step_index=step, sigma=1.0, num_inference_steps=12):
+                    behind = transformer._through_layers(noise * step)
+                assert torch.equal(behind, noise * step + of_pass)
+
+
+@pytest.fixture
+def fp8(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The transformer in bfloat16 and FP8, which PyTorch's CPU computes and torchao does not want it to."""
+    import torch
+
+    monkeypatch.setattr("torchao.quantization.quant_api._check_hardware_support", lambda _granularity: None)
+    transformer = loaded(checkpoint).omni.transformer.to(torch.bfloat16)
+    lossy.quantize(transformer)
+    return transformer
+
+
+def test_the_matrices_of_the_noises_stream_are_in_fp8_and_no_others(fp8: Any) -> None:
+    import torch
+
+    for layer in fp8.layers:
+        weights = {name: weight for name, weight in layer.named_parameters() if type(weight) is not torch.nn.Parameter}
+        assert weights.keys() == OF_NOISE
+        for weight in weights.values():
+            assert weight.qdata.dtype == torch.float8_e4m3fn
+            assert weight.scale.shape == (weight.shape[0], 1), "a scale for each row"
+    outside = [one for name, one in fp8.named_parameters() if not name.startswith("layers.")]
+    assert {type(weight) for weight in outside} == {torch.nn.Parameter}
+    lossy.quantize(fp8)  # what is in FP8 stays as it is
+
+
+def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
+    import torch
+    from torch._dynamo.testing import CompileCounter
+
+    exact = loaded(checkpoint).omni.transformer.to(torch.bfloat16)
+    attention = fp8.layers[0].self_attn
+    noise = torch.Generator().manual_seed(1)
+
+    def random(*shape: int) -> Any:
+        return torch.randn(*shape, generator=noise).to(torch.bfloat16)
+
+    def given(tokens: int) -> list[Any]:
+        heads = (attention.num_key_value_heads, attention.head_dim)
+        cos_sin = [random(tokens, 1, attention.head_dim) for _ in range(2)]
+        return [random(7, *heads), random(7, *heads), random(tokens, attention.to_q.in_features), *cos_sin]
+
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    diffusers_fast.compile_layers(fp8, backend=counter)
+    with torch.no_grad():
+        for tokens in (20, 33):
+            for one, other in zip(fp8.layers, exact.layers, strict=True):
+                inputs = given(tokens)
+                added = other(*inputs) - inputs[2]
+                apart = one(*inputs) - other(*inputs)
+                assert 0 < apart.norm() < 0.1 * added.norm()
+    torch._dynamo.reset()
+    assert counter.frame_count == 1, "one graph for all layers and sizes"
+
+
+@pytest.mark.parametrize(
+    ("modes", "offload", "capability", "told"),
+    [
+        (("fp8",), False, None, "fp8: cannot be had here, for there is no GPU"),
+        (("fp8", "stepCache"), False, (8, 6), "the GPU has compute capability 8.6"),
+        (("stepCache",), True, None, "stepCache: cannot be had here, for the layers wait in the host's memory"),
+    ],
+)
+def test_a_worker_that_cannot_have_them_does_not_start(
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    modes: tuple[LossyMode, ...],
+    offload: bool,
+    capability: tuple[int, int] | None,
+    told: str,
+) -> None:
+    import torch
+
+    if capability is not None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    engine = DiffusersEngine()
+    engine.guardrails, engine.lossy, engine.plan = False, modes, ParallelPlan(offload=offload)
+    with pytest.raises(Failure, match=told) as raised:
+        engine.load(checkpoint)
+    assert "config.json" in raised.value.error.remedy and not raised.value.error.retryable
+
+
+def test_a_gpu_that_has_fp8_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
+    lossy.refuse(["fp8", "stepCache"], offload=False)
+
+
+def test_an_engine_is_what_it_is_told_to_be(checkpoint: Path, tmp_path: Path, often: None, calls: list[int]) -> None:
+    engine = DiffusersEngine()
+    assert isinstance(engine, Lossy) and engine.lossy == ()
+    as_it_is = engine.made_for()
+    engine.guardrails, engine.lossy = False, ["stepCache"]
+    assert engine.made_for() != as_it_is, "compiled code is kept apart"
+    engine.load(checkpoint)
+    asyncio.run(engine.generate(generations.settled(VIDEO, guardrails=False), GenerationFiles(None, {}), tmp_path))
+    engine.close()
+    assert len(calls) == 2 * (STEPS - 1) * LAYERS
+    assert any("lossy: stepCache" in line for line in engine.startup_logs)
