@@ -177,7 +177,7 @@ def test_without_guardrails_nothing_is_made_that_asks_for_them(bench: Bench) -> 
     engine.guardrails = False
     planned(bench, {"mode": "t2v", **SMALL})
     run(bench, engine)
-    assert "scripted generator 1 has none" in failure(bench)["cause"]
+    assert "scripted generator 1 has no guardrails here" in failure(bench)["cause"]
 
 
 class Shortened(ScriptedGenerator):
