@@ -14,6 +14,9 @@ override FILE := $(value FILE)
 override PROMPT := $(value PROMPT)
 export FILE PROMPT PYTHON
 
+# Hundreds of processes import the same modules: what Python makes of them is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 

@@ -1,5 +1,6 @@
 """For all tests."""
 
+import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,9 @@ from hypothesis import settings
 # The same examples every time, and no time asserted: a busy machine is no defect.
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
+
+# Tests run side by side, each on models of a few numbers: more threads would wait for each other, and busily.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Every session of boto3 would read its services' models anew, which takes longer than most of what is tested with them.
 if find_spec("botocore"):  # vLLM-Omni's environment has none

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants, is_offline_mode, snapshot_download
-from transformers import AutoTokenizer
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
@@ -30,6 +29,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_this_process_finds_them_and_asks_the_hub_again_afterwards(copies: dict[str, Path], tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
     before = constants.HF_HUB_CACHE
     with offline_here(tmp_path / "hub", copies):
         assert is_offline_mode()

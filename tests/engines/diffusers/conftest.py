@@ -11,7 +11,7 @@ from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from tests.contract.generations import settled
-from tests.engines.making import SMALL, Files, kind_of
+from tests.engines.making import SHORT, SMALL, Files, kind_of
 
 PLAIN = {"mode": "t2v", **SMALL, "num_frames": 5}
 FOLLOWED = {"mode": "transfer", "controls": {"edge": {}}, **SMALL, "num_frames": 5}
@@ -37,7 +37,7 @@ def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
 def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
     def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Files:
         controls, progress = how.pop("controls", {}), how.pop("progress", lambda *_: None)
-        asked = settled(said, kind_of(medium), guardrails=guardrails, **how)
+        asked = settled({**SHORT, **said}, kind_of(medium), guardrails=guardrails, **how)
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         made = asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder, progress))

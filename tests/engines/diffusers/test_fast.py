@@ -25,12 +25,12 @@ from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
 from tests.engines import making
-from tests.engines.making import ROWS, kind_of
+from tests.engines.making import ROWS, SHORT, kind_of
 
 PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
 STEPS, LAYERS = 2, 2
-SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
-ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
+SMALL = {**making.SMALL, **SHORT, "steps": STEPS, "seed": 1}
+ACTIONS = {**making.ACTIONS, **SHORT, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
 Load = Callable[[Measures], Checkpoint]

@@ -13,7 +13,7 @@ from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from tests.contract.generations import settled
 from tests.engines.diffusers.conftest import FOLLOWED, PLAIN, Make
-from tests.engines.making import FEW, SMALL, Files, frames, refused
+from tests.engines.making import FEW, SHORT, SMALL, Files, frames, refused
 
 
 def test_the_seed_decides(make: Make) -> None:
@@ -60,7 +60,7 @@ def test_cancelling_stops_between_steps(
                 asyncio.run_coroutine_threadsafe(_gone(job), loop).result()
 
         medium = clip if said["mode"] == "transfer" else None
-        asked = settled({**said, **FEW, "steps": 50}, "video" if medium else None, guardrails=False)
+        asked = settled({**SHORT, **said, **FEW, "steps": 50}, "video" if medium else None, guardrails=False)
         job = asyncio.ensure_future(engine.generate(asked, GenerationFiles(medium, {}), tmp_path, stop))
         with pytest.raises(asyncio.CancelledError):
             await job
@@ -131,7 +131,7 @@ def test_layers_that_wait_in_the_hosts_memory_make_the_same(
         assert any("its layers offloaded" in line for line in engine.startup_logs)
         transformer = engine._loaded().omni.transformer
         assert all(hasattr(layer, "_diffusers_hook") for layer in transformer.layers)
-        asked = settled({**said, "seed": 3}, "video" if medium else None, guardrails=False)
+        asked = settled({**SHORT, **said, "seed": 3}, "video" if medium else None, guardrails=False)
         made = asyncio.run(engine.generate(asked, GenerationFiles(medium, {}), tmp_path))
     finally:
         engine.close()
