@@ -27,9 +27,10 @@ CONTAINER_PROGRAMS = "COSMOS_BATCH_CONTAINER_PROGRAMS"
 PROGRAMS = "run/bin"
 
 # A container starts from these variables of the machine and no others. They say how to reach the GPU and the network,
-# never what to do.
+# and how many threads it may have, never what to do.
 PASSED_THROUGH = (
     "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS",
     "CUDA_HOME",
     "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES",
