@@ -9,7 +9,7 @@ from typing import Any
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.files import chosen_pipeline
 from cosmos_batch.contract import Config, catalogue
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.store.folder import is_checkpoint
 

@@ -19,7 +19,7 @@ from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
 from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silently
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import read_request_file

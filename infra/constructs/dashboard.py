@@ -9,7 +9,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cosmos_batch.contract import capacity, metrics
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.error import ErrorCode
 from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 from infra.constructs.measured import measured

@@ -4,7 +4,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
 from cosmos_batch.contract.settings import WorkerSettings

@@ -5,7 +5,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
 from cosmos_batch.contract.vams import EXECUTION_INPUTS, TASK_TIMEOUT_SECONDS, VamsSettings
 from infra.constructs.functions import Functions

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.catalogue import EXTENSIONS
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, extensions_of
 from cosmos_batch.contract.vams import VamsSettings
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates

@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings

@@ -6,7 +6,8 @@ from aws_cdk import CrossStackReferences, Duration, ReferenceStrength, Stack
 from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
-from cosmos_batch.contract.config import EnabledPipeline, OwnSettings
+from cosmos_batch.contract.config import OwnSettings
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.operations import APP_NAME, APP_TAG
 from cosmos_batch.contract.vams import MARGIN_SECONDS
 from infra.constructs.alarms import Alarms

@@ -16,7 +16,7 @@ from cosmos_batch.cli.main import main, parser
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.cli.outcome import Outcome, save_files
 from cosmos_batch.contract import Config, Failure
-from cosmos_batch.contract.config import EnabledPipeline
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation import controls
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri

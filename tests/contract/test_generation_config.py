@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.catalogue import pipeline_named
-from cosmos_batch.contract.config import Config, ConfigError, EnabledPipeline
+from cosmos_batch.contract.config import Config, ConfigError
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
 from cosmos_batch.contract.generation.plan import refuse_lossy
 from cosmos_batch.contract.generation.serving import ParallelPlan, Plans

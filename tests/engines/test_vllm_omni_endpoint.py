@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.config import Config, ConfigError, EnabledPipeline
+from cosmos_batch.contract.config import Config, ConfigError
+from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.parameters import read_generation

@@ -1,0 +1,55 @@
+"""A pipeline that is deployed, as the stacks and the command see it."""
+
+from dataclasses import dataclass
+
+from cosmos_batch.contract import capacity, catalogue
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.generation.engines import guardrail_models
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+
+
+@dataclass(frozen=True)
+class EnabledPipeline:
+    """A pipeline of the catalogue as the configuration has it. `instance_types` are in the order of preference."""
+
+    pipeline: catalogue.Pipeline
+    model: str
+    engine: str
+    instance_types: list[str]
+    max_vcpus: int
+    auto_trigger: list[str]
+    auto_register_with_vams: bool
+    use_spot: bool = False
+    priority: int = 0
+    warm_instances: int = 0
+    serving: Serving | None = None
+    endpoint: Endpoint | None = None
+    upsampler: Endpoint | None = None
+
+    @property
+    def image(self) -> Image:
+        """The container image that has the engine."""
+        return IMAGE_OF_ENGINE.get(self.engine) or IMAGE_OF_SURFACE[self.pipeline.surface]
+
+    @property
+    def models(self) -> list[str]:
+        """All that its workers load, by name: the model, and what its guardrails consist of."""
+        guarded = self.serving is not None and self.serving.guardrails and self.endpoint is None
+        return [self.model, *(guardrail_models(self.engine) if guarded else ())]
+
+    @property
+    def resources(self) -> capacity.WorkerResources:
+        """What one worker asks for."""
+        return capacity.worker_resources(self.pipeline, self.instance_types)
+
+    @property
+    def warm_workers(self) -> int:
+        """How many workers never leave: so many that every GPU of the warm instances has its worker."""
+        return self.warm_instances * capacity.workers_per_instance(self.pipeline, self.instance_types[0])
+
+    @property
+    def warm_dollars_per_month(self) -> float:
+        """What the warm instances cost, whether there is work or not."""
+        return self.warm_instances * INSTANCE_TYPES[self.instance_types[0]].dollars_per_month
