@@ -78,6 +78,7 @@ def _apply_mends() -> None:
     from cosmos_batch.local.mends import (
         awslambda,
         batch,
+        change_sets,
         cloudformation,
         codebuild,
         core,
@@ -107,7 +108,7 @@ def _apply_mends() -> None:
         ecr,
         stack_outputs,
     )
-    for mend in (*mended, cloudformation):
+    for mend in (*mended, cloudformation, change_sets):
         mend.apply()
 
 

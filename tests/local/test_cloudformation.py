@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.custom_resources import as_strings
-from cosmos_batch.local.mends.cloudformation import in_dependency_order
+from cosmos_batch.local.mends.dependencies import in_dependency_order
 from tests.local.conftest import Stack
 
 # Answers its ResponseURL as cfnresponse does, with what it was asked.

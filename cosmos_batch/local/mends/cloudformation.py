@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from moto.cloudformation import models, parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.models import CloudFormationBackend, Stack
 from moto.cloudformation.parsing import ResourceMap
-from moto.core.exceptions import ServiceException
 
 from cosmos_batch.local import resource_types
 from cosmos_batch.local.custom_resources import CustomResource
 from cosmos_batch.local.mends import cloudformation_types, ec2
+from cosmos_batch.local.mends.dependencies import as_list, in_dependency_order
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
@@ -53,9 +52,6 @@ def apply() -> None:
     Stack.parse_template = staticmethod(_parse_template)
     _roll_back_failed_creation()
     _update_as_a_whole()
-    CloudFormationBackend.execute_change_set = _execute_change_set
-    CloudFormationBackend.delete_change_set = _delete_change_set
-    CloudFormationBackend.describe_change_set = _describe_change_set
     _show_only_what_is_made()
     Stack.stack_parameters = property(_given_parameters)
 
@@ -92,7 +88,7 @@ def _create(
     if not _wanted(resource_json, resources):
         return None
     try:
-        for dependency in _as_list(resource_json.get("DependsOn", [])):
+        for dependency in as_list(resource_json.get("DependsOn", [])):
             resources[dependency]
         parsed = parsing.parse_resource_and_generate_name(logical_id, resource_json, resources)
         if not parsed:
@@ -203,52 +199,6 @@ def _delete_all(self: ResourceMap) -> None:
         _delete(self, logical_id)
 
 
-def in_dependency_order(resources: dict[str, Any]) -> list[str]:
-    """Return the logical ids, each after those that it refers to."""
-    ordered: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name in ordered or name in visiting:
-            return
-        visiting.add(name)
-        for reference in references_of(resources[name]):
-            if reference in resources:
-                visit(reference)
-        ordered[name] = None
-
-    visiting: set[str] = set()
-    for name in resources:
-        visit(name)
-    return list(ordered)
-
-
-def references_of(value: Any) -> Iterator[str]:
-    """Yield every name that a piece of a template refers to."""
-    if isinstance(value, list):
-        for part in value:
-            yield from references_of(part)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _references_by(key, part)
-
-
-def _references_by(key: str, part: Any) -> Iterable[str]:
-    if key == "Ref" and isinstance(part, str):
-        return [part]
-    if key == "DependsOn":
-        return _as_list(part)
-    if key == "Fn::GetAtt":
-        return [part[0] if isinstance(part, list) else part.split(".")[0]]
-    if key == "Fn::Sub":
-        text, rest = (part[0], part[1:]) if isinstance(part, list) else (part, [])
-        return [*re.findall(r"\$\{(\w+)", text), *references_of(rest)]
-    return references_of(part)
-
-
-def _as_list(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
 # --- stacks ----------------------------------------------------------------------------------------------------------
 
 
@@ -261,13 +211,14 @@ def _roll_back_failed_creation() -> None:
             return original(self, *args, **kwargs)
         except Exception:
             for stack_id in set(self.stacks) - before:
-                _roll_back(self.stacks.pop(stack_id))
+                roll_back(self.stacks.pop(stack_id))
             raise
 
     CloudFormationBackend.create_stack = create_stack
 
 
-def _roll_back(stack: Stack) -> None:
+def roll_back(stack: Stack) -> None:
+    """Delete what there is of a stack that was not made."""
     resources = stack.resource_map
     for logical_id in reversed(in_dependency_order(resources._resource_json_map)):
         try:
@@ -296,67 +247,6 @@ def _update_as_a_whole() -> None:
         exports.update({export.name: export for export in self.exports})
 
     Stack.update = update
-
-
-def _execute_change_set(self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None) -> None:
-    """Create or update as the direct operations do; moto's own way knows neither exports nor failures."""
-    change_set_id = _change_set_id(self, change_set_name, stack_name)
-    change_set = self.change_sets[change_set_id]
-    stack = self.stacks[change_set.stack_id]
-    if change_set.change_set_type == "UPDATE":
-        stack.update(change_set.template, parameters=change_set.parameters, tags=change_set.tags)
-    else:
-        _create_reviewed(self, stack, change_set)
-    del self.change_sets[change_set_id]
-
-
-class ChangeSetNotFoundError(ServiceException):
-    """There is no such change set."""
-
-    code = "ChangeSetNotFound"
-
-
-def _describe_change_set(self: CloudFormationBackend, change_set_name: str) -> Any:
-    try:
-        return self.change_sets[_change_set_id(self, change_set_name)]
-    except KeyError:
-        raise ChangeSetNotFoundError(f"ChangeSet [{change_set_name}] does not exist") from None
-
-
-def _delete_change_set(self: CloudFormationBackend, change_set_name: str) -> None:
-    """Delete a change set; AWS does not mind if there is none."""
-    self.change_sets.pop(_change_set_id(self, change_set_name), None)
-
-
-def _change_set_id(backend: CloudFormationBackend, name_or_id: str, stack_name: str | None = None) -> str:
-    named = (
-        change_set_id
-        for change_set_id, one in backend.change_sets.items()
-        if one.change_set_name == name_or_id and stack_name in (None, one.stack_name, one.stack_id)
-    )
-    return next(named, name_or_id)
-
-
-def _create_reviewed(backend: CloudFormationBackend, reviewed: Stack, change_set: Any) -> None:
-    """Create the stack that a change set announced, under the id that it has already."""
-    stack = Stack(
-        reviewed.stack_id,
-        reviewed.name,
-        change_set.template,
-        change_set.parameters,
-        ACCOUNT,
-        REGION,
-        tags=change_set.tags,
-        cross_stack_resources=backend.exports,
-    )
-    backend.stacks[stack.stack_id] = stack
-    try:
-        backend.exports.update({export.name: export for export in stack.exports})
-        stack._add_stack_event("CREATE_IN_PROGRESS", resource_status_reason="User Initiated")
-        stack.create_resources()
-    except Exception:
-        _roll_back(backend.stacks.pop(stack.stack_id))
-        raise
 
 
 def _show_only_what_is_made() -> None:

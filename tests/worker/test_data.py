@@ -1,0 +1,40 @@
+"""Structured answers on their way into the document."""
+
+import json
+from typing import Any
+
+from cosmos_batch.contract import Parameters
+from tests.worker.conftest import Bench
+
+SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}
+
+
+def structured(bench: Bench, text: str, **parameters: Any) -> dict[str, Any]:
+    """The document of a job whose engine says `text` each time."""
+    prompt = json.dumps({"text": text})
+    bench.send(bench.job(prompt=prompt, parameters=Parameters(**{"json_schema": SCHEMA, **parameters})))
+    bench.worker().run()
+    document: dict[str, Any] = json.loads(bench.document("one"))
+    return document
+
+
+def test_a_structured_answer_is_stored_parsed(bench: Bench) -> None:
+    document = structured(bench, 'I see: {"robots": 2}')
+    assert (document["data"], document["result"]) == ({"robots": 2}, 'I see: {"robots": 2}')
+    assert "dataError" not in document and document["parameters"]["jsonSchema"] == SCHEMA
+
+
+def test_an_answer_that_does_not_fit_is_reported_and_not_dropped(bench: Bench) -> None:
+    document = structured(bench, '{"robots": "two"}')
+    assert document["data"] is None
+    assert "An earlier answer was not accepted" in document["result"], "the second answer: this engine says its prompt"
+    assert document["dataError"].startswith("its JSON does not fit the schema at $: ")
+    assert "$.robots: 'two' is not of type 'integer'; asked once more" in document["jobLogs"]
+    [told] = bench.stepfunctions.said("success")
+    assert json.loads(told["output"])["outputs"]
+
+
+def test_data_is_absent_where_nobody_asked_for_it(bench: Bench) -> None:
+    bench.send(bench.job(prompt='{"robots": 2}'))
+    bench.worker().run()
+    assert not {"data", "dataError", "notes"} & set(json.loads(bench.document("one")))
