@@ -28,15 +28,11 @@ from cosmos_batch.contract.generation.prompts import (
 )
 from cosmos_batch.contract.generation.schema import ActionSettings, Conditioning, Generation, Transfer
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.generation.shapes import settle_size, tier_of_admitted
 from cosmos_batch.contract.generation.sizes import (
     FRAME_STEP,
-    SIZES,
-    VIDEO_RESOLUTIONS,
     Resolution,
-    Size,
     refuse_frames,
-    refuse_size,
-    tier_of,
     whole_frames,
 )
 from cosmos_batch.contract.tasks import Medium
@@ -95,39 +91,28 @@ def _settled(
     mode = settle_mode(said.mode, pipeline, medium)
     _refuse_strays(said, mode)
     rules = MODES[mode]
-    if said.upsample_prompt:
-        refuse_upsampling(mode, serving.upsamples)
-    text = prompt_text("prompt", "" if prompt is None else prompt)
-    if not text.strip():
-        raise Failure("InvalidInput", "prompt: is missing.", "Say what to make, in words or as NVIDIA's JSON.")
-    negative = said.negative_prompt
-    upsampled = said.upsample_prompt and not is_structured(text)
-    templates = not (rules.action or upsampled or is_structured(text))
-    resolution, size = _settle_size(said, mode, medium, serving.max_resolution)
+    words = _settle_words(said, prompt, mode, serving.upsamples)
+    resolution, size = settle_size(said, mode, medium, serving.max_resolution)
+    tier = resolution or tier_of_admitted(size)
     domain = settle_domain(said.domain_name, said.raw_action_dim) if rules.action else None
-    tier = resolution or _tier(size)
     action = _settle_action(said, mode, domain, tier) if domain else None
     transfer = _settle_transfer(said, medium, tier) if mode == "transfer" else None
     frames = action.chunk_size + 1 if action else _settle_frames(said, mode, tier)
     fps = said.fps or (domain.fps if domain else None if transfer else FPS)
-    values: dict[str, Any] = {name: _or(getattr(said, name), getattr(rules, name)) for name in ("steps", "flow_shift")}
     return Generation(
         mode=mode,
-        prompt=text,
-        upsample_prompt=upsampled,
-        negative_prompt=default_negative_prompt(mode) if negative is None else prompt_text("negativePrompt", negative),
+        **words,
         resolution=None if size else resolution,
         width=size.width if size else None,
         height=size.height if size else None,
         num_frames=frames,
         fps=fps,
+        steps=_or(said.steps, rules.steps),
         guidance_scale=_or(said.guidance_scale, _guidance(mode, transfer)),
+        flow_shift=_or(said.flow_shift, rules.flow_shift),
         seed=drawn_seed(job_id) if said.seed is None else said.seed,
         sound=_settle_sound(said, mode),
         guardrails=_settle_guardrails(said, serving.guardrails, pipeline),
-        max_sequence_length=said.max_sequence_length,
-        use_resolution_template=_or(said.use_resolution_template, templates),
-        use_duration_template=_or(said.use_duration_template, templates and mode != "t2i"),
         conditioning=_settle_conditioning(said, frames) if mode == "v2v" else None,
         action=action,
         transfer=transfer,
@@ -135,8 +120,31 @@ def _settled(
         preview=said.preview,
         contact_sheet=said.contact_sheet,
         notes=_notes(said, frames, fps),
-        **values,
     )
+
+
+def _settle_words(
+    said: GenerationParameters, prompt: str | dict[str, Any] | None, mode: Mode, upsamples: bool
+) -> dict[str, Any]:
+    """Both prompts, and what is written beside them. NVIDIA's JSON says size and duration itself."""
+    if said.upsample_prompt:
+        refuse_upsampling(mode, upsamples)
+    text = prompt_text("prompt", "" if prompt is None else prompt)
+    if not text.strip():
+        raise Failure("InvalidInput", "prompt: is missing.", "Say what to make, in words or as NVIDIA's JSON.")
+    negative = said.negative_prompt
+    upsampled = said.upsample_prompt and not is_structured(text)
+    templates = not (MODES[mode].action or upsampled or is_structured(text))
+    return {
+        "prompt": text,
+        "upsample_prompt": upsampled,
+        "negative_prompt": default_negative_prompt(mode)
+        if negative is None
+        else prompt_text("negativePrompt", negative),
+        "max_sequence_length": said.max_sequence_length,
+        "use_resolution_template": _or(said.use_resolution_template, templates),
+        "use_duration_template": _or(said.use_duration_template, templates and mode != "t2i"),
+    }
 
 
 def drawn_seed(job_id: str) -> int:
@@ -158,55 +166,6 @@ def _refuse_strays(said: GenerationParameters, mode: Mode) -> None:
                 f"{alias[name]}: means nothing to {mode}, but to {', '.join(modes)}.",
                 f"Leave {alias[name]} out, or set mode.",
             )
-
-
-def _settle_size(
-    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
-) -> tuple[Resolution | None, Size | None]:
-    """A tier whose shape follows from the input, or a size. Raises Failure."""
-    if said.width is None and said.height is None:
-        return _preset(said, mode, medium, most)
-    if said.width is None or said.height is None:
-        raise Failure("InvalidInput", "width, height: one of them is missing.", "Say both, or a resolution instead.")
-    if said.resolution or said.aspect_ratio:
-        raise Failure("InvalidInput", "width, height: stand beside a preset.", "Say either; leave the others out.")
-    if MODES[mode].action:
-        raise Failure(
-            "InvalidInput", f"width, height: {mode} keeps the input's shape.", "Say resolution, such as 480p, instead."
-        )
-    size = Size(said.width, said.height)
-    refuse_size(size, is_video=mode != "t2i")
-    _refuse_above("width, height", _tier(size), mode, most)
-    return None, size
-
-
-def _preset(
-    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
-) -> tuple[Resolution, Size | None]:
-    is_action = MODES[mode].action
-    usual: Resolution = "480p" if is_action else "720p"
-    lesser: Resolution = usual if mode == "t2i" else min(usual, most, key=VIDEO_RESOLUTIONS.index)
-    tier = lesser if said.resolution is None else said.resolution
-    _refuse_above("resolution", tier, mode, most)
-    if is_action and said.aspect_ratio:
-        raise Failure("InvalidInput", f"aspectRatio: {mode} keeps the input's shape.", "Leave aspectRatio out.")
-    if is_action or (said.aspect_ratio is None and (medium or mode == "transfer")):
-        return tier, None
-    return tier, SIZES[tier][said.aspect_ratio or ("1:1" if mode == "t2i" else "16:9")]
-
-
-def _refuse_above(field: str, tier: Resolution, mode: Mode, most: Resolution) -> None:
-    """Images are small beside videos, so that every pipeline makes all of theirs."""
-    admitted = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(most) + 1]
-    if mode != "t2i" and tier not in admitted:
-        problem = "is for images" if tier not in VIDEO_RESOLUTIONS else "is more than this pipeline makes"
-        raise Failure("InvalidInput", f"{field}: {tier} {problem}.", f"Use one of: {', '.join(admitted)}.")
-
-
-def _tier(size: Size | None) -> Resolution:
-    tier = tier_of(size) if size else None
-    assert tier is not None  # refuse_size has seen it
-    return tier
 
 
 def _settle_frames(said: GenerationParameters, mode: Mode, tier: Resolution) -> int | None:
