@@ -46,18 +46,8 @@ def present_making(
     generation = made.generation
     assert job.generation is not None, "plan decides one for every generator"
     _refuse_others(job.generation, made, workdir)
-    notes = [*generation.notes, *made.notes]
-    notes += [note for file in made.files for note in _look(file, generation, workdir)]
-    notes += [UNGUARDED] if not generation.guardrails else []
-    notes += [NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []
-    lossy = _lossy(model)
-    notes += [LOSSY.format(" and ".join(lossy))] if lossy else []
-    notes += [] if job.origin is None else _other_than(job.origin, model)
-    previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
-    files = [
-        Deliverable(workdir / file.name, file.role, output_key(job.document.key, file.role, generation))
-        for file in (*made.files, *previews)
-    ]
+    seen = [note for file in made.files for note in _look(file, generation, workdir)]
+    files = _deliverables(job, made, workdir)
     pipeline = pipeline_named(environment.pipeline)
     assert pipeline is not None, "plan saw to it"
     cost = cost_of(environment, made.timings.get("generate", timings["infer"]))
@@ -67,7 +57,7 @@ def present_making(
         model_size=pipeline.model_size,
         revision=model.stored.commit,
         engine=model.engine.name,
-        lossy=lossy,
+        lossy=_lossy(model),
         pipeline=job.pipeline,
         job_id=job.job_id,
         timestamp=job.timestamp,
@@ -75,7 +65,7 @@ def present_making(
         more_inputs=[_documented(one) for one in job.more_inputs],
         generation=generation,
         files=[DocumentedFile(file=file.key.rpartition("/")[2], role=file.role, size=file.size) for file in files],
-        notes=notes,
+        notes=_notes(job, model, made, seen),
         facts=made.facts,
         timings=all_timings,
         **cost._asdict(),
@@ -83,6 +73,28 @@ def present_making(
         batch_job_id=environment.aws_batch_job_id,
     )
     return Outcome(document.to_json(), all_timings, files=files)
+
+
+def _notes(job: Job, model: ResidentModel, made: Made, seen: list[str]) -> list[str]:
+    lossy = _lossy(model)
+    return [
+        *made.generation.notes,
+        *made.notes,
+        *seen,
+        *([] if made.generation.guardrails else [UNGUARDED]),
+        *([NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []),
+        *([LOSSY.format(" and ".join(lossy))] if lossy else []),
+        *([] if job.origin is None else _other_than(job.origin, model)),
+    ]
+
+
+def _deliverables(job: Job, made: Made, workdir: Path) -> list[Deliverable]:
+    """What was made, and the previews of it, by the names that they will have."""
+    previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
+    return [
+        Deliverable(workdir / file.name, file.role, output_key(job.document.key, file.role, made.generation))
+        for file in (*made.files, *previews)
+    ]
 
 
 def expected_roles(generation: Generation) -> set[Role]:
