@@ -202,6 +202,20 @@ def test_one_graph_serves_all_layers_sizes_prompts_and_modes(
     assert counter.frame_count == 1, "no job waits for a compiler"
 
 
+def test_a_length_is_never_taken_for_a_width_of_the_model(
+    compiled: tuple[Checkpoint, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nano warms up with 8 tokens of noise, and has 8 heads; this model has 2."""
+    checkpoint, counter = compiled
+    pipeline = type(checkpoint.omni)
+    shaped, call = {"num_frames": 1, "height": 64, "width": 32}, pipeline.__call__
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "__call__", lambda omni, **said: call(omni, **said | shaped))
+        checkpoint.warm_up(Journal())
+    made(checkpoint, {"mode": "t2v", **SMALL, "num_frames": 5})
+    assert counter.frame_count == 1
+
+
 def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: Load) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("Failed to find C compiler")

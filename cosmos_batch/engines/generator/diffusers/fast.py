@@ -96,8 +96,11 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
 
     if device != "cuda":
         return
+    shapes: Any = torch.fx.experimental._config
     try:
-        _make_least(omni, measures)
+        # Else a length that is by chance as large as a width of the model is compiled for that size alone.
+        with shapes.patch(use_duck_shape=False):
+            _make_least(omni, measures)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
