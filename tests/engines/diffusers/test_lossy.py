@@ -21,7 +21,6 @@ from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
 from tests.engines import making
 from tests.engines.diffusers.test_fast import LAYERS, made, same
-from tests.engines.making import ROWS
 
 STEPS = 4  # of which the second is skipped where one at each end is computed
 SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
@@ -83,9 +82,7 @@ def parts(rendered: Rendered) -> list[np.ndarray]:
     [
         ({"mode": "t2i", **SMALL}, None, 2),
         ({**VIDEO, "sound": True}, None, 2),
-        ({"mode": "i2v", **SMALL, "num_frames": 5}, "picture", 2),
         (CONTROLS, "clip", 3 * 2),  # two chunks
-        ({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, "picture", 1),
         ({"mode": "policy", **ACTIONS}, "clip", 1),
     ],
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
