@@ -1,6 +1,7 @@
 """What is faster and changes what is made: off, unless it is asked for, and then as its name says or not at all."""
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +241,5 @@ def test_an_engine_is_what_it_is_told_to_be(checkpoint: Path, tmp_path: Path, of
     engine.close()
     assert len(calls) == 2 * (STEPS - 1) * LAYERS
     assert any("lossy: stepCache" in line for line in engine.startup_logs)
+    warning = import_module("diffusers.quantizers.torchao.torchao_quantizer").logger
+    assert warning.disabled, "no document has its word about checkpoints of torchao's own"

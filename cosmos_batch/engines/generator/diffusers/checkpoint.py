@@ -21,6 +21,8 @@ from cosmos_batch.engines.torchvision_import import import_torchvision
 
 # Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
 _TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
+# It warns of checkpoints that were saved by torchao, which ours are not.
+_BESIDE_THE_POINT = "diffusers.quantizers.torchao.torchao_quantizer"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def import_libraries(journal: Journal) -> None:
 
     diffusers: Any = import_module("diffusers")
     diffusers.utils.logging.disable_progress_bar()
-    for name in _TALKATIVE:
+    for name in (*_TALKATIVE, _BESIDE_THE_POINT):
         logging.getLogger(name).disabled = True
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
 
