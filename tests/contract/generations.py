@@ -29,12 +29,18 @@ def settled(
     max_resolution: Resolution = "720p",
     plans: Plans | None = None,
     upsamples: bool = True,
+    by_url: bool = False,
 ) -> Generation:
     """What a request becomes; it goes through JSON, as a queue's message does."""
     found = pipeline_named(pipeline)
     assert found is not None
     serving = Serving(
-        engine=engine, guardrails=guardrails, max_resolution=max_resolution, upsamples=upsamples, plans=plans or {}
+        engine=engine,
+        by_url=by_url,
+        guardrails=guardrails,
+        max_resolution=max_resolution,
+        upsamples=upsamples,
+        plans=plans or {},
     )
     made = settle(read_generation(said or {}), prompt, found, medium, job_id, serving)
     assert Generation.model_validate_json(made.model_dump_json()) == made

@@ -54,6 +54,13 @@ def test_edge_and_blur_are_made_from_the_input_and_the_others_are_not() -> None:
     assert "controls.depth: has no path" in refusal({"mode": "transfer", "depth": True}, medium="video").message
 
 
+def test_a_server_by_url_takes_one_control() -> None:
+    one = {"mode": "transfer", "controls": {"edge": {}}}
+    assert settled(one, "video", by_url=True).transfer
+    error = refusal({**one, "controls": {"edge": {}, "blur": {}}}, medium="video", by_url=True)
+    assert "controls: are 2" in error.message and "one control" in error.remedy
+
+
 def test_nothing_to_follow() -> None:
     assert "needs one" in refusal({"mode": "transfer"}, medium="video").message
     assert "needs one" in refusal({"mode": "transfer", "edge": False}, medium="video").message

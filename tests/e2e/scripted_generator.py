@@ -7,6 +7,7 @@ The prompt may be a JSON object; these of its keys count:
 | `frames` | so many are made, whatever was asked for |
 | `claims` | fields of the generation that the engine says it changed |
 | `blocked` | `prompt` or `output`: the guardrail refuses it |
+| `black` | there is nothing to see |
 | `leaves` | roles of files that are not made, though it says so |
 """
 
@@ -110,7 +111,7 @@ def _make(path: Path, role: Role, made: Generation, script: dict[str, Any]) -> N
     frames = script.get("frames", made.num_frames)
     fps = exact_rate(made.fps)
     samples = np.sin(np.arange(int(_RATE * frames / fps)) / 20)[None].astype(np.float32)
-    pictures = (_picture(frame, size.width, size.height) for frame in range(frames))
+    pictures = (_picture(frame, size.width, size.height) * ("black" not in script) for frame in range(frames))
     write_video(path, pictures, fps, Sound(samples, _RATE) if made.sound else None)
 
 

@@ -162,6 +162,13 @@ def test_a_prompt_in_the_metadata_of_a_file_starts_a_generator(cloud: Cloud, nam
     assert (made(job).mode, made(job).prompt, made(job).seed, made(job).num_frames) == (mode, "It drives.", 7, 93)
 
 
+def test_what_the_metadata_of_a_file_says_goes_before_what_the_request_says(cloud: Cloud) -> None:
+    cloud.put("car.png")
+    said = {"prompt": "x", "input": "s3://assets/car.png", "parameters": {"seed": 3, "steps": 9}}
+    job = plan(**said, metadata={"COSMOS3_SEED": "7"})
+    assert (made(job).seed, made(job).steps) == (7, 9)
+
+
 def test_both_kinds_of_prompt_start_both(cloud: Cloud) -> None:
     keys = {"cosmos3_prompt": "It drives.", "cosmos_reason_prompt": "What is it?", "cosmos_pipeline": LARGE}
     requests = uploaded(cloud, "car.png", Metadata=keys)

@@ -96,6 +96,15 @@ def test_a_video_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.Mon
     assert [one["contentType"] for one in outputs] == ["application/json", "video/mp4", "image/gif", "image/jpeg"]
 
 
+def test_what_a_reader_must_know_is_noted(bench: Bench, tmp_path: Path) -> None:
+    """Of what was asked for, and of what came: what only looks wrong is delivered."""
+    planned(bench, {"mode": "t2v", **SMALL, "num_frames": 6, "preview": False}, {"black": True})
+    run(bench)
+    notes = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).notes
+    assert "6 frames became 9: the model makes 4k+1." in notes
+    assert "All 9 frames of the video are alike: black." in notes
+
+
 def test_an_image(bench: Bench, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench)
@@ -161,6 +170,8 @@ def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
         ({"frames": 1}, "EngineFailed", "1 instead of 5 frames"),
         ({"frames": 1, "claims": {"num_frames": 1}}, "EngineFailed", "num_frames is 1 instead of 5"),
         ({"claims": {"seed": 3}}, "EngineFailed", "seed is 3 instead of 7"),
+        ({"claims": {"guardrails": False}}, "EngineFailed", "guardrails is False instead of True"),
+        ({"claims": {"negative_prompt": "Rain."}}, "EngineFailed", "negative_prompt is Rain. instead of"),
         ({"leaves": ["video"]}, "EngineFailed", "no made.mp4"),
         ({"blocked": "prompt"}, "Blocked", "refused the prompt"),
         ({"blocked": "output"}, "Blocked", "refused the output"),
