@@ -135,3 +135,11 @@ def test_a_canvas_holds_the_picture() -> None:
     assert [tier_around(Size(*size)) for size in [(300, 190), (576, 320), (900, 500), (4000, 3000)]] == [
         "256p", "480p", "720p", "720p",
     ]  # fmt: skip
+
+
+def test_a_pipeline_makes_no_larger_videos_than_it_is_configured_for_and_all_images() -> None:
+    for said, field in (({"width": 1280, "height": 720}, "width, height"), ({"resolution": "720p"}, "resolution")):
+        error = refusal({"mode": "t2v", **said}, max_resolution="480p")
+        assert error.message == f"{field}: 720p is more than this pipeline makes."
+        assert error.remedy == "Use one of: 256p, 480p."
+        assert settled({"mode": "t2i", **said}, max_resolution="480p").size

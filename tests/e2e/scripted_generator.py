@@ -8,6 +8,7 @@ The prompt may be a JSON object; these of its keys count:
 | `claims` | fields of the generation that the engine says it changed |
 | `blocked` | `prompt` or `output`: the guardrail refuses it |
 | `black` | there is nothing to see |
+| `timings` | that the engine tells |
 | `leaves` | roles of files that are not made, though it says so |
 """
 
@@ -64,7 +65,7 @@ class ScriptedGenerator:
         return Made(
             files=[MadeFile(name=_NAMES[role], role=role) for role in sorted(expected_roles(made))],
             generation=made.model_copy(update=script.get("claims", {})),
-            timings={"denoise": 0.0},
+            timings=script.get("timings", {"denoise": 0.0}),
             logs=[f"made {job.job_id}"],
             notes=["Nothing in it is real."],
             facts={"scheduler": "none"},

@@ -105,6 +105,14 @@ def test_what_a_reader_must_know_is_noted(bench: Bench, tmp_path: Path) -> None:
     assert "All 9 frames of the video are alike: black." in notes
 
 
+def test_what_it_cost_is_the_generation_alone(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its engine tells how long that took: inputs and files keep no GPU busy."""
+    monkeypatch.setattr(costs, "gpus_here", lambda: 2)
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"timings": {"generate": 0.25}})
+    run(bench)
+    assert GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).gpu_seconds == 0.5
+
+
 def test_an_image(bench: Bench, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench)
