@@ -203,6 +203,17 @@ def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, told: str) 
     assert request["pipeline"] == NANO and told in refused(**request).message
 
 
+def test_what_a_request_says_itself_goes_before_its_file(cloud: Cloud) -> None:
+    for name in ("car.png", "bus.png"):
+        cloud.put(name)
+    said = {"prompt": "It drives.", "input": "car.png", "seed": 3, "steps": 9, "maxSequenceLength": 777}
+    [request] = uploaded(cloud, "drive.cosmos.json", json.dumps(said).encode())
+    job = plan(**request, prompt="It stops.", input="s3://assets/bus.png", parameters={"seed": 7})
+    assert job.input is not None and job.input.name == "bus.png"
+    assert (made(job).prompt, made(job).seed, made(job).steps) == ("It stops.", 7, 9)
+    assert made(job).max_sequence_length == 777
+
+
 def test_a_request_file_lies_within_the_buckets() -> None:
     place = f"s3://{STATE_BUCKET}/a.cosmos.json"
     assert "requestFile: outside" in refused(requestFile=place).message
