@@ -146,6 +146,7 @@ def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatc
     assert gpus.free_share() == 1.0 and gpus.gpu_here() is None
 
 
+@needs_vllm
 def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.Plan(context=1, sequences=1, gpus=4, memory=0.85)
     command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path / "socket")
