@@ -29,8 +29,8 @@ from tests.engines.making import ROWS, SHORT, kind_of
 
 PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
 STEPS, LAYERS = 2, 2
-SMALL = {**making.SMALL, **SHORT, "steps": STEPS, "seed": 1}
-ACTIONS = {**making.ACTIONS, **SHORT, "steps": STEPS, "seed": 1}
+SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
+ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
 Load = Callable[[Measures], Checkpoint]
@@ -72,7 +72,7 @@ def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def made(checkpoint: Checkpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> Rendered:
-    asked = generations.settled(said, kind_of(medium), guardrails=False)
+    asked = generations.settled({**SHORT, **said}, kind_of(medium), guardrails=False)
     prepared = settled(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
     return generate(checkpoint, prepared, how.get("progress", lambda *_: None))
 
