@@ -218,6 +218,8 @@ def test_bad_files_in_a_full_batch_fail_alone(
     assert [one.usage for one in alone] == [one.usage for one in together[:3:2]]
 
 
+# Files are read before a model is asked: alike for both.
+@pytest.mark.parametrize("folder", [build_random_checkpoint], ids=["reason2"], indirect=True, scope="module")
 def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, tmp_path: Path
 ) -> None:
