@@ -196,8 +196,8 @@ _unpacking = threading.Lock()
 
 
 def unpack(function: Function) -> Path:
-    """Return the directory of the function's unpacked zip."""
-    directory = runtime.current().scratch / "functions" / function.name / function.code_sha256.replace("/", "_")
+    """Return the directory of the function's unpacked zip. Functions of one zip share it: it is compiled once."""
+    directory = runtime.current().scratch / "functions" / function.code_sha256.replace("/", "_")
     with _unpacking:
         if not directory.exists():
             partial = directory.with_suffix(".partial")
