@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,24 @@ def test_concurrent_invocations_have_processes_of_their_own(cloud: LocalCloud, f
     with ThreadPoolExecutor(3) as threads:
         answers = list(threads.map(lambda _: invoke(cloud, function, {"sleep": 0.5})[0]["pid"], range(3)))
     assert len(set(answers)) == 3
+
+
+def test_an_invocation_that_outlives_its_function_makes_no_log_group(
+    cloud: LocalCloud, stack: Stack, tmp_path: Path
+) -> None:
+    handler = """
+import pathlib, time
+def handler(event, context):
+    folder = pathlib.Path(event["folder"])
+    (folder / "begun").touch()
+    while not (folder / "deleted").exists(): time.sleep(0.02)
+"""
+    name = stack.put({"F": stack.function(handler)}, {"Name": {"Ref": "F"}})["Name"]
+    with ThreadPoolExecutor(1) as threads:
+        invoked = threads.submit(invoke, cloud, name, {"folder": str(tmp_path)})
+        wait_until((tmp_path / "begun").exists)
+        stack.delete()
+        (tmp_path / "deleted").touch()
+        assert invoked.result()[1]["StatusCode"] == 200
+    groups = cloud.client("logs").describe_log_groups(logGroupNamePrefix=f"/aws/lambda/{name}")["logGroups"]
+    assert groups == []

@@ -57,12 +57,17 @@ def invoke_now(function: LambdaFunction, event: object) -> Outcome:
     with _pools_lock:
         pool = _pools[function.function_arn]
     outcome, stream = pool.invoke(_described(function), event)
+    if _pools.get(function.function_arn) is pool:  # else it was deleted meanwhile, its log group too
+        _log(function, outcome, stream)
+    return outcome
+
+
+def _log(function: LambdaFunction, outcome: Outcome, stream: str) -> None:
     logs, now = backends.logs(), int(time.time() * 1000)
     logs.ensure_log_group(function.logs_group_name)
     logs.ensure_log_stream(function.logs_group_name, stream)
     lines = [{"timestamp": now, "message": line} for line in outcome.logs]
     logs.groups[function.logs_group_name].put_log_events(stream, lines)
-    return outcome
 
 
 def invoke_later(function: LambdaFunction, event: object) -> None:
