@@ -1,4 +1,4 @@
-"""An engine as a worker has it: from a job to its first step, cold and resident, and the seconds of a whole job.
+"""An engine as a worker has it: how long it takes to start, short jobs of two steps after that, and whole jobs.
 
     python -m benchmarks.generator_start ENGINE MODEL SHAPE CACHES [whole]
 
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.generator_jobs import JOB_ID, NANO, TINY, Workload, asked
+from benchmarks.generator_jobs import NANO, TINY, Workload, asked
 from benchmarks.reasoner_start import forget_files
 from benchmarks.said import said_last
 from cosmos_batch.engines import GenerationFiles, create
@@ -55,7 +55,7 @@ def _start(engine: str, model: Path, workload: Workload, caches: Path, *more: st
 
 
 def main() -> None:
-    """Load, make a short video of each size, one more of each, and whole ones if they are asked for."""
+    """Load, make a video of two steps of each size, one more of each, and whole ones if they are asked for."""
     name, model, shape, caches, *more = sys.argv[1:]
     workload = NANO if shape == "nano" else TINY
     engine: Any = create(name)
@@ -71,9 +71,16 @@ def main() -> None:
 
 async def _jobs(engine: Any, workload: Workload, whole: bool) -> dict[str, Any]:
     brief = replace(workload, steps=2)
-    first, again = [{size: await _first_step(engine, brief, size) for size in workload.sizes} for _ in range(2)]
+    first, again = [{size: await _seconds(engine, brief, size) for size in workload.sizes} for _ in range(2)]
     made = {size: await _make(engine, workload, size) for size in workload.sizes} if whole else {}
     return {"firstJob": first, "resident": again, "whole": made}
+
+
+async def _seconds(engine: Any, workload: Workload, size: str) -> float:
+    """Of a whole job."""
+    began = time.monotonic()
+    await _make(engine, workload, size)
+    return round(time.monotonic() - began, 3)
 
 
 async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
@@ -82,16 +89,6 @@ async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
         made = await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder))
     timings: dict[str, float] = made.timings
     return timings
-
-
-async def _first_step(engine: Any, workload: Workload, size: str) -> float:
-    """Seconds from the job to its first step, its preparation included."""
-    began, making = time.monotonic(), asyncio.ensure_future(_make(engine, workload, size))
-    while not making.done() and not (engine.steps(JOB_ID) or (0, 0))[0]:
-        await asyncio.sleep(0.005)
-    seconds = time.monotonic() - began
-    await making
-    return round(seconds, 3)
 
 
 if __name__ == "__main__":
