@@ -32,7 +32,7 @@ from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
+from cosmos_batch.engines.generator.diffusers.fast import Measures, run_as_written, take
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
@@ -164,10 +164,15 @@ def _with(checkpoint: Checkpoint, wanted: Measures, less_exact: Sequence[LossyMo
     has = checkpoint.measures
     new = {name: value and not getattr(has, name) for name, value in asdict(wanted).items()}
     # Which kernel attends is decided as a layer is compiled.
-    leave_compiled(checkpoint.omni.transformer)
+    run_as_written(checkpoint.omni.transformer)
     journal = Journal()
-    again = {"compiled": wanted.compiled, "read_once": wanted.read_once}  # which leaves no step out
-    take(checkpoint.omni, Measures(**{**new, **again}), checkpoint.device, journal)
+    again = ("compiled", "flash_attention", "read_once")  # the last of which leaves no step out
+    take(
+        checkpoint.omni,
+        Measures(**{**new, **{name: getattr(wanted, name) for name in again}}),
+        checkpoint.device,
+        journal,
+    )
     lossy.take(checkpoint.omni, less_exact)
     torch._dynamo.reset()
     made = replace(checkpoint, measures=wanted)

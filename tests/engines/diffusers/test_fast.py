@@ -224,7 +224,7 @@ def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: 
     diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=broken)
     journal = Journal()
     checkpoint.warm_up(journal)
-    assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
+    assert "as they are written" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     assert same(made(checkpoint, said), made(plain, said))
 
@@ -286,6 +286,22 @@ def test_without_flash_attention_pytorchs_own_attends(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
     take()
     assert len(journal.lines) == 1, "an L40S is not asked for what it cannot have"
+    said = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(made(checkpoint, said), made(plain, said)) and hopper == []
+
+
+def test_where_flash_attention_fails_pytorchs_own_attends(
+    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+    taken = replace(PLAIN, read_once=True, flash_attention=True)
+    checkpoint, journal = replace(load(replace(PLAIN, read_once=True)), device="cuda", measures=taken), Journal()
+    diffusers_fast.take(checkpoint.omni, taken, "cuda", journal)
+    checkpoint.warm_up(journal)
+    assert "as they are written" in journal.lines[0] and "no kernel image" in journal.lines[0]
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     assert same(made(checkpoint, said), made(plain, said)) and hopper == []
 

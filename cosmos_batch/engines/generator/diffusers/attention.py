@@ -10,7 +10,7 @@ HOPPER = 9  # major compute capability of H100 and H200; those before and after 
 
 
 def flash_attention(journal: Journal) -> Callable[..., Any] | None:
-    """Its kernel for this machine's GPU; None where there is none, and the journal says why."""
+    """Its kernel for this machine's GPU; None where it has none, or cannot be loaded, of which the journal tells."""
     import torch
 
     if torch.cuda.get_device_capability()[0] != HOPPER:

@@ -70,10 +70,11 @@ def compile_layers(transformer: Any, **options: Any) -> None:
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
 
 
-def leave_compiled(transformer: Any) -> None:
-    """Have the layers run as they are written again."""
+def run_as_written(transformer: Any) -> None:
+    """Have the layers run as they are written again, with PyTorch's own attention."""
     for layer in transformer.layers:
         layer._compiled_call_impl = None
+        layer.kernel = None
 
 
 @contextmanager
@@ -90,7 +91,7 @@ def working(omni: Any, measures: Measures, given: int | None = None) -> Iterator
 def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
     """Make the smallest video of two steps, on a GPU: libraries start, kernels load, and the layers are compiled.
 
-    Where they cannot be compiled they run as they are written.
+    Where they cannot be compiled, or FlashAttention fails, they run as they are written.
     """
     import torch
 
@@ -104,10 +105,10 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        if not measures.compiled:
+        if not (measures.compiled or measures.flash_attention):
             raise
-        journal.note(f"the layers are not compiled, and slower for it: {type(error).__name__}: {error}")
-        leave_compiled(omni.transformer)
+        journal.note(f"the layers run as they are written, and slower for it: {type(error).__name__}: {error}")
+        run_as_written(omni.transformer)
         _make_least(omni, measures)
 
 
