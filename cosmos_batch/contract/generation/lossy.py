@@ -10,9 +10,6 @@ LossyMode = Literal["fp8", "stepCache"]
 FP8_CAPABILITY = (8, 9)
 """The least compute capability of a GPU that multiplies matrices in FP8."""
 
-WITHOUT_FP8 = ("A10G",)
-"""Of the instance types' GPUs; it has 8.6, L4 and L40S have 8.9, H100 and H200 9.0."""
-
 
 def _each_once(modes: list[LossyMode]) -> list[LossyMode]:
     if len(set(modes)) != len(modes):

@@ -15,7 +15,7 @@ from cosmos_batch.contract import capacity
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
-from cosmos_batch.contract.generation.lossy import FP8_CAPABILITY, WITHOUT_FP8, LossyMode
+from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.memory import GPU_GIB, Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.schema import Generation
@@ -153,15 +153,12 @@ def refuse_lossy(modes: Sequence[LossyMode], pipeline: Pipeline, engine: str, pl
         if engine not in able:
             raise ValueError(f"{key}: {engine} has no {mode}; take engine {' or '.join(able)}, or leave {mode} out")
     if modes and (waiting := [kind for kind, plan in plans.items() if plan.offload]):
+        smallest = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "256p", guardrails=True)
+        needs = gib_per_gpu(ParallelPlan(), pipeline, smallest)
+        smaller = ', or maxResolution "256p"' if all(needs <= usable_gib(GPU_GIB[kind]) for kind in waiting) else ""
         raise ValueError(
             f"{key}: {' and '.join(modes)} and layers that wait in the host's memory do not go together, and on "
-            f"{' and '.join(waiting)} they wait; take types with more memory, or a smaller maxResolution"
-        )
-    if "fp8" in modes and (without := [kind for kind in plans if kind in WITHOUT_FP8]):
-        least, can = ".".join(map(str, FP8_CAPABILITY)), [kind for kind in GPU_GIB if kind not in WITHOUT_FP8]
-        raise ValueError(
-            f"{key}: fp8 needs a GPU of compute capability {least} or later, and {' and '.join(without)} has less; "
-            f"take types with {', '.join(can)}, or leave fp8 out"
+            f"{' and '.join(waiting)} they wait; take types with more memory{smaller}"
         )
 
 

@@ -29,7 +29,7 @@ def refuse(modes: Sequence[LossyMode], offload: bool) -> None:
     if "fp8" not in modes:
         return
     least = ".".join(map(str, FP8_CAPABILITY))
-    remedy = f"Take one with compute capability {least} or later, such as L4, L40S, H100 and H200"
+    remedy = f"Take one with compute capability {least} or later, such as L40S, H100 and H200"
     if not torch.cuda.is_available():
         raise _not_here(["fp8"], "there is no GPU", remedy)
     if (has := torch.cuda.get_device_capability()) < FP8_CAPABILITY:
