@@ -66,8 +66,7 @@ def with_request_file(request: Request, environment: PlanEnvironment) -> Request
     refuse_outside("requestFile", place, environment.asset_buckets)
     said = read_request_file(read_or_refuse(head_or_refuse(place, request.request_file_version)))
     own = request.generation or GenerationParameters()
-    together = {**said.parameters.model_dump(exclude_unset=True), **own.model_dump(exclude_unset=True)}
-    changes: dict[str, Any] = {"generation": GenerationParameters.model_validate(together), "origin": said.origin}
+    changes: dict[str, Any] = {"generation": said.parameters.under(own), "origin": said.origin}
     if request.prompt is None and request.prompt_uri is None:
         changes["prompt"] = prompt_text("prompt", said.prompt)
     elif said.origin is not None:

@@ -94,7 +94,7 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
     return Making(
         prompt or prompt_text("prompt", request.prompt),
         None if request.input is None else read_input(_where(path, request, request.input)),
-        theirs.model_copy(update={name: getattr(own, name) for name in own.model_fields_set}),
+        theirs.under(own),
         pipeline=pipeline or request.pipeline,
         origin=None if origin is None else _of_s3(origin),
     )

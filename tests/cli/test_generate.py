@@ -132,6 +132,37 @@ def test_another_prompt_beside_a_document_is_the_callers_own(
     assert said["prompt"] == "Rain." and "givenPrompt" not in said["origin"]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "own", "size"),
+    [
+        ({"width": 832, "height": 480}, ("--resolution", "256p"), {"resolution": "256p"}),
+        ({"width": 832, "height": 480}, ("--aspect-ratio", "1:1"), {"aspectRatio": "1:1"}),
+        ({"width": 832, "height": 480}, ("--height", "448"), {"width": 832, "height": 448}),
+        (
+            {"resolution": "480p", "aspectRatio": "1:1"},
+            ("--width", "320", "--height", "192"),
+            {"width": 320, "height": 192},
+        ),
+        (
+            {"resolution": "480p", "aspectRatio": "1:1"},
+            ("--resolution", "256p"),
+            {"resolution": "256p", "aspectRatio": "1:1"},
+        ),
+    ],
+)
+def test_a_size_beside_a_request_replaces_its_own(
+    omni: Deployment,
+    stepfunctions: FakeStepFunctions,
+    files: Path,
+    theirs: dict[str, Any],
+    own: tuple[str, ...],
+    size: dict[str, Any],
+) -> None:
+    (files / "rain.cosmos.json").write_text(json.dumps({"prompt": "Rain.", **theirs}))
+    said = submitted(stepfunctions, str(files / "rain.cosmos.json"), *own)["generation"]
+    assert {name: value for name, value in said.items() if value is not None} == size
+
+
 @pytest.mark.parametrize(("content", "told"), [(None, "is not there any more"), (b"changed", "is another file")])
 def test_what_a_document_was_made_of_is_missed(
     files: Path, document: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str

@@ -214,6 +214,20 @@ def test_what_a_request_says_itself_goes_before_its_file(cloud: Cloud) -> None:
     assert made(job).max_sequence_length == 777
 
 
+_PIXELS, _PRESET = {"width": 832, "height": 480}, {"resolution": "480p", "aspectRatio": "1:1"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "size"), [(_PIXELS, {"resolution": "256p"}, (320, 192)), (_PRESET, _PIXELS, (832, 480))]
+)
+def test_a_size_beside_a_request_file_replaces_its_own(
+    cloud: Cloud, theirs: dict[str, Any], own: dict[str, Any], size: tuple[int, int]
+) -> None:
+    [request] = uploaded(cloud, "rain.cosmos.json", json.dumps({"prompt": "Rain.", **theirs}).encode())
+    found = made(plan(**request, parameters=own))
+    assert (found.width, found.height) == size
+
+
 def test_a_request_file_lies_within_the_buckets() -> None:
     place = f"s3://{STATE_BUCKET}/a.cosmos.json"
     assert "requestFile: outside" in refused(requestFile=place).message

@@ -18,6 +18,9 @@ STEPS_LIMIT, GUIDANCE_LIMIT, FLOW_SHIFT_LIMIT, FPS_LIMIT = 200, 20, 20, 60
 CONTROL_GUIDANCE_LIMIT = 10  # Cosmos Framework's
 SEED_LIMIT = 2**32  # NumPy's, with which one of the engines seeds itself
 
+# Two ways to say a size, of which a job has one.
+_PRESET, _PIXELS = ("resolution", "aspect_ratio"), ("width", "height")
+
 
 class GenerationParameters(Model):
     """What a caller may set for one generation; what is absent is NVIDIA's own value for the mode."""
@@ -107,6 +110,14 @@ class GenerationParameters(Model):
     image_format: Literal["png", "jpeg"] = Field(default="png", description="t2i: of the image")
     preview: bool = Field(default=True, description="A small GIF beside a video")
     contact_sheet: bool = Field(default=False, description="An image of frames beside a video")
+
+    def under(self, own: "GenerationParameters") -> "GenerationParameters":
+        """With what `own` says in place of what is said here; a size, in whichever way it says it."""
+        said = {name: getattr(own, name) for name in own.model_fields_set}
+        for one, other in ((_PRESET, _PIXELS), (_PIXELS, _PRESET)):
+            if any(said.get(name) is not None for name in one):
+                said = {**dict.fromkeys(other), **said}
+        return self.model_copy(update=said)
 
 
 NAMES = {str(field.alias): name for name, field in GenerationParameters.model_fields.items()}
