@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,13 @@ from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.generator.diffusers.fast import Measures, run_as_written, take
+from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.journal import Journal
 
+LIBRARIES = ("torch", "diffusers", "fa3-fwd", "torchao")
 STEPS = ("start", "measures", "memory", "kernels")
 PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
 
@@ -94,11 +95,12 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
     """Take the steps in their order, adding to what `into` has."""
     model = true_generator.build(workload.shape, work / "models")
     found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
+    here = {"machine": machine(), **{library: _version(library) for library in LIBRARIES}}
+    if strange := [name for name, value in here.items() if found.get(name, value) != value]:
+        raise SystemExit(f"{into}: measured with another {' and '.join(strange)}; name another file with --into")
     found |= {
-        "machine": machine(),
+        **here,
         "day": f"{datetime.now(UTC):%Y-%m-%d}",
-        "torch": version("torch"),
-        "diffusers": version("diffusers"),
         "workload": {**found.get("workload", {}), **asdict(workload), "sizes": None},
     }
 
@@ -122,6 +124,13 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
             found[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
             keep()
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "none"
 
 
 def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, said: dict[str, Any]) -> Any:
@@ -164,9 +173,9 @@ def _with(checkpoint: Checkpoint, wanted: Measures, less_exact: Sequence[LossyMo
     has = checkpoint.measures
     new = {name: value and not getattr(has, name) for name, value in asdict(wanted).items()}
     # Which kernel attends is decided as a layer is compiled.
-    run_as_written(checkpoint.omni.transformer)
+    leave_compiled(checkpoint.omni.transformer)
     journal = Journal()
-    again = ("compiled", "flash_attention", "read_once")  # the last of which leaves no step out
+    again = ("compiled", "read_once")  # the last of which leaves no step out
     take(
         checkpoint.omni,
         Measures(**{**new, **{name: getattr(wanted, name) for name in again}}),

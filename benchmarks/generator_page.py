@@ -9,7 +9,8 @@ RESULT = FOLDER / "generator-nano.json"
 LEAST = {"320x192": 1.5, "832x480": 1.25}
 """How many times faster than the baseline our engine must be."""
 
-# NVIDIA's own seconds for vLLM-Omni on one H100 80GB HBM3, of the same job (inference_benchmarks.md, June 2026).
+# NVIDIA's own seconds for vLLM-Omni on one H100 80GB HBM3, of 189 frames and 35 steps (inference_benchmarks.md, June
+# 2026); the prompt and what is timed of a job it does not say.
 GOALS = {"320x192": 6.97, "832x480": 58.2}
 _MEASURES = {
     "baseline": "Diffusers as it comes",
@@ -32,9 +33,14 @@ _TERAFLOP = {"320x192": (40, 7), "832x480": (260, 223)}
 _READING = 46
 """Of matrix products to read both prompts, once."""
 
+_DIFFUSERS = {"320x192": 9.0, "832x480": 68.0}
+"""The same table's, for Diffusers."""
+
 _COMMAND = """```
 python -m benchmarks.generator --shape nano
-```"""
+```
+
+The rows that a size lacks were left out of its call, with `--sizes` and `--only`."""
 
 
 def text() -> str:
@@ -51,11 +57,12 @@ Not measured yet: no figure of this project's is known for Diffusers with what
     load = found["workload"]
     return f"""## The generator on a GPU
 
-Measured {found["day"]} on {found["machine"]}, torch {found["torch"]}, Diffusers {found["diffusers"]}: random weights in
+Measured {found["day"]} on {found["machine"]}, torch {found["torch"]}, Diffusers {found["diffusers"]},
+fa3-fwd {found["fa3-fwd"]}, torchao {found["torchao"]} (the image has another torch; its locks say which): random weights in
 Cosmos3-Nano's true shape, text to video, {load["frames"]} frames, {load["steps"]} steps, guidance {load["guidance"]:g},
 prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; each measure is added to those above it.
 
-{"".join(_size(size, found["sizes"][size]) for size in LEAST if size in found.get("sizes", {}))}\
+{"".join(_size(size, found) for size in LEAST if size in found.get("sizes", {}))}\
 {_lossy(found.get("sizes", {}))}{_kernels(found)}{_start(found)}{_memory(found)}{_COMMAND}
 """
 
@@ -66,7 +73,8 @@ def last(rows: dict[str, Any]) -> dict[str, Any]:
     return most
 
 
-def _size(size: str, rows: dict[str, Any]) -> str:
+def _size(size: str, found: dict[str, Any]) -> str:
+    rows = found["sizes"][size]
     baseline = rows["baseline"]["seconds"]
     lines = [
         f"### {size}",
@@ -88,19 +96,28 @@ def _size(size: str, rows: dict[str, Any]) -> str:
             f"{rest:.2f} | {one['encoding']:.2f} | {one['largest']}, {one['mean']:.2f} |"
         )
         added.clear()
-    return "\n".join([*lines, "", _limits(size, rows), "", ""])
+    return "\n".join([*lines, "", _limits(size, rows, _started(found, size)), "", ""])
 
 
-def _limits(size: str, rows: dict[str, Any]) -> str:
+def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
     ours, baseline = last(rows)["seconds"], rows["baseline"]["seconds"]
     missing = "" if DEFAULT in rows else f"\n\nNot measured yet: {_MEASURES[DEFAULT]}."
     fast, goal = baseline / ours, GOALS[size]
+    again = "".join(f", and {one:.2f} s in the engine as a worker starts it" for one in started)
     return (
         f"Our engine: {fast:.2f} times the baseline, "
-        f"{_verdict(fast >= LEAST[size], f'limit: at least {LEAST[size]}')}. "
-        f"{ours:.2f} s, {_verdict(ours < goal, f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}. "
+        f"{_verdict([fast >= LEAST[size]], f'limit: at least {LEAST[size]}')}. "
+        f"{ours:.2f} s{again}; "
+        f"{_verdict([one < goal for one in (ours, *started)], f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}. "
+        f"For Diffusers NVIDIA has {_DIFFUSERS[size]:g} s, of a prompt that it does not say. "
         f"Differences are of pixel values, 0 to 255, from the baseline's.{missing}"
     )
+
+
+def _started(found: dict[str, Any], size: str) -> list[float]:
+    """The same job, made by the engine that was started as a worker starts it, if that was measured."""
+    whole = found.get("start", {}).get("diffusers", {}).get("with", {}).get("whole", {})
+    return [whole[size]["generate"]] if size in whole else []
 
 
 def _lossy(sizes: dict[str, Any]) -> str:
@@ -125,8 +142,10 @@ def _lossy(sizes: dict[str, Any]) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def _verdict(met: bool, limit: str) -> str:
-    return f"{limit}: {'met' if met else '**not met**'}"
+def _verdict(met: list[bool], limit: str) -> str:
+    if all(met):
+        return f"{limit}: met"
+    return f"{limit}: {'**met by one of the two**' if any(met) else '**not met**'}"
 
 
 def _seconds(part: dict[str, float]) -> str:

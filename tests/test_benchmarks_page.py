@@ -99,10 +99,10 @@ def test_the_generator_was_as_fast_as_it_must_be_on_a_gpu(size: str) -> None:
     assert rows["baseline"]["seconds"] / generator_page.last(rows)["seconds"] >= generator_page.LEAST[size]
 
 
-def _started() -> dict[str, Any]:
+def _started(seconds: float) -> dict[str, Any]:
     """With two seconds of a job that has a first one behind it, and one as long as the first."""
     start = {"boot": 1.0, "filesForgotten": True, "engine": "diffusers", "phases": {"imports": 14.0}}
-    timings = {"prepare": 0.01, "firstStep": 0.3, "generate": 7.0, "write": 2.0}
+    timings = {"prepare": 0.01, "firstStep": 0.3, "generate": seconds, "write": 2.0}
     return {
         "without": {**start, "loaded": 70.0, "firstJob": {"320x192": 2.6}, "resident": {"320x192": 2.0}, "whole": {}},
         "with": {
@@ -115,26 +115,29 @@ def _started() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("seconds", "met"), [(6.0, 2), (8.0, 1), (10.0, 0)])
+@pytest.mark.parametrize(
+    ("seconds", "started", "met", "missed"), [(6.0, 6.9, 2, 0), (6.0, 7.0, 1, 0), (8.0, 6.0, 1, 0), (10.0, 10.0, 0, 2)]
+)
 def test_the_page_says_whether_the_generator_is_fast_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, met: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, started: float, met: int, missed: int
 ) -> None:
     parts = {"transformer": {"calls": 70, "host": 3.0, "gpu": 5.0}, "vae": {"calls": 1, "host": 0.1, "gpu": 0.9}}
     row = {"firstStep": 0.7, "encoding": 0.4, "parts": parts, "largest": 3, "mean": 0.25}
     found = {
-        **dict.fromkeys(("day", "machine", "torch", "diffusers"), "x"),
+        **dict.fromkeys(("day", "machine", "torch", "diffusers", "fa3-fwd", "torchao"), "x"),
         "workload": {"frames": 189, "steps": 35, "guidance": 6.0, "promptTokens": [1494, 1503]},
         "sizes": {
             "320x192": {"baseline": {**row, "seconds": 13.9}, generator_page.DEFAULT: {**row, "seconds": seconds}}
         },
-        "start": {"diffusers": _started()},
+        "start": {"diffusers": _started(started)},
         "memory": {"1280x720": {"peakBytes": 45 * 2**30}},
     }
     monkeypatch.setattr(generator_page, "RESULT", tmp_path / "found.json")
     assert "Not measured yet" in generator_page.text()
     generator_page.RESULT.write_text(json.dumps(found))
     text = generator_page.text()
-    assert text.count(": met") == met and text.count("**not met**") == 2 - met
+    assert text.count(": met") == met and text.count("**not met**") == missed
+    assert text.count("**met by one of the two**") == 2 - met - missed
     assert "| 320x192, `fp8` | not measured yet |" in text
     found["sizes"]["320x192"]["fp8"] = {**row, "seconds": seconds / 2}  # type: ignore[index]
     generator_page.RESULT.write_text(json.dumps(found))
@@ -144,7 +147,7 @@ def test_the_page_says_whether_the_generator_is_fast_enough(
         "new process, nothing compiled before, at most | 71.9 s",  # 1 + 70 + 0.6 + 0.31
         "new process, compiled code kept, at most | 60.3 s",
         "model resident | 0.31 s",
-        "the whole job, resident | 9.01 s",
+        f"the whole job, resident | {started + 2.01:.2f} s",
     ):
         assert f"| {row} |" in text
     assert "| 1280x720 | 45.0 GiB |" in text and "1,494 and 1,503 tokens" in text

@@ -219,10 +219,10 @@ def test_gpus_that_nothing_can_share_are_refused() -> None:
 
 @pytest.mark.parametrize("size", ["320x192", "832x480", "1280x720"])
 def test_the_arithmetic_says_what_was_measured(size: str) -> None:
-    """Within what Diffusers' peaks leave out: the sound's VAE and the context."""
+    """Within what Diffusers' peaks leave out: the sound's VAE, the context, and encoding a whole video."""
     found = json.loads((FOLDER / "generator-nano.json").read_text(encoding="utf-8"))
     job = replace(Workload.of(settled({"size": size}), False), tokens=sum(found["workload"]["promptTokens"]))
-    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, job) - found["memory"][size]["peakBytes"] / 2**30 <= 2.1
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, job) - found["memory"][size]["peakBytes"] / 2**30 <= 2.9
 
 
 def test_guardrails_and_kept_prompts_take_memory() -> None:

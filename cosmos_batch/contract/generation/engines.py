@@ -192,7 +192,7 @@ ABILITIES: dict[str, Abilities] = {
 
 FASTEST = "vllm-omni"
 """By NVIDIA's figures for Nano on an H100, 189 frames: 6.97 s at 320x192 and 58.2 s at 832x480. Diffusers as it runs
-here took 6.86 and 56.6 s on one (`docs/benchmarks.md`), but gives a job one GPU: on the default instance types its
+here took 6.9 to 7.0 and 57 s on one (`docs/benchmarks.md`), but gives a job one GPU: on the default instance types its
 layers would wait in the host's memory, and vLLM-Omni shares them out. The other engines were not run on a GPU."""
 
 

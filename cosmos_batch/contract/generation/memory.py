@@ -35,7 +35,8 @@ GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
 KEPT_GIB_PER_TOKEN = {"Nano": 36 * 2 * 8 * 128 * 2 / 2**30, "Super": 64 * 2 * 8 * 128 * 2 / 2**30}
 
 # Megapixels of all frames together, and the GiB beside weights and VAE at the peak. Every GPU of a plan is counted with
-# all of it: the VAE decodes a whole video wherever it does.
+# all of it: the VAE decodes a whole video wherever it does. Measured with one encoded too, as some modes do; text to
+# video, which encodes none, takes up to 0.9 less.
 PEAKS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
 CONTROL_SHARE = 0.3  # of a video's peak, for each control beside it: its tokens' activations, an estimate
 

@@ -224,7 +224,7 @@ def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: 
     diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=broken)
     journal = Journal()
     checkpoint.warm_up(journal)
-    assert "as they are written" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
+    assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     assert same(made(checkpoint, said), made(plain, said))
 
@@ -301,9 +301,18 @@ def test_where_flash_attention_fails_pytorchs_own_attends(
     checkpoint, journal = replace(load(replace(PLAIN, read_once=True)), device="cuda", measures=taken), Journal()
     diffusers_fast.take(checkpoint.omni, taken, "cuda", journal)
     checkpoint.warm_up(journal)
-    assert "as they are written" in journal.lines[0] and "no kernel image" in journal.lines[0]
+    [line] = journal.lines
+    assert "attention is PyTorch's own" in line and "no kernel image" in line
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     assert same(made(checkpoint, said), made(plain, said)) and hopper == []
+
+
+def test_the_layers_are_compiled_on_a_gpu_alone(load: Load) -> None:
+    layers = load(Measures()).omni.transformer.layers
+    assert all(layer._compiled_call_impl is None for layer in layers)
+    checkpoint = load(PLAIN)
+    diffusers_fast.take(checkpoint.omni, replace(PLAIN, compiled=True, read_once=True), "cuda", Journal())
+    assert all(layer._compiled_call_impl is not None for layer in checkpoint.omni.transformer.layers)
 
 
 def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> None:
@@ -311,8 +320,11 @@ def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> No
 
     checkpoint = load(PLAIN)
     diffusers_fast.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
-    weight = checkpoint.omni.vae.decoder.conv_in.weight
-    assert weight.is_contiguous(memory_format=torch.channels_last_3d)
+    formats = {5: torch.channels_last_3d, 4: torch.channels_last}
+    weights = [weight for weight in checkpoint.omni.vae.parameters() if weight.dim() in formats and weight.shape[1] > 1]
+    assert {weight.dim() for weight in weights} == set(formats)
+    for weight in weights:
+        assert weight.is_contiguous(memory_format=formats[weight.dim()])
     said = {"mode": "t2v", **SMALL, "num_frames": 9}
     differences = np.abs(made(checkpoint, said).frames.astype(int) - made(plain, said).frames)
     assert differences.max() <= 1  # convolutions may add in another order
@@ -327,7 +339,10 @@ def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
     assert isinstance(engine, Compiling)
     assert engine.made_for()["diffusers"] == version("diffusers")
     engine.caches = tmp_path
+    warmed: list[Checkpoint] = []
+    monkeypatch.setattr(Checkpoint, "warm_up", lambda checkpoint, _journal: warmed.append(checkpoint))
     engine.load(checkpoint)
+    assert len(warmed) == 1, "before the first job"
     engine.close()
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
     assert engine.startup_seconds.keys() == {"imports", "weights", "compile"}

@@ -143,10 +143,13 @@ def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: Checkpoint
 def fp8(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The transformer in bfloat16 and FP8, which PyTorch's CPU computes and torchao does not want it to."""
     import torch
+    from torch._inductor import config
 
     monkeypatch.setattr("torchao.quantization.quant_api._check_hardware_support", lambda _granularity: None)
     transformer = loaded(checkpoint).omni.transformer.to(torch.bfloat16)
+    before = config.save_config_portable()
     lossy.quantize(transformer)
+    assert config.save_config_portable() == before, "the compiler's settings are those of all other layers too"
     return transformer
 
 

@@ -18,6 +18,7 @@ def flash_attention(journal: Journal) -> Callable[..., Any] | None:
     try:
         kernel: Callable[..., Any] = import_module("fa3_fwd_interface").flash_attn_func
     except (ImportError, OSError) as error:
-        journal.note(f"attention is PyTorch's own, and slower for it: {type(error).__name__}: {error}")
+        told = f"{type(error).__name__}: {error}"
+        journal.note(f"attention is PyTorch's own, and slower for it, until fa3-fwd is installed: {told}")
         return None
     return kernel

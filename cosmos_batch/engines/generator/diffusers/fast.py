@@ -3,7 +3,7 @@
 Importing this module imports no library of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -70,10 +70,15 @@ def compile_layers(transformer: Any, **options: Any) -> None:
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
 
 
-def run_as_written(transformer: Any) -> None:
-    """Have the layers run as they are written again, with PyTorch's own attention."""
+def leave_compiled(transformer: Any) -> None:
+    """Have the layers run as they are written again."""
     for layer in transformer.layers:
         layer._compiled_call_impl = None
+
+
+def leave_flash_attention(transformer: Any) -> None:
+    """Have PyTorch's own attention attend again."""
+    for layer in transformer.layers:
         layer.kernel = None
 
 
@@ -91,29 +96,36 @@ def working(omni: Any, measures: Measures, given: int | None = None) -> Iterator
 def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
     """Make the smallest video of two steps, on a GPU: libraries start, kernels load, and the layers are compiled.
 
-    Where they cannot be compiled, or FlashAttention fails, they run as they are written.
+    Where that fails FlashAttention is left, and where it fails again the layers run as they are written.
     """
     import torch
 
     if device != "cuda":
         return
-    shapes: Any = torch.fx.experimental._config
-    try:
-        # Else a length that is by chance as large as a width of the model is compiled for that size alone.
-        with shapes.patch(use_duck_shape=False):
+    leaves: dict[str, Callable[[Any], None]] = {}
+    if measures.flash_attention and omni.transformer.layers[0].kernel is not None:
+        leaves["attention is PyTorch's own"] = leave_flash_attention
+    if measures.compiled:
+        leaves["the layers are not compiled"] = leave_compiled
+    for what, leave in leaves.items():
+        try:
             _make_least(omni, measures)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        if not (measures.compiled or measures.flash_attention):
+        except torch.OutOfMemoryError:
             raise
-        journal.note(f"the layers run as they are written, and slower for it: {type(error).__name__}: {error}")
-        run_as_written(omni.transformer)
-        _make_least(omni, measures)
+        except Exception as error:
+            journal.note(f"{what}, and slower for it: {type(error).__name__}: {error}")
+            leave(omni.transformer)
+        else:
+            return
+    _make_least(omni, measures)
 
 
 def _make_least(omni: Any, measures: Measures) -> None:
-    with working(omni, measures):
+    import torch
+
+    shapes: Any = torch.fx.experimental._config
+    # Else a length that is by chance as large as a width of the model is compiled for that size alone.
+    with working(omni, measures), shapes.patch(use_duck_shape=False):
         omni(
             prompt="Warm up.",
             negative_prompt="Nothing.",
