@@ -9,10 +9,7 @@ from tables import filled, line, table
 from cosmos_batch.contract.capacity import workers_per_instance
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.entries import GeneratorEntry
-from cosmos_batch.contract.generation.engines import FASTEST
-from cosmos_batch.contract.generation.memory import Workload
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned
+from cosmos_batch.contract.generation.plan import Objective
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator-engines.md"
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
@@ -45,10 +42,12 @@ def _default_plans() -> str:
 
 
 def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:
-    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p", guardrails=True)
-    plans = choose_plans(pipeline, FASTEST, [instance_type], workload, objective)
-    workers = workers_per_instance(planned(pipeline, plans, workload), instance_type)
-    return f"{workers} x ({', '.join(map(str, plans.values()))})"
+    entry = GeneratorEntry(
+        enabled=True, instance_types=[instance_type], fallback_instance_types=[], objective=objective
+    )
+    entry.refuse_misfits(pipeline)
+    workers = workers_per_instance(entry.planned(pipeline), instance_type)
+    return f"{workers} x ({', '.join(map(str, entry.plans(pipeline).values()))})"
 
 
 if __name__ == "__main__":

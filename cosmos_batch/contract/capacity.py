@@ -8,7 +8,6 @@ from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 # Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
 USABLE_MEMORY = 0.92
-ONE_H100 = "p5.4xlarge"
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,11 @@ def why_not(pipeline: Pipeline, instance_type: str) -> str | None:
         return f"{instance_type} has {instance.gpu_memory_gb} GB per GPU, {needed}"
     if instance.gpus < pipeline.gpus_per_worker:
         return f"{instance_type} has {instance.gpus} GPU, {needed}"
-    if pipeline.gpus_per_worker == 1 and instance.gpu in ("H100", "H200") and instance.gpus > 1 and _fits_one(pipeline):
-        return f"{instance_type} rents {instance.gpus} {instance.gpu} for workers of one GPU; take {ONE_H100}"
+    # One such GPU does several clips a second; a generation takes minutes, and eight workers fill the instance.
+    one_reasoner = pipeline.surface == "reasoner" and pipeline.gpus_per_worker == 1
+    if one_reasoner and instance.gpu in ("H100", "H200") and instance.gpus > 1:
+        return f"{instance_type} rents {instance.gpus} {instance.gpu} for reasoners of one GPU; take p5.4xlarge"
     return None
-
-
-def _fits_one(pipeline: Pipeline) -> bool:
-    return pipeline.min_gpu_memory_gb <= INSTANCE_TYPES[ONE_H100].gpu_memory_gb
 
 
 def why_not_together(pipeline: Pipeline, instance_types: Sequence[str]) -> str | None:

@@ -48,7 +48,7 @@ from tests.contract.configs import EXISTING, with_2b, with_cosmos, with_cuda_12,
             with_nano(instanceTypes=["g6e.12xlarge", "g6e.xlarge"]),
             ["nano16B.instanceTypes", "29 GiB", "g6e.xlarge", "48"],
         ),
-        (with_nano(instanceTypes=["p5.48xlarge"]), ["nano16B.instanceTypes", "8 H100", "p5.4xlarge"]),
+        (with_2b(instanceTypes=["p5.48xlarge"]), ["reason2B.instanceTypes", "8 H100", "p5.4xlarge"]),
         (
             with_2b(fallbackInstanceTypes=["g6e.24xlarge", "p5.4xlarge"]),
             ["reason2B.fallbackInstanceTypes", "4 types", "3 compute environments"],

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.capacity import workers_per_instance
 from cosmos_batch.contract.config import Config, ConfigError
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
@@ -66,6 +67,13 @@ def test_latency_takes_the_whole_instance() -> None:
     entry = {"engine": "vllm-omni", "objective": "latency", "instanceTypes": ["p5.48xlarge"]}
     (nano,) = Config.parse(omni(nano16B={**entry, "fallbackInstanceTypes": []})).enabled_pipelines()
     assert (str(plans_of(nano)["H100"]), nano.resources.gpus) == ("cfg 2 x ulysses 4", 8)
+
+
+@pytest.mark.parametrize("name", ["p5.48xlarge", "p5en.48xlarge"])
+def test_eight_generators_of_one_gpu_fill_an_instance_of_eight(name: str) -> None:
+    (nano,) = Config.parse(omni(nano16B={"instanceTypes": [name], "fallbackInstanceTypes": []})).enabled_pipelines()
+    assert [str(plan) for plan in plans_of(nano).values()] == ["one GPU"]
+    assert workers_per_instance(nano.pipeline, name) == 8 and nano.max_vcpus == 8 * nano.resources.vcpus
 
 
 def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:

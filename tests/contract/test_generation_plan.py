@@ -259,9 +259,9 @@ def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
 
 
 def test_the_types_that_would_do() -> None:
-    """Not those where layers would wait in the host's memory; and eight H100 are rented for no worker of one."""
+    """Not those where layers would wait in the host's memory."""
     assert types_for(NANO, "vllm-omni", largest("cosmos3-nano")) == [
-        "g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "p5.4xlarge",
+        "g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge",
     ]  # fmt: skip
     assert types_for(SUPER, "phyai", largest("cosmos3-super")) == [
         "g6e.48xlarge", "p5.48xlarge", "p5en.48xlarge",
