@@ -58,7 +58,7 @@ Not measured yet: no figure of this project's is known for Diffusers with what
     return f"""## The generator on a GPU
 
 Measured {found["day"]} on {found["machine"]}, torch {found["torch"]}, Diffusers {found["diffusers"]},
-fa3-fwd {found["fa3-fwd"]}, torchao {found["torchao"]} (the image has another torch; its locks say which): random weights in
+fa3-fwd {found["fa3-fwd"]}, torchao {found["torchao"]} (the image has another torch): random weights in
 Cosmos3-Nano's true shape, text to video, {load["frames"]} frames, {load["steps"]} steps, guidance {load["guidance"]:g},
 prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; each measure is added to those above it.
 
