@@ -44,7 +44,14 @@ def test_a_job_that_is_cancelled_is_dropped_and_the_next_is_made(engine: VllmOmn
         long.cancel()
         with pytest.raises(asyncio.CancelledError):
             await long
-        assert (await engine.generate(asked(QUICK), GenerationFiles(None, {}), folder)).files
+        quick = asyncio.ensure_future(engine.generate(asked(QUICK), GenerationFiles(None, {}), folder, "quick"))
+        seen = set()
+        while not quick.done():
+            seen.add(engine.steps("quick"))
+            await asyncio.sleep(0.05)
+        made = await quick
+        assert made.files and 0 < made.timings["firstStep"] <= made.timings["generate"]
+        assert (2, 2) in seen and all(steps is None or steps[1] == 2 for steps in seen), "none of the one dropped"
 
     asyncio.run(scene())
 

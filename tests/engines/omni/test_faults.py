@@ -154,6 +154,7 @@ def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path
     assert made.timings["firstStep"] <= made.timings["generate"]
     bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]
     assert steps_in(bars) == (17, 35) and steps_in(["INFO 1/2"]) is None
+    assert steps_in(bars[1:]) is None, "of a job that was dropped, and whose bar began before"
 
 
 def test_no_prompt_is_cut(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:

@@ -20,9 +20,11 @@ _INIT_SECONDS = 1800  # of weights on slow disks; its own limits are a few minut
 
 
 def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
-    """How many of how many are done, by the last line of a progress bar; None where there is none."""
-    found = next((one for line in reversed(lines) if (one := _STEPS.search(line))), None)
-    return (int(found[1]), int(found[2])) if found else None
+    """How many of how many are done, by the last line of a progress bar that begins in these lines; None where none
+    does. What comes before its beginning is of a job that was dropped, and is still made to its end.
+    """
+    bars = [(int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))]
+    return bars[-1] if any(done == 0 for done, _ in bars) else None
 
 
 @dataclass(frozen=True)
