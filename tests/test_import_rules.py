@@ -45,7 +45,7 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
     "cosmos_batch/demo": (
-        {"cosmos_batch.contract", "cosmos_batch.engines.torchvision_import"},
+        {"cosmos_batch.contract", "cosmos_batch.engines.diffusers_import"},
         {"torch", "transformers", "av", "PIL"},
     ),
     "cosmos_batch/cli": (

@@ -11,7 +11,7 @@ from typing import Any
 from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS
 from cosmos_batch.demo.checkpoint import publish
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines.torchvision_import import import_torchvision
+from cosmos_batch.engines.diffusers_import import import_diffusers
 
 GENERATOR_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3-Generator"
 
@@ -92,8 +92,7 @@ def _write(folder: Path) -> None:
 
 def write_generator(folder: Path, transformer: dict[str, Any], vae: dict[str, Any], sound: dict[str, Any]) -> None:
     """Write random weights of these shapes, in torch's default type, made on its default device."""
-    import_torchvision()
-    torch, diffusers = import_module("torch"), import_module("diffusers")
+    torch, diffusers = import_module("torch"), import_diffusers()
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)
         for name, kind, shape in (

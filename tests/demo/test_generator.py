@@ -1,6 +1,10 @@
 """The demo's generator."""
 
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 
@@ -21,3 +25,22 @@ def test_the_generator_has_the_layout_of_the_real_one_and_the_same_bytes_each_ti
 
 def test_it_is_small_enough_for_a_test(tmp_path: Path) -> None:
     assert sum(map(len, contents(build_random_generator(tmp_path)).values())) < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from cosmos_batch.demo.generator import import_diffusers; import_diffusers()",
+        "from cosmos_batch.engines.generator.diffusers.checkpoint import Journal, import_libraries; "
+        "import_libraries(Journal())",
+    ],
+)
+def test_nothing_is_said_that_nobody_could_change(imports: str) -> None:
+    """Neither where it is built nor in a worker; what else is said is not lost."""
+    code = (
+        f"{imports}; import diffusers, logging, warnings; from cosmos_batch.demo.generator import SOUND; "
+        "diffusers.Cosmos3OmniPipeline; diffusers.Cosmos3AVAEAudioTokenizer(**SOUND); "
+        "logging.getLogger('torchao.quantization').warning('first'); warnings.warn('second', FutureWarning)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr.splitlines() == ["first", "<string>:1: FutureWarning: second"]

@@ -11,18 +11,16 @@ from typing import Any
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
+from cosmos_batch.engines.diffusers_import import import_diffusers
 from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
 from cosmos_batch.engines.generator.diffusers.encoding import given_latents
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
 from cosmos_batch.engines.generator.guarding import guardrails_failed
 from cosmos_batch.engines.hub_cache import offline_here
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.torchvision_import import import_torchvision
 
 # Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
 _TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
-# It warns of checkpoints that were saved by torchao, which ours are not.
-_BESIDE_THE_POINT = "diffusers.quantizers.torchao.torchao_quantizer"
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,11 @@ class Checkpoint:
 
 def import_libraries(journal: Journal) -> None:
     """Import what every load needs, which takes seconds."""
-    import_torchvision()
     import torch
 
-    diffusers: Any = import_module("diffusers")
+    diffusers = import_diffusers()
     diffusers.utils.logging.disable_progress_bar()
-    for name in (*_TALKATIVE, _BESIDE_THE_POINT):
+    for name in _TALKATIVE:
         logging.getLogger(name).disabled = True
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
 
