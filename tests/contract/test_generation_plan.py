@@ -211,6 +211,15 @@ def test_a_gpu_that_no_instance_type_has_is_planned_by_its_own_memory(
     assert str(plan_for_machine(NANO, engine, Host("mine", gpus, gib, 256), workload)) == expected
 
 
+@pytest.mark.parametrize(("resolution", "without", "guarded"), [("720p", 51, 53), ("480p", 47, 49), ("256p", 41, 43)])
+def test_layers_stay_on_a_gpu_of_as_much_memory_as_the_page_says(resolution: str, without: int, guarded: int) -> None:
+    """`docs/generator.md`."""
+    for guardrails, gib in ((False, without), (True, guarded)):
+        workload = largest("cosmos3-nano", resolution, guardrails)
+        plans = [plan_for_machine(NANO, "diffusers", Host("mine", 1, one, 256), workload) for one in (gib - 1, gib)]
+        assert [str(plan) for plan in plans] == ["one GPU, offload", "one GPU"]
+
+
 def test_gpus_that_nothing_can_share_are_refused() -> None:
     for engine, gpus, told in (("vllm-omni", 3, "no plan for 3 GPUs"), ("diffusers", 2, "does not share by")):
         with pytest.raises(ValueError, match=told):
