@@ -101,7 +101,8 @@ class Handler(BaseHTTPRequestHandler):
             status, message = failure
             self._answer(status, {"status": "failed", "prompt": prompt, "error": {"code": status, "message": message}})
         elif "stuck" in prompt or ("slow" in prompt and time.monotonic() < job["began"] + 0.5):
-            print(" 50%|#####     | 1/2 [00:00<00:00, 9.00it/s]", flush=True)
+            if "slow" in prompt:  # one that is stuck is silent
+                print(" 50%|#####     | 1/2 [00:00<00:00, 9.00it/s]", flush=True)
             self._answer(200, {"status": "in_progress", "progress": 0})
         else:
             told = {"stage_durations": {"stage_0_gen_ms": 500.0}, "peak_memory_mb": 2.0, "action": job["action"]}
