@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from benchmarks.results import FOLDER
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.compiled import version_here
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
@@ -95,7 +95,7 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
     """Take the steps in their order, adding to what `into` has."""
     model = true_generator.build(workload.shape, work / "models")
     found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
-    here = {"machine": machine(), **{library: _version(library) for library in LIBRARIES}}
+    here = {"machine": machine(), **{library: version_here(library) for library in LIBRARIES}}
     if strange := [name for name, value in here.items() if found.get(name, value) != value]:
         raise SystemExit(f"{into}: measured with another {' and '.join(strange)}; name another file with --into")
     found |= {
@@ -124,13 +124,6 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
             found[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
             keep()
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "none"
 
 
 def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, said: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.generator import PLAIN
 from cosmos_batch.engines import Compiling, GenerationFiles
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
@@ -27,7 +28,6 @@ from tests.contract import generations
 from tests.engines import making
 from tests.engines.making import ROWS, SHORT, kind_of
 
-PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
 STEPS, LAYERS = 2, 2
 SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
