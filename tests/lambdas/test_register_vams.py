@@ -3,7 +3,7 @@
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -116,6 +116,36 @@ def test_a_deletion_is_told(vams: ImportFunction, url: str) -> None:
     [request] = vams.requests
     assert (request["RequestType"], request["PhysicalResourceId"]) == ("Delete", ID)
     assert answer["Status"] == "SUCCESS"
+
+
+IN_USE = "Failed to delete pipeline cosmos-reason2-2b: It is currently used by workflow(s): inspection."
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"statusCode": 200, "body": json.dumps({"status": "SUCCESS_WITH_WARNINGS", "warnings": [IN_USE]})},
+        {"Data": {"pipelineId": "cosmos-reason2-2b", "warnings": IN_USE}},
+    ],
+    ids=["2.5", "2.6"],
+)
+def test_what_a_deletion_leaves_in_vams_is_told(
+    vams: ImportFunction, url: str, lines: Callable[[], str], says: object
+) -> None:
+    vams.says = says
+    assert ask(url, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS", "VAMS never stops a deletion"
+    [warning] = [line for line in map(json.loads, lines().splitlines()) if line.get("level") == "WARNING"]
+    assert warning["warnings"] == IN_USE and warning["pipeline"] == "cosmos-reason2-2b"
+    assert "Delete in VAMS" in warning["remedy"]
+
+
+@pytest.mark.parametrize("says", [{"statusCode": 200, "body": '{"status": "SUCCESS"}'}, {"Data": {}}, {"Data": None}])
+def test_a_deletion_that_leaves_nothing_warns_of_nothing(
+    vams: ImportFunction, url: str, lines: Callable[[], str], says: object
+) -> None:
+    vams.says = says
+    ask(url, "Delete", PhysicalResourceId=ID)
+    assert "WARNING" not in lines()
 
 
 @pytest.mark.parametrize(
