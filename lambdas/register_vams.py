@@ -47,7 +47,7 @@ def handler(event: dict[str, Any], _context: object) -> None:
         response = ask(function, to_import(event, request["PhysicalResourceId"]))
         log("VAMS answered", request=operation, pipeline=pipeline)
         if warnings := warnings_in(response):
-            log("VAMS warns", level="WARNING", request=operation, pipeline=pipeline, warnings=warnings, remedy=LEFTOVERS)
+            log("VAMS warns", level="WARNING", pipeline=pipeline, warnings=warnings, remedy=LEFTOVERS)
     except Exception as error:
         log_fault("VAMS refused", error, request=operation, pipeline=pipeline, reason=str(error))
         failure = f"VAMS's import function {function} did not register {pipeline}: {error}"[:REASON_LIMIT]

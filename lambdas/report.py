@@ -19,7 +19,7 @@ from lambdas.clients import client, state_table
 from lambdas.execution_error import error_of
 from lambdas.log import log
 from lambdas.measuring import measure
-from lambdas.tokens import VAMS_CAUSE_LIMIT, fail, succeed
+from lambdas.tokens import fail, succeed
 from lambdas.vams_account import vams_client
 from lambdas.vams_group import end_in_group
 
@@ -107,7 +107,7 @@ def answer_callback(end: End, callbacks: Callbacks) -> None:
     if end.result.error is None:
         succeed(end.job_id, token, end.result.model_dump_json(exclude_none=True), states)
     else:
-        fail(end.job_id, token, end.result.error, VAMS_CAUSE_LIMIT, states)
+        fail(end.job_id, token, end.result.error, states)
     callbacks.answered(end.job_id)
 
 

@@ -6,10 +6,6 @@ from cosmos_batch.contract.error import Error
 from lambdas.clients import client
 from lambdas.log import log
 
-# Ours shows the whole of a cause; VAMS stores 256 characters of it.
-CAUSE_LIMIT = 4096
-VAMS_CAUSE_LIMIT = 256
-
 # Timed out or stopped; answered already; of another account or region: in each case nobody can be told.
 NOBODY_WAITS = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
 
@@ -19,9 +15,9 @@ def succeed(job_id: str, token: str, output: str, states: Any = None) -> None:
     _answer(states, job_id, "send_task_success", taskToken=token, output=output)
 
 
-def fail(job_id: str, token: str, error: Error, cause_limit: int = CAUSE_LIMIT, states: Any = None) -> None:
+def fail(job_id: str, token: str, error: Error, states: Any = None) -> None:
     """SendTaskFailure, by our own client of Step Functions unless another is given."""
-    _answer(states, job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause(cause_limit))
+    _answer(states, job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause())
 
 
 def _answer(states: Any, job_id: str, operation: str, **arguments: Any) -> None:

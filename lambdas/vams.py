@@ -20,7 +20,7 @@ from lambdas.clients import state_table
 from lambdas.intake import start
 from lambdas.log import log, log_fault
 from lambdas.orchestration import register
-from lambdas.tokens import VAMS_CAUSE_LIMIT, fail
+from lambdas.tokens import fail
 from lambdas.vams_account import vams_client
 from lambdas.vams_body import read_body, read_run, read_token
 from lambdas.vams_group import end_in_group
@@ -101,7 +101,7 @@ def begin(job_id: str, asked: Asked) -> None:
 def refuse(run_id: str, token: str, error: Error) -> None:
     """Answer the token."""
     states = vams_client("stepfunctions", environment().callback_role_arn)
-    fail(run_id, token, error, VAMS_CAUSE_LIMIT, states)
+    fail(run_id, token, error, states)
 
 
 def _could_not_start(error: Exception) -> Error:

@@ -5,7 +5,7 @@ import json
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import Group, Groups, Table
 from lambdas.log import log
-from lambdas.tokens import VAMS_CAUSE_LIMIT, fail, succeed
+from lambdas.tokens import fail, succeed
 from lambdas.vams_account import vams_client
 
 
@@ -20,7 +20,7 @@ def end_in_group(job_id: str, error: Error | None, table: Table, role_arn: str |
         return
     states = vams_client("stepfunctions", role_arn)
     if group.failed:
-        fail(group.id, group.task_token, why(group), VAMS_CAUSE_LIMIT, states)
+        fail(group.id, group.task_token, why(group), states)
     else:
         succeed(group.id, group.task_token, json.dumps({"files": group.jobs}), states)
     groups.answered(group.id)

@@ -19,8 +19,12 @@ ErrorCode = Literal[
     "Internal",  # our fault
 ]
 
-# Step Functions keeps 32,768 characters of a cause, VAMS shows 256: the message comes first and stays short.
-MESSAGE_LIMIT = 2000
+MESSAGE_LIMIT = 2000  # characters, of the message and of the remedy
+
+# Characters of a task token's `cause`: a message and a remedy of full length. Step Functions takes 32,768. VAMS 2.5
+# stores nothing of a cause, so that it is read in its execution's history; VAMS 2.6 stores 16 KiB of UTF-8
+# (MAX_ERROR_FIELD_BYTES in its handleExecutionError.py), which hold as many characters of four bytes each.
+CAUSE_LIMIT = 4096
 
 
 class Error(Model):
@@ -31,7 +35,7 @@ class Error(Model):
     remedy: str = Field(max_length=MESSAGE_LIMIT, description="What the person can do about it")
     retryable: bool = Field(default=False, description="True if the same request may succeed later")
 
-    def cause(self, limit: int = 4096) -> str:
+    def cause(self, limit: int = CAUSE_LIMIT) -> str:
         """JSON of at most `limit` (256 or more) characters, for a task token's `cause`.
 
         What is too long is cut, the message first, of which a line is kept for as long as the remedy has any.

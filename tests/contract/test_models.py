@@ -60,6 +60,16 @@ def test_a_cause_fits_and_is_an_error_still(message: str, limit: int) -> None:
         assert len(cause) <= limit
 
 
+def test_a_message_and_a_remedy_of_full_length_are_in_a_cause_whole() -> None:
+    error = Error(code="ModelUnavailable", message="m" * MESSAGE_LIMIT, remedy="r" * MESSAGE_LIMIT, retryable=True)
+    assert Error.model_validate_json(error.cause()) == error
+
+
+def test_no_cause_has_more_bytes_than_vams_stores() -> None:
+    error = Error(code="ModelUnavailable", message="🤖" * MESSAGE_LIMIT, remedy="🤖" * MESSAGE_LIMIT)
+    assert len(f"{error.code}: {error.cause()}".encode()) <= 16 * 1024
+
+
 def test_a_failure_keeps_its_error_and_says_it() -> None:
     failure = Failure("ModelUnavailable", "m" * 5000, "r", retryable=True)
     assert len(failure.error.message) == MESSAGE_LIMIT
