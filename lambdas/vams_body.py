@@ -6,8 +6,9 @@ from typing import Any
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.vams_manifest import read_manifest_run
-from lambdas.vams_request import Asked, Run, Said, inner, make_request, starts_from_text, text
+from lambdas.vams_request import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
 
 
 def read_body(event: dict[str, Any]) -> dict[str, Any]:
@@ -43,18 +44,32 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
     parameters, metadata = _object(body, "inputParameters"), _object(body, "inputMetadata")
     of_vams = inner(metadata, "VAMS")
     of_run = Said(parameters, of_asset=inner(of_vams, "assetMetadata"))
-    where = {"output": _needed(body, "outputS3AssetFilesPath"), "caller": text(body, "databaseId")}
+    files, caller = _location(body, "outputS3AssetFilesPath"), text(body, "databaseId")
     if starts_from_text(of_run, pipeline):
-        return Run([Asked("the run", make_request(pipeline, deadline, of_run, **where))])
+        request = make_request(pipeline, deadline, of_run, output=files.uri, caller=caller)
+        return Run([Asked("the run", request)])
+    file = _location(body, "inputS3AssetFilePath")
     request = make_request(
         pipeline,
         deadline,
         Said(parameters, inner(of_vams, "fileMetadata"), of_run.of_asset),
-        input=_needed(body, "inputS3AssetFilePath"),
-        asset_id=text(body, "assetId"),
-        **where,
+        input=file.uri,
+        caller=caller,
+        **_output(body, file, files),
     )
-    return Run([Asked(request.input or "", request)])
+    return Run([Asked(file.uri, request)])
+
+
+def _output(body: dict[str, Any], file: S3Location, files: S3Location) -> dict[str, str | None]:
+    """The request's fields that say where the results go: into the directory that the file has within its asset.
+
+    `inputAssetLocationKey` is the asset's root in its bucket, which need not contain the asset's id.
+    """
+    root = (text(body, "inputAssetLocationKey") or "").strip("/")
+    if root and file.key.startswith(f"{root}/"):
+        directory = file.key.removeprefix(f"{root}/").rpartition("/")[0]
+        return {"output": output_below(files, directory)}
+    return {"output": files.uri, "asset_id": text(body, "assetId")}
 
 
 def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -72,7 +87,13 @@ def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def _needed(body: dict[str, Any], name: str) -> str:
-    if (found := text(body, name)) is None:
+def _location(body: dict[str, Any], name: str) -> S3Location:
+    """A field that is an S3 URI. Raises Failure."""
+    if (uri := text(body, name)) is None:
         raise Failure("InvalidInput", f"The body has no {name}.", "Start the workflow on a file of an asset.")
-    return found
+    try:
+        return parse_uri(uri)
+    except ValueError as error:
+        raise Failure(
+            "InvalidInput", f"{name}: {uri!r} {error}.", "Send the body as a workflow of VAMS makes it."
+        ) from error

@@ -9,9 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
+from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.objects import Missing, Unreadable, head, read
-from lambdas.vams_request import Asked, Run, Said, inner, make_request, starts_from_text, text
+from lambdas.vams_request import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
 
 # All are started by one call of the function, within its time.
 FILES_LIMIT = 500
@@ -192,9 +192,8 @@ def _location(uri: str, what: str) -> S3Location:
 
 
 def _output(outputs: Outputs, file: File | None) -> str:
-    """The prefix of a file's results: VAMS moves them onto the asset, into the directory that they have here."""
     directory = _path(file.relative_path).rpartition("/")[0] if file is not None else ""
-    return f"{S3Location(outputs.bucket, join_below(outputs.files, directory)).uri}/"
+    return output_below(S3Location(outputs.bucket, outputs.files), directory)
 
 
 def _name(file: File) -> str:

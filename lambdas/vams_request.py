@@ -22,6 +22,7 @@ from cosmos_batch.contract.generation.request import parameters_or_refuse
 from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.s3 import S3Location, join_below
 
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
 
@@ -72,6 +73,11 @@ def make_request(pipeline: Pipeline, deadline: datetime, said: Said, **where: An
         )
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+
+
+def output_below(files: S3Location, directory: str) -> str:
+    """The output prefix for a file: VAMS keeps the directory that a result has below `files` on the asset."""
+    return f"{S3Location(files.bucket, join_below(files.key, directory)).uri}/"
 
 
 def starts_from_text(of_run: Said, pipeline: Pipeline) -> bool:

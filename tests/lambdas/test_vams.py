@@ -16,6 +16,7 @@ from lambdas.vams import handler
 from lambdas.vams_request import check_model, read_prompt
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
 
+FILES = "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/"
 TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
 
 
@@ -57,12 +58,35 @@ def test_the_body_becomes_a_request(cloud: Cloud, shape: str) -> None:
     assert execution["input"] == {
         "pipeline": SMALL,
         "input": "s3://assets/xasset1/cameras/front/robot demo.mp4",
-        "output": "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/",
-        "assetId": "xasset1",
+        "output": f"{FILES}cameras/front/",
         "caller": "robots",
         "prompt": "Was passiert hier? 🤖",
         "parameters": {"maxTokens": 512, "seed": 7},
     }
+
+
+@pytest.mark.parametrize(
+    ("root", "file", "directory"),
+    [
+        ("imported/robots/arm/", "imported/robots/arm/left/c.mp4", "left/"),
+        ("imported/robots/arm", "imported/robots/arm/left/cam 1/c.mp4", "left/cam 1/"),
+        ("/imported/robots/arm/", "imported/robots/arm/c.mp4", ""),
+        ("xasset1/", "xasset1/xasset1/c.mp4", "xasset1/"),
+        ("arm/", "arm/../c.mp4", "%2E%2E/"),
+    ],
+)
+def test_the_directory_is_that_below_the_root_of_the_asset(cloud: Cloud, root: str, file: str, directory: str) -> None:
+    call(inputAssetLocationKey=root, inputS3AssetFilePath=f"s3://assets/{file}")
+    [execution] = cloud.executions()
+    assert execution["input"]["output"] == FILES + directory
+    assert "assetId" not in execution["input"], "the folder that is called as the asset does not count any more"
+
+
+@pytest.mark.parametrize("root", [None, "", "/", "elsewhere/", "xasset"])
+def test_without_a_root_above_the_file_the_id_of_the_asset_tells_the_directory(cloud: Cloud, root: str | None) -> None:
+    call(inputAssetLocationKey=root)
+    [execution] = cloud.executions()
+    assert (execution["input"]["output"], execution["input"]["assetId"]) == (FILES, "xasset1")
 
 
 def test_the_token_is_kept_and_goes_nowhere_else(cloud: Cloud, lines: Callable[[], str]) -> None:
@@ -113,7 +137,7 @@ def test_without_a_token_the_answer_refuses(cloud: Cloud, event: dict[str, Any])
         ({"inputParameters": {"MODEL_SIZE": "8B"}}, "MODEL_SIZE"),
         ({"inputParameters": {"maxTokens": -5}}, "maxTokens"),
         ({"inputMetadata": "", "inputParameters": {"prompt": ["a", "list"]}}, "prompt"),
-        ({"inputS3AssetFilePath": "clip.mp4"}, "input"),
+        ({"inputS3AssetFilePath": "clip.mp4"}, "inputS3AssetFilePath: 'clip.mp4' must be an S3 URI"),
         ({"inputS3AssetFilePath": ""}, "inputS3AssetFilePath"),
         ({"inputParameters": {"MODEL_SIZE": "large" * 60}}, "MODEL_SIZE"),
         ({"outputS3AssetFilesPath": None}, "outputS3AssetFilesPath"),
@@ -144,7 +168,7 @@ def test_a_token_that_nobody_waits_for_is_no_fault(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("empty", ["", " ", None, "{}", {}, "null"])
 def test_nothing_said_is_nothing_set(cloud: Cloud, empty: object) -> None:
-    call(inputParameters=empty, inputMetadata=empty, assetId="", databaseId="")
+    call(inputParameters=empty, inputMetadata=empty, assetId="", databaseId="", inputAssetLocationKey="")
     [execution] = cloud.executions()
     assert set(execution["input"]) == {"pipeline", "input", "output", "deadline"}
 
