@@ -18,6 +18,9 @@ JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CA
 FINAL: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
 Stage = Literal["planned", "received", "started", "inferred", "committed", "written", "calledBack", "reported"]
 
+# The end of an attempt, in the language of DynamoDB's update expressions.
+_CLOSED = "REMOVE #openAttempt DELETE #opened :ids"
+
 
 class Attempt(Row):
     """An attempt that was opened and has not ended."""
@@ -41,6 +44,10 @@ class JobRow(Row):
     attempts: int = 0
     suspect: bool = False
     open_attempt: Attempt | None = None
+    opened: set[str] = Field(
+        default_factory=set,
+        description="Ids of all attempts that are under way: two, where a message was delivered twice",
+    )
     winner: str | None = Field(default=None, description="Id of the attempt whose files count")
     worker: str | None = Field(default=None, description="Batch job id of the last worker")
     last_error: Error | None = Field(default=None, description="What the engine failed of when it last did")
@@ -93,21 +100,33 @@ class Jobs:
         self._table.update(_pk(job_id), "job", f"SET #stages.#{stage} = :now", {"now": now()})
 
     def open_attempt(self, job_id: str, attempt: Attempt) -> JobRow:
-        """Count an attempt: the engine starts now. Raises ConditionFailed where the job is decided already."""
-        return self._update(
-            job_id,
-            "SET #state = :running, #attempts = #attempts + :one, #openAttempt = :attempt, #worker = :worker, "
-            "#stages.#started = :now",
-            {
-                "running": "RUNNING",
-                "one": 1,
-                "attempt": attempt.model_dump(by_alias=True),
-                "worker": attempt.worker,
-                "now": now(),
-                "planned": "PLANNED",
-            },
-            "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
-        )
+        """Count an attempt: the engine starts now. Raises ConditionFailed where the job is decided already.
+
+        Sent again, it counts once: boto3 repeats a call whose response was lost, and the row knows the ids of all
+        attempts that are under way. One that has ended may be opened again.
+        """
+        try:
+            return self._update(
+                job_id,
+                "SET #state = :running, #attempts = #attempts + :one, #openAttempt = :attempt, #worker = :worker, "
+                "#stages.#started = :now ADD #opened :ids",
+                {
+                    "running": "RUNNING",
+                    "one": 1,
+                    "attempt": attempt.model_dump(by_alias=True),
+                    "worker": attempt.worker,
+                    "now": now(),
+                    "planned": "PLANNED",
+                    "ids": {attempt.id},
+                    "id": attempt.id,
+                },
+                "attribute_not_exists(#winner) AND #state IN (:planned, :running) AND NOT contains(#opened, :id)",
+            )
+        except ConditionFailed:
+            row = self.get(job_id)
+            if row is None or row.winner is not None or row.state in FINAL or attempt.id not in row.opened:
+                raise
+            return row
 
     def note_steps(self, job_id: str, attempt_id: str, done: int, total: int) -> None:
         """Note how far an open attempt is."""
@@ -120,14 +139,14 @@ class Jobs:
 
     def undo_attempt(self, job_id: str, attempt_id: str) -> None:
         """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
-        self._change(job_id, attempt_id, "SET #attempts = #attempts - :one, #state = :planned REMOVE #openAttempt")
+        self._change(job_id, attempt_id, f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}")
 
     def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
         """The engine failed on the job and lives: the attempt stays counted, the next one runs alone."""
         self._change(
             job_id,
             attempt_id,
-            "SET #suspect = :yes, #state = :planned, #lastError = :error REMOVE #openAttempt",
+            f"SET #suspect = :yes, #state = :planned, #lastError = :error {_CLOSED}",
             {"error": error.model_dump(by_alias=True)},
         )
 
@@ -144,14 +163,14 @@ class Jobs:
         self._change(
             row.job_id,
             lost.id,
-            f"SET #suspect = :yes, #state = :planned{uncount}{noted} REMOVE #openAttempt",
+            f"SET #suspect = :yes, #state = :planned{uncount}{noted} {_CLOSED}",
             None if error is None else {"error": error.model_dump(by_alias=True)},
         )
         return self.get(row.job_id) or row
 
     def _change(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
         """Where the attempt was closed meanwhile, the job stays as it is."""
-        offered = {"one": 1, "planned": "PLANNED", "yes": True, **(extra or {})}
+        offered = {"one": 1, "planned": "PLANNED", "yes": True, "ids": {attempt_id}, **(extra or {})}
         values = {name: value for name, value in offered.items() if f":{name}" in expression}
         try:
             self._update(

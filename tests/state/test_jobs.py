@@ -1,10 +1,13 @@
 """A job's row: attempts are counted as they should be, and the end is decided once."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table
+from tests.state.conftest import client
 from tests.state.jobs import make_job
 
 SHARED, SOLO = Attempt(id="shared", worker="w1", solo=False), Attempt(id="solo", worker="w2", solo=True)
@@ -33,6 +36,58 @@ def test_planned_again_it_stays_as_it_is(jobs: Jobs) -> None:
     assert (found.state, found.attempts, found.open_attempt, found.worker) == ("RUNNING", 1, SHARED, "w1")
     assert (found.input, found.document) == ("s3://assets/clip.mp4", "s3://assets/j.json")
     assert jobs.get("never planned") is None
+
+
+@pytest.fixture
+def lost_response() -> Iterator[list[str]]:
+    """The first UpdateItem is written, its response is lost, and botocore sends it again. Lists each answer."""
+    answers: list[str] = []
+
+    def lose_the_first(response: object, **_: object) -> int | None:
+        answers.append("lost" if not answers else "arrived")
+        return 0 if answers == ["lost"] else None
+
+    client().meta.events.register_first("needs-retry.dynamodb.UpdateItem", lose_the_first)
+    yield answers
+    client().meta.events.unregister("needs-retry.dynamodb.UpdateItem", lose_the_first)
+
+
+def test_an_attempt_counts_once_though_the_response_to_it_was_lost(jobs: Jobs, lost_response: list[str]) -> None:
+    opened = jobs.open_attempt("j", SHARED)
+    assert lost_response == ["lost", "arrived"]
+    assert (opened.attempts, opened.open_attempt) == (1, SHARED)
+
+
+def test_an_attempt_that_is_sent_again_does_not_take_the_place_of_a_later_one(jobs: Jobs) -> None:
+    jobs.open_attempt("j", SHARED)
+    jobs.open_attempt("j", SOLO)
+    assert jobs.open_attempt("j", SHARED).open_attempt == SOLO
+    assert row(jobs).attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "attempts"),
+    [
+        (lambda jobs: jobs.undo_attempt("j", "solo"), 1),
+        (lambda jobs: jobs.spend_attempt("j", "solo", ERROR), 2),
+        (lambda jobs: jobs.settle_lost(row(jobs)), 2),
+    ],
+    ids=["taken back", "spent", "lost alone"],
+)
+def test_an_attempt_that_has_ended_may_be_opened_again(
+    jobs: Jobs, end: Callable[[Jobs], object], attempts: int
+) -> None:
+    jobs.open_attempt("j", SOLO)
+    end(jobs)
+    assert row(jobs).opened == set()
+    assert jobs.open_attempt("j", SOLO).attempts == attempts
+
+
+def test_an_attempt_of_a_row_that_an_older_version_wrote_is_counted(jobs: Jobs, table: Table) -> None:
+    old = Attempt(id="of-the-older-version", worker="w0", solo=False)
+    values = {"attempt": old.model_dump(by_alias=True), "running": "RUNNING", "one": 1}
+    table.update("job#j", "job", "SET #openAttempt = :attempt, #state = :running, #attempts = :one", values)
+    assert jobs.open_attempt("j", SOLO).attempts == 2
 
 
 def test_given_back_it_has_lost_no_attempt(jobs: Jobs) -> None:

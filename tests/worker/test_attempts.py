@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_media_that_kills_while_it_is_looked_at_has_an_attempt_open(
 
 def lost_attempt(bench: Bench, name: str, solo: bool) -> None:
     """As a worker leaves a job that it died on."""
-    bench.jobs.open_attempt(name, Attempt(id="lost", worker="dead", solo=solo))
+    bench.jobs.open_attempt(name, Attempt(id=uuid.uuid4().hex, worker="dead", solo=solo))
 
 
 def test_an_attempt_lost_among_others_is_not_counted_but_makes_a_suspect(bench: Bench) -> None:
