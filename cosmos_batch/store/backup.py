@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, Manifest
+from cosmos_batch.store.manifest import MANIFEST, Manifest
 from cosmos_batch.store.names import directory_name
+from cosmos_batch.store.patience import Patience
 from cosmos_batch.store.progress import Progress, counter, silent
+from cosmos_batch.store.restoring import Source, restore_files
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -20,7 +22,9 @@ _MISSING = {"404", "NoSuchKey"}
 
 
 class Backup:
-    """The backups of all models in one bucket. Every method may raise botocore's errors.
+    """The backups of all models in one bucket. Every method may raise one of `FAULTS`.
+
+    Reading is tried again for as long as `Patience` lasts.
 
     Whoever writes or drops holds the model's lock. The role needs `s3:ListBucket` on the bucket and `s3:GetObject`,
     `s3:PutObject` and `s3:DeleteObject` on `models/*`. A killed upload leaves parts, which the bucket's lifecycle ends.
@@ -32,29 +36,28 @@ class Backup:
 
     def newest(self, model: str) -> Manifest | None:
         """The complete backup that was published last, or None."""
-        complete = [manifest for commit in self._commits(model) if (manifest := self._manifest(model, commit))]
+        complete = [manifest for commit in self._commits(model) if (manifest := self.manifest(model, commit))]
         return max(complete, key=lambda manifest: manifest.published_at, default=None)
 
-    def holds(self, model: str, commit: str) -> bool:
-        """True if there is a complete backup of that model's commit."""
-        return self._manifest(model, commit) is not None
+    def manifest(self, model: str, commit: str) -> Manifest | None:
+        """The manifest of one commit's backup; None if there is no complete one."""
+        key = _prefix(model, commit) + MANIFEST
+        try:
+            body = Patience().until_done(lambda: self._read(key))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return None
+            raise
+        return Manifest.read(body, model, commit)
 
     def restore(self, manifest: Manifest, directory: Path) -> None:
         """Copy the files of a backup into the empty `directory`.
 
         Raises:
-            IncompleteCopyError: if files are gone from the backup or have another size.
+            IncompleteCopyError: if files are gone from the backup, or have another size or hash.
         """
-        prefix = _prefix(manifest.model, manifest.commit)
-        for file in manifest.files:
-            path = directory / file.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                self._s3.download_file(self._bucket, prefix + file.name, str(path))
-            except ClientError as error:
-                if error.response["Error"]["Code"] in _MISSING:
-                    raise IncompleteCopyError(f"{file.name} is missing") from error
-                raise
+        source = Source(self._s3, self._bucket, _prefix(manifest.model, manifest.commit))
+        restore_files(source, manifest.files, directory)
         manifest.verify(directory)
 
     def upload(self, directory: Path, manifest: Manifest, on_progress: Progress = silent) -> None:
@@ -79,26 +82,21 @@ class Backup:
     def drop_until(self, model: str, moment: datetime) -> None:
         """Delete the model's backups published at or before `moment`, and what dead uploads left."""
         for commit in self._commits(model):
-            manifest = self._manifest(model, commit)
+            manifest = self.manifest(model, commit)
             if manifest is None or manifest.published_at <= moment:
                 self.drop(model, commit)
 
     def _commits(self, model: str) -> list[str]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=_prefix(model), Delimiter="/"
-        )
-        prefixes = [common["Prefix"] for page in pages for common in page.get("CommonPrefixes", [])]
+        prefixes = Patience().until_done(lambda: self._list_prefixes(_prefix(model)))
         return [prefix.removesuffix("/").rpartition("/")[2] for prefix in prefixes]
 
-    def _manifest(self, model: str, commit: str) -> Manifest | None:
-        key = _prefix(model, commit) + MANIFEST
-        try:
-            body = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                return None
-            raise
-        return Manifest.read(body, model, commit)
+    def _list_prefixes(self, prefix: str) -> list[str]:
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/")
+        return [common["Prefix"] for page in pages for common in page.get("CommonPrefixes", [])]
+
+    def _read(self, key: str) -> bytes:
+        body: bytes = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        return body
 
 
 def _prefix(model: str, commit: str | None = None) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cosmos_batch.store.lock import exclusive
-from cosmos_batch.store.manifest import MANIFEST, Manifest
+from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, Manifest
 from cosmos_batch.store.names import directory_name
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,24 @@ class Copies:
         self._directory = root / directory_name(model)
 
     def newest(self) -> StoredModel | None:
-        """The copy published last, or None."""
-        return max(self._published(), key=lambda stored: stored.published_at, default=None)
+        """The copy that was published last; None if there is none, or if its files lack bytes.
+
+        An older copy does not take the place of a damaged one: it would be another revision of the model.
+        """
+        manifest = self.newest_manifest()
+        if manifest is None:
+            return None
+        stored = _stored(manifest, self._directory / manifest.commit)
+        try:
+            manifest.verify(stored.path)
+        except IncompleteCopyError as error:
+            logger.warning("the copy of %s at %s is damaged: %s", stored.model, stored.commit, error)
+            return None
+        return stored
+
+    def newest_manifest(self) -> Manifest | None:
+        """The manifest that was published last, even if its files are damaged; None if there is none."""
+        return max(self._published(), key=lambda manifest: manifest.published_at, default=None)
 
     def manifest(self, commit: str) -> Manifest | None:
         """The manifest of one copy; None if there is no such copy."""
@@ -83,7 +99,7 @@ class Copies:
         """Make a filled directory a copy, in one step."""
         target = self._directory / manifest.commit
         if target.exists():
-            # It does not count (its manifest is gone or spoilt), but it is in the way.
+            # It does not count (its manifest is gone or spoilt, or its files are damaged), but it is in the way.
             self._withdraw(target)
         manifest.write(partial)
         partial.rename(target)
@@ -95,13 +111,13 @@ class Copies:
 
         A rename, under which readers on every host go on undisturbed; the sweep at the end deletes them.
         """
-        for stored in self._published():
-            if stored.published_at <= moment:
-                self._withdraw(stored.path)
+        for manifest in self._published():
+            if manifest.published_at <= moment:
+                self._withdraw(self._directory / manifest.commit)
 
-    def _published(self) -> list[StoredModel]:
-        paths = [path.parent for path in self._directory.glob(f"[!.]*/{MANIFEST}")]
-        return [_stored(manifest, path) for path in paths if (manifest := self.manifest(path.name))]
+    def _published(self) -> list[Manifest]:
+        commits = [path.parent.name for path in self._directory.glob(f"[!.]*/{MANIFEST}")]
+        return [manifest for commit in commits if (manifest := self.manifest(commit))]
 
     def _withdraw(self, path: Path) -> None:
         path.rename(self._directory / f"{_WITHDRAWN}{uuid.uuid4().hex}")

@@ -61,8 +61,10 @@ class Hub:
             files = tuple(_file(sibling) for sibling in info.siblings or [])
             return Revision(commit=info.sha or "", files=files)
 
-    def download(self, revision: Revision, directory: Path) -> None:
-        """Fill the empty `directory` with all files of `revision`.
+    def download(self, revision: Revision, directory: Path) -> Revision:
+        """Fill the empty `directory` with all files of `revision`; returns them with the hashes of all.
+
+        The Hub's library compares no hash of what it fetched by plain HTTP, so that is done here.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -76,6 +78,7 @@ class Hub:
             shutil.rmtree(directory / ".cache", ignore_errors=True)
             # `snapshot_download` answers with whatever the directory holds when the Hub goes away at the wrong moment.
             revision.verify(directory)
+            return revision.hashed(directory)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -88,7 +91,7 @@ class Hub:
             ) from error
         except IncompleteCopyError as error:
             raise self._failure(
-                f"The download of {self._model} is incomplete: {error}.", "Try again.", retryable=True
+                f"The download of {self._model} is incomplete or damaged: {error}.", "Try again.", retryable=True
             ) from error
         except RuntimeError as error:
             # All that the Hub's transfer of large files (hf_xet) tells, of the network and of the disk alike.

@@ -1,8 +1,10 @@
 """The manifest: what makes a directory, or a prefix in S3, a model."""
 
+import hashlib
 import logging
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
@@ -15,10 +17,11 @@ from cosmos_batch.contract.error import explain
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+_HASHING_THREADS = 4  # hashlib computes outside of Python's global lock
 
 
 class IncompleteCopyError(Exception):
-    """A copy lacks files, or has files of the wrong size."""
+    """A copy lacks files, or has files of another size or with other bytes."""
 
 
 def _inside(name: str) -> str:
@@ -39,7 +42,9 @@ class ModelFile(Model):
 
     name: FileName = Field(description="Path relative to the model's directory, with `/`")
     size: int = Field(ge=0, description="Bytes")
-    sha256: str | None = Field(default=None, description="Hex digest, where the Hub states it (large files)")
+    sha256: str | None = Field(
+        default=None, description="Hex digest; absent for small files of manifests that an older version wrote"
+    )
 
 
 class Revision(Model):
@@ -54,7 +59,7 @@ class Revision(Model):
         return sum(file.size for file in self.files)
 
     def verify(self, directory: Path) -> None:
-        """Compare what lies in `directory` with the list; sizes only, for hashing would read everything again.
+        """Compare the sizes of what lies in `directory` with the list. No file is read, so every start can do this.
 
         Raises:
             IncompleteCopyError: naming the first few files that differ.
@@ -64,6 +69,22 @@ class Revision(Model):
             raise IncompleteCopyError(
                 f"{len(wrong)} of {len(self.files)} files are missing or cut short: {', '.join(wrong[:3])}"
             )
+
+    def hashed(self, directory: Path) -> Self:
+        """The same files with the hashes of what lies in `directory`; reads every byte, several files at once.
+
+        Raises:
+            IncompleteCopyError: naming the first file whose hash was known, and is another.
+        """
+        with ThreadPoolExecutor(_HASHING_THREADS, "hash") as threads:
+            digests = list(threads.map(lambda file: _sha256(directory / file.name), self.files))
+        for file, digest in zip(self.files, digests, strict=True):
+            if file.sha256 not in (None, digest):
+                raise IncompleteCopyError(f"{file.name} has other bytes than its SHA-256 says")
+        files = tuple(
+            file.model_copy(update={"sha256": digest}) for file, digest in zip(self.files, digests, strict=True)
+        )
+        return self.model_copy(update={"files": files})
 
 
 class Manifest(Revision):
@@ -110,6 +131,11 @@ class Manifest(Revision):
 def bytes_of(paths: Iterable[Path]) -> int:
     """Bytes in those of `paths` that are files; one that vanishes meanwhile counts nothing."""
     return sum(_size(path) or 0 for path in paths)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _size(path: Path) -> int | None:

@@ -9,14 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from cosmos_batch.contract import Failure
 from cosmos_batch.store import folder
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.copies import Copies, StoredModel
-from cosmos_batch.store.manifest import IncompleteCopyError, Manifest
+from cosmos_batch.store.manifest import IncompleteCopyError, Manifest, Revision
 from cosmos_batch.store.names import is_folder
+from cosmos_batch.store.patience import FAULTS
 from cosmos_batch.store.progress import Progress, silent, watch
 
 if TYPE_CHECKING:
@@ -40,11 +39,12 @@ class ModelStore:
 
     def __init__(self, root: Path, backup_bucket: str, s3: "BaseClient", token: Callable[[], str | None]) -> None:
         self._root = root
+        self._bucket = backup_bucket
         self._backup = Backup(backup_bucket, s3)
         self._token = token
 
     def find(self, model: str) -> StoredModel | None:
-        """The copy of `model` published last; looks at the file system only.
+        """The copy of `model` that was published last and is whole; looks at the file system only.
 
         Raises:
             Failure: `ModelUnavailable` if `model` is no model's name, or a folder that is no checkpoint.
@@ -53,6 +53,11 @@ class ModelStore:
 
     def ensure(self, model: str, newer_than: datetime | None = None, on_progress: Progress = silent) -> StoredModel:
         """The copy of `model` to load; fills the store from the backup or the Hub if there is none.
+
+        The Hub is asked what `main` is only where neither the store nor the backup has the model. A copy whose files
+        lack bytes is replaced by the same commit, from the backup or the Hub. A backup that cannot be read is an error,
+        and no reason to ask the Hub: its `main` may have moved on, and this worker would run another model than those
+        beside it.
 
         With `newer_than`, copies published up to then do not count: they are dropped, in S3 and here, **before** the
         new one is fetched. If that fetch fails there is no copy, and `ensure` fails for everyone until one succeeds:
@@ -87,8 +92,8 @@ class ModelStore:
             True if it uploaded.
 
         Raises:
-            botocore.exceptions.ClientError, boto3.exceptions.S3UploadFailedError: What S3 says. The model can be used
-                all the same.
+            One of `store.patience.FAULTS`: What S3 says. The model can be used all the same.
+            IncompleteCopyError: The copy lacks bytes.
         """
         # Only an id of the Hub has a slash; a folder goes by its name.
         if "/" not in stored.model:
@@ -97,8 +102,9 @@ class ModelStore:
         with copies.changing():
             manifest = copies.manifest(stored.commit)
             # No manifest: it was invalidated meanwhile.
-            if manifest is None or self._backup.holds(stored.model, stored.commit):
+            if manifest is None or self._backup.manifest(stored.model, stored.commit) is not None:
                 return False
+            manifest.verify(stored.path)
             self._backup.upload(stored.path, manifest)
         logger.info("backed up %s at %s", stored.model, stored.commit)
         return True
@@ -108,29 +114,36 @@ class ModelStore:
             logger.info("dropping the copies of %s from before %s", model, newer_than.isoformat())
             self._drop_backups(model, newer_than)
             copies.withdraw_until(newer_than)
-        return self._restore(model, copies, on_progress) or self._download(model, copies, on_progress)
+        damaged = copies.newest_manifest()
+        backup = self._find_backup(model, damaged)
+        restored = self._restore(backup, copies, on_progress) if backup else None
+        return restored or self._download(model, backup or damaged, copies, on_progress)
 
     def _drop_backups(self, model: str, moment: datetime) -> None:
         try:
             self._backup.drop_until(model, moment)
-        except (ClientError, BotoCoreError) as error:
+        except FAULTS as error:
             # Going on would leave a backup behind that the next empty file system is filled from.
-            raise Failure(
-                "ModelUnavailable",
-                f"The S3 backup of {model} could not be dropped: {error}",
-                "Try again; if it persists, check the worker's access to the model bucket.",
-                retryable=True,
-            ) from error
+            raise self._backup_failure(model, "dropped", error) from error
 
-    def _restore(self, model: str, copies: Copies, on_progress: Progress) -> StoredModel | None:
+    def _find_backup(self, model: str, damaged: Manifest | None) -> Manifest | None:
+        """The backup of the damaged copy's commit; without such a copy, the newest backup. None if there is none."""
         try:
-            manifest = self._backup.newest(model)
-            return self._restore_from(manifest, copies, on_progress) if manifest else None
-        except (ClientError, BotoCoreError) as error:
-            logger.warning("the backup of %s cannot be read, so the Hub is asked: %s", model, error)
-            return None
+            return self._backup.manifest(model, damaged.commit) if damaged else self._backup.newest(model)
+        except FAULTS as error:
+            raise self._backup_failure(model, "read", error) from error
 
-    def _restore_from(self, manifest: Manifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
+    def _backup_failure(self, model: str, done: str, error: Exception) -> Failure:
+        return Failure(
+            "ModelUnavailable",
+            f"The backup of {model} in s3://{self._bucket} could not be {done}: {type(error).__name__}: {error}",
+            "Try again later; if it persists, check that the bucket exists, that the worker's role may use it, and "
+            "that the workers' network reaches S3.",
+            retryable=True,
+        )
+
+    def _restore(self, manifest: Manifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
+        """The restored copy; None if the backup is damaged, and dropped."""
         logger.info("restoring %s at %s from the backup, %d bytes", manifest.model, manifest.commit, manifest.size)
         partial = copies.new_partial()
         try:
@@ -139,20 +152,29 @@ class ModelStore:
         except IncompleteCopyError as error:
             # Dropped, or the next `back_up` would take it for a backup.
             logger.warning("the backup of %s at %s is damaged: %s", manifest.model, manifest.commit, error)
-            self._backup.drop(manifest.model, manifest.commit)
+            self._drop_damaged(manifest)
             return None
+        except FAULTS as error:
+            raise self._backup_failure(manifest.model, "restored", error) from error
         return copies.publish(partial, manifest.model_copy(update={"source": "backup"}))
 
-    def _download(self, model: str, copies: Copies, on_progress: Progress) -> StoredModel:
+    def _drop_damaged(self, manifest: Manifest) -> None:
+        try:
+            self._backup.drop(manifest.model, manifest.commit)
+        except FAULTS as error:
+            raise self._backup_failure(manifest.model, "dropped, though it is damaged,", error) from error
+
+    def _download(self, model: str, known: Revision | None, copies: Copies, on_progress: Progress) -> StoredModel:
+        """Fetch the `known` revision from the Hub, or what `main` is now."""
         # Imported here: it takes half a second, and most workers find their model in the store.
         from cosmos_batch.store.huggingface import Hub
 
         hub = Hub(model, self._token())
-        revision = hub.resolve()
+        revision = Revision(commit=known.commit, files=known.files) if known else hub.resolve()
         logger.info("downloading %s at %s, %d bytes", model, revision.commit, revision.size)
         partial = copies.new_partial()
         with watch(partial, revision.size, on_progress):
-            hub.download(revision, partial)
+            revision = hub.download(revision, partial)
         return copies.publish(partial, Manifest.downloaded(model, revision))
 
     @contextmanager

@@ -35,12 +35,12 @@ def put(
 
     Raises:
         Failure: `ModelUnavailable`.
-        botocore.exceptions.ClientError, boto3.exceptions.S3UploadFailedError: What S3 says.
+        One of `store.patience.FAULTS`: What S3 says.
     """
     directory_name(model)  # refuses what is no id of the Hub
     hub, backup = Hub(model, None, LOGIN), Backup(bucket, s3)
     revision = hub.resolve()
-    if backup.holds(model, revision.commit):
+    if backup.manifest(model, revision.commit) is not None:
         return False
     free = shutil.disk_usage(scratch).free
     if free < revision.size:
@@ -50,6 +50,6 @@ def put(
             "Free space there, or set TMPDIR to a folder with more.",
         )
     with watch(scratch, revision.size, on_download):
-        hub.download(revision, scratch)
+        revision = hub.download(revision, scratch)
     backup.upload(scratch, Manifest.downloaded(model, revision), on_upload)
     return True

@@ -1,6 +1,11 @@
-"""A worker's part of filling the store, as a process that a test can kill: prints the commit when it has it."""
+"""A worker's part of filling the store, as a process that a test can kill: prints the commit when it has it.
+
+With `backup` it then makes the backup. With `die` it kills itself when the copy is complete but not yet published.
+"""
 
 import logging
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,9 +13,16 @@ import boto3
 
 from cosmos_batch.store import ModelStore
 
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    root, bucket, s3_url, model = sys.argv[1:]
+    root, bucket, s3_url, model, *orders = sys.argv[1:]
+    if "die" in orders:
+        Path.rename = _die  # type: ignore[method-assign, assignment]
     s3 = boto3.client(
         "s3",
         endpoint_url=s3_url,
@@ -18,4 +30,8 @@ if __name__ == "__main__":
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
     )
-    print(ModelStore(Path(root), bucket, s3, lambda: None).ensure(model).commit)
+    store = ModelStore(Path(root), bucket, s3, lambda: None)
+    stored = store.ensure(model)
+    print(stored.commit, flush=True)
+    if "backup" in orders:
+        store.back_up(stored)

@@ -155,9 +155,12 @@ def test_a_damaged_backup_is_replaced(
     assert store.back_up(again) is True
 
 
-def test_a_backup_that_cannot_be_read_is_passed_over(hub: Hub, root: Path, s3: Any) -> None:
+def test_a_backup_that_cannot_be_read_is_an_error_and_no_reason_to_ask_the_hub(hub: Hub, root: Path, s3: Any) -> None:
     store = ModelStore(root, "no-such-bucket", s3, lambda: None)
-    assert store.ensure(MODEL).model == MODEL
+    with pytest.raises(Failure, match="no-such-bucket") as caught:
+        store.ensure(MODEL)
+    assert (caught.value.error.code, caught.value.error.retryable) == ("ModelUnavailable", True)
+    assert hub.requests == 0
 
 
 def test_invalidation_drops_both_copies_of_that_model_and_no_other(
@@ -230,9 +233,11 @@ def test_what_was_invalidated_is_never_served_again_though_the_download_fails(
     assert store.ensure(MODEL).model == MODEL
 
 
-def test_a_backup_that_cannot_be_dropped_stops_the_invalidation(hub: Hub, root: Path, s3: Any) -> None:
-    store = ModelStore(root, "no-such-bucket", s3, lambda: None)
+def test_a_backup_that_cannot_be_dropped_stops_the_invalidation(
+    hub: Hub, store: ModelStore, root: Path, s3: Any
+) -> None:
     old = store.ensure(MODEL)
+    store = ModelStore(root, "no-such-bucket", s3, lambda: None)
     with pytest.raises(Failure) as caught:
         store.ensure(MODEL, newer_than=now())
     assert caught.value.error.retryable
