@@ -58,19 +58,23 @@ class End:
         return cls(job_id, Result(job_id=job_id, error=error_of(name, cause)))
 
 
+class NotDeliveredYet(Exception):  # noqa: N818 - it passes by itself
+    """A worker is bringing the job's result to its place. The end is told when it lies there."""
+
+
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """The end of one execution, from the state machine, or a batch of SQS records.
 
-    The state machine is given `error` and `cause`, with which it fails if this was a failure.
+    The state machine is given `error` and `cause`, with which it fails if this was a failure, and else `result`.
     """
     if "Records" in event:
         return each_record(event, take)
-    end = End.read(event)
-    report_once(end)
-    error = end.result.error
+    result = report_once(End.read(event)).result
+    error = result.error
     return {
         "error": None if error is None else error.code,
         "cause": None if error is None else error.cause(),
+        "result": None if error is not None else result.model_dump(mode="json"),
     }
 
 
@@ -79,11 +83,25 @@ def take(record: Record) -> None:
     report_once(End.read(json.loads(record["body"])))
 
 
-def report_once(end: End) -> None:
-    """Report an end, unless all of it was reported before."""
+def report_once(end: End) -> End:
+    """Report how a job ended, unless all of it was reported before. Returns that end. Raises NotDeliveredYet."""
     table = state_table(environment().state_table)
+    end = end_of_job(end, Jobs(table).get(end.job_id))
     if not Reports(table).published(end.job_id):
         report(end, table)
+    return end
+
+
+def end_of_job(end: End, row: JobRow | None) -> End:
+    """The end that the job's row knows, if it knows one; else that of the execution. Raises NotDeliveredYet."""
+    if end.result.error is None or row is None or row.result is None:
+        return end
+    if row.result.error is not None:
+        return End(end.job_id, row.result)
+    if row.state == "COMMITTED":
+        raise NotDeliveredYet(end.job_id)
+    # A result that could not be delivered leaves a failed row, whose error older versions did not keep.
+    return end if row.state == "FAILED" else End(end.job_id, row.result)
 
 
 def report(end: End, table: Table) -> None:

@@ -26,8 +26,8 @@ class Outcome:
 
 
 def outcome(execution: Execution, row: JobRow | None) -> Outcome:
-    """Read how an execution ended."""
-    if execution.status == "SUCCEEDED" and row is not None:
+    """Read how a job ended. What its row says counts: an execution can fail after its job has succeeded."""
+    if row is not None and "SUCCEEDED" in (execution.status, row.state):
         written = [one.uri for one in row.result.outputs] if row.result is not None else []
         return Outcome(document_uri=row.document, file_uris=written or [row.document])
     if row is not None and row.result is not None and row.result.error is not None:

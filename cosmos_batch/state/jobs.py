@@ -207,15 +207,21 @@ class Jobs:
     def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
         """The caller was told. Idempotent; a cancelled job stays cancelled.
 
-        `written_at` is when its files were at their final keys; an error has none.
+        `written_at` is when its files were at their final keys; an error has none, and is the job's result from now on.
         """
         state = "SUCCEEDED" if error is None else "FAILED"
-        written = {} if written_at is None else {"written": written_at}
+        changes = {"state": state, "stages.#calledBack": now()}
+        if written_at is not None:
+            changes["stages.#written"] = written_at
+        if error is not None:
+            changes["result"] = Result(job_id=job_id, error=error).model_dump_json()
+        values = {path.rpartition("#")[2]: value for path, value in changes.items()}
+        expression = ", ".join(f"#{path} = :{path.rpartition('#')[2]}" for path in changes)
         try:
             self._update(
                 job_id,
-                f"SET #state = :state, #stages.#calledBack = :now{', #stages.#written = :written' if written else ''}",
-                {"state": state, "now": now(), **written, "cancelled": "CANCELLED"},
+                f"SET {expression}",
+                {**values, "cancelled": "CANCELLED"},
                 "attribute_exists(pk) AND #state <> :cancelled",
             )
         except ConditionFailed:

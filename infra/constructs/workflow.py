@@ -16,14 +16,29 @@ from infra.constructs.permissions import allow
 # How Lambda names the exception by which `plan` refuses a request: it would refuse it again.
 REFUSED = "Failure"
 EVERYTHING = ["States.ALL"]
+# Faults of Lambda itself, and throttling by what our functions call: they say nothing of the request. The last three
+# are the names of boto3's exceptions.
+PASSING = [
+    "Lambda.TooManyRequestsException",
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.ClientExecutionTimeoutException",
+    "ThrottlingException",
+    "ProvisionedThroughputExceededException",
+    "RequestThrottled",
+]
+FEW_ATTEMPTS = 6
+LONGEST_PAUSE = Duration.minutes(5)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
 
 class Workflow(Construct):
     """`plan` decides, the message waits with the task token, `report` hears of every end.
 
-    The state machine's own timeout is a backstop behind the longest deadline, which the waiting state keeps. An
-    execution that is stopped or timed out reports by its event (`ExecutionEnds`).
+    The state machine's own timeout is a backstop behind the longest deadline, which the waiting state keeps. Until
+    then `report` is tried again, for somebody waits for it. An execution that is stopped or timed out reports by its
+    event (`ExecutionEnds`).
     """
 
     def __init__(
@@ -36,13 +51,14 @@ class Workflow(Construct):
         tracing: bool,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._timeout = longest_deadline.plus(Duration.days(1))
         self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.machine = sfn.StateMachine(
             self,
             "Machine",
             definition_body=sfn.DefinitionBody.from_chainable(self._definition(plan, report)),
             state_machine_type=sfn.StateMachineType.STANDARD,
-            timeout=longest_deadline.plus(Duration.days(1)),
+            timeout=self._timeout,
             tracing_enabled=tracing,
             logs=sfn.LogOptions(
                 destination=self.log,
@@ -57,32 +73,38 @@ class Workflow(Construct):
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         # The result stays the execution's output, for whoever reads it there.
-        answered = self._call(
-            "Report", report, {"execution": EXECUTION, "result.$": "$"}, result_path=sfn.JsonPath.DISCARD
-        ).next(sfn.Succeed(self, "Succeeded"))
-        failed = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"}).next(
-            sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
-        )
+        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
+        self._retry(answered, EVERYTHING, self._attempts_until_timeout)
+        failed = self._report_error(report)
         # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
-        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION}, final_error=REFUSED)
+        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION})
+        self._retry(planned, [REFUSED], 0)  # the first retrier that matches decides
+        self._retry(planned, PASSING, self._attempts_until_timeout)  # `plan` itself refuses what is past its deadline
+        self._retry(planned, EVERYTHING, FEW_ATTEMPTS)
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         enqueued.add_catch(failed, errors=EVERYTHING, result_path="$")
-        return planned.next(enqueued).next(answered)
+        return planned.next(enqueued).next(answered).next(sfn.Succeed(self, "Succeeded"))
+
+    def _report_error(self, report: lambda_.IFunction) -> sfn.IChainable:
+        """Tell of an error, and end with it. `report` may find that the job has succeeded: then end with its result."""
+        told = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"})
+        self._retry(told, EVERYTHING, self._attempts_until_timeout)
+        succeeded = sfn.Succeed(self, "SucceededBeforeTheError", output_path="$.result")
+        failed = sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
+        end = sfn.Choice(self, "HasItFailed").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
+        return told.next(end)
+
+    @property
+    def _attempts_until_timeout(self) -> int:
+        """More than fit into the life of an execution: its pauses grow to the longest within a few attempts."""
+        return 2 * int(self._timeout.to_seconds() / LONGEST_PAUSE.to_seconds())
 
     def _call(
-        self,
-        name: str,
-        function: lambda_.IFunction,
-        payload: Mapping[str, object],
-        result_path: str | None = None,
-        final_error: str | None = None,
+        self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], result_path: str | None = None
     ) -> tasks.LambdaInvoke:
-        """A function that may be called twice: whatever failed, it is tried again, unless it says that this is final.
-
-        Most faults pass: of S3, DynamoDB and SQS as much as of Lambda, and a request must not fail of one for good.
-        """
-        call = tasks.LambdaInvoke(
+        """A function that may be called twice: CDK's own retriers give way to those of this module."""
+        return tasks.LambdaInvoke(
             self,
             name,
             lambda_function=function,
@@ -91,16 +113,20 @@ class Workflow(Construct):
             result_path=result_path,
             retry_on_service_exceptions=False,
         )
-        if final_error is not None:
-            call.add_retry(errors=[final_error], max_attempts=0)  # the first retrier that matches decides
+
+    def _retry(self, call: tasks.LambdaInvoke, errors: list[str], attempts: int) -> None:
+        """Try again with growing pauses that differ from execution to execution."""
+        if attempts == 0:
+            call.add_retry(errors=errors, max_attempts=0)
+            return
         call.add_retry(
-            errors=EVERYTHING,
+            errors=errors,
             interval=Duration.seconds(2),
-            max_attempts=6,
+            max_attempts=attempts,
+            max_delay=LONGEST_PAUSE,
             backoff_rate=2,
             jitter_strategy=sfn.JitterType.FULL,
         )
-        return call
 
 
 def _enqueue(partition: str) -> dict[str, object]:

@@ -123,6 +123,21 @@ def test_an_error_comes_from_the_row_if_it_has_one(
     assert capsys.readouterr().err == f"error: InvalidInput: {REFUSED.message}\n{REFUSED.remedy}\n"
 
 
+@pytest.mark.parametrize("status", ["FAILED", "ABORTED", "TIMED_OUT"])
+def test_a_job_that_succeeded_has_its_result_however_its_execution_ended(
+    deployment: Deployment,
+    job: Job,
+    stepfunctions: FakeStepFunctions,
+    status: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run_through(deployment, job, stepfunctions)
+    put_document(deployment, job)
+    stepfunctions.put(job.job_id, status, error="Lambda.TooManyRequestsException")
+    assert main(["result", job.job_id]) == 0
+    assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
+
+
 def test_a_refused_request_has_only_its_execution(
     stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:

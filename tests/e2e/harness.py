@@ -94,6 +94,17 @@ class App:
     def workers(self, pipeline: str = TWO_B) -> Workers:
         return Workers(self.table, pipeline)
 
+    def function(self, module: str) -> str:
+        """Name of the Lambda of `lambdas/<module>.py`."""
+        pages = self.client("lambda").get_paginator("list_functions").paginate()
+        [name] = [
+            one["FunctionName"]
+            for page in pages
+            for one in page["Functions"]
+            if one.get("Description", "").endswith(f"lambdas/{module}.py")
+        ]
+        return str(name)
+
     def output(self, ending: str) -> str:
         """The one output whose name ends so."""
         [value] = [value for name, value in self.outputs.items() if name.endswith(ending)]

@@ -115,6 +115,40 @@ def test_an_execution_stopped_by_a_person_is_dropped_by_the_worker(app: App) -> 
     assert app.row(arn).winner is None
 
 
+@pytest.mark.parametrize("then", ["it passes", "the execution is stopped"])
+def test_while_report_is_throttled_nothing_is_told_and_then_the_result(app: App, tmp_path: Path, then: str) -> None:
+    functions, report = app.client("lambda"), app.function("report")
+    vams = Vams.of(app)
+    functions.put_function_concurrency(FunctionName=report, ReservedConcurrentExecutions=0)
+    try:
+        script = {"text": str(tmp_path)}
+        theirs = vams.start("p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps(script)}})
+        ours = wait_for(lambda: executions_with(app, str(tmp_path)), 60, "not started")[0]["executionArn"]
+        wait_for(lambda: throttled(app, ours) >= 3, 90, "report is not tried again")
+        assert app.row(ours).state == "SUCCEEDED"
+        assert app.client("stepfunctions").describe_execution(executionArn=theirs)["status"] == "RUNNING"
+    finally:
+        functions.delete_function_concurrency(FunctionName=report)
+    if then == "the execution is stopped":
+        app.client("stepfunctions").stop_execution(executionArn=ours)
+    ended = app.ended(theirs, 120)
+    assert ended["status"] == "SUCCEEDED"
+    assert json.loads(ended["output"])["jobId"] == ours.rpartition(":")[2]
+    history = app.client("stepfunctions").get_execution_history(executionArn=theirs)["events"]
+    assert Counter(event["type"] for event in history)["TaskSucceeded"] == 1, "one callback"
+
+
+def executions_with(app: App, text: str) -> list[dict[str, Any]]:
+    return [one for one in app.executions("p.png") if text in json.loads(one["input"]).get("prompt", "")]
+
+
+def throttled(app: App, arn: str) -> int:
+    """How many calls of an execution were refused by Lambda."""
+    history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
+    refused = [event.get("lambdaFunctionFailedEventDetails", {}).get("error") for event in history]
+    return refused.count("Lambda.TooManyRequestsException")
+
+
 def test_workers_that_cannot_load_open_the_breaker(app: App) -> None:
     """Five could be tried, three are; then the queue is failed with the reason, and nothing more is submitted."""
     wait_for(lambda: not app.live_workers(EIGHT_B), 60, "a worker that has loaded does not leave")

@@ -48,16 +48,31 @@ def test_plan_gets_the_request_and_the_execution(definition: dict[str, Any], sta
     assert states["Plan"]["Next"] == "Enqueue"
 
 
+PATIENT = {
+    "IntervalSeconds": 2,
+    "BackoffRate": 2,
+    "MaxAttempts": 2304,
+    "MaxDelaySeconds": 300,
+    "JitterStrategy": "FULL",
+}
+
+
 def test_plan_is_tried_again_whatever_happened_unless_it_refused(states: States) -> None:
-    refused, anything = states["Plan"]["Retry"]
+    refused, passing, anything = states["Plan"]["Retry"]
     assert refused == {"ErrorEquals": [Failure.__name__], "MaxAttempts": 0}
-    assert anything == {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 2,
-        "BackoffRate": 2,
-        "MaxAttempts": 6,
-        "JitterStrategy": "FULL",
-    }
+    assert "Lambda.TooManyRequestsException" in passing["ErrorEquals"]
+    assert {key: passing[key] for key in PATIENT} == PATIENT
+    assert anything == {**PATIENT, "ErrorEquals": ["States.ALL"], "MaxAttempts": 6}
+
+
+@pytest.mark.parametrize("state", ["Report", "ReportError"])
+def test_report_is_tried_again_for_as_long_as_the_execution_lives(
+    definition: dict[str, Any], states: States, state: str
+) -> None:
+    [retry] = states[state]["Retry"]
+    assert retry == {**PATIENT, "ErrorEquals": ["States.ALL"]}
+    # With full jitter a pause is half of its limit on average.
+    assert retry["MaxAttempts"] * retry["MaxDelaySeconds"] / 2 >= definition["TimeoutSeconds"]
 
 
 def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(states: States) -> None:
@@ -80,16 +95,19 @@ def test_every_error_is_reported(states: States, state: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "what"), [("Report", "result.$"), ("ReportError", "error.$")])
-def test_report_gets_the_execution_and_its_end_and_is_tried_again_whatever_happens(
-    states: States, state: str, what: str
-) -> None:
+def test_report_gets_the_execution_and_its_end(states: States, state: str, what: str) -> None:
     assert states[state]["Parameters"] == {"execution": states["Plan"]["Parameters"]["execution"], what: "$"}
-    assert [retry["ErrorEquals"] for retry in states[state]["Retry"]] == [["States.ALL"]]
 
 
 def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:
     assert states["Report"]["ResultPath"] is None, "the result stays the output"
     assert states["Report"]["Next"] == "Succeeded"
     assert states["Succeeded"]["Type"] == "Succeed"
-    assert states["ReportError"]["Next"] == "Failed"
+    assert states["ReportError"]["Next"] == "HasItFailed"
+    assert states["HasItFailed"] == {
+        "Type": "Choice",
+        "Choices": [{"Variable": "$.error", "IsNull": True, "Next": "SucceededBeforeTheError"}],
+        "Default": "Failed",
+    }
+    assert states["SucceededBeforeTheError"] == {"Type": "Succeed", "OutputPath": "$.result"}
     assert states["Failed"] == {"Type": "Fail", "ErrorPath": "$.error", "CausePath": "$.cause"}

@@ -8,10 +8,9 @@ import pytest
 
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Callbacks, Jobs
-from lambdas.report import handler
+from lambdas.report import NotDeliveredYet, handler
 from tests.lambdas.cloud import Cloud, event, sqs_batch
 from tests.state.jobs import make_job
 
@@ -48,7 +47,7 @@ def changed(*events: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_success_is_told(cloud: Cloud, jobs: Jobs) -> None:
-    assert succeeded() == {"error": None, "cause": None}
+    assert succeeded() == {"error": None, "cause": None, "result": RESULT.model_dump(mode="json")}
     [answer] = cloud.stepfunctions.answers
     assert answer["taskToken"] == "token-of-vams"
     assert Result.model_validate_json(answer["output"]) == RESULT
@@ -166,15 +165,78 @@ def test_no_token_is_logged_or_published(cloud: Cloud, jobs: Jobs, lines: Callab
     assert "token-of-vams" not in lines() + json.dumps(cloud.events.entries)
 
 
-def test_a_decided_job_stays_as_it_was_decided(cloud: Cloud) -> None:
-    jobs = Jobs(cloud.table)
-    job: Job = make_job("job-1")
-    jobs.create(job)
+def run_to(jobs: Jobs, result: Result) -> None:
+    """A worker has decided how the job ends."""
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
-    jobs.commit("job-1", "a", RESULT)
-    changed(event("step_functions_aborted"))
+    jobs.commit("job-1", "a", result)
+
+
+def failed_as(name: str, cause: str | None = None) -> dict[str, Any]:
+    """The change of status of an execution that failed of something else than its job."""
+    status = event("step_functions_aborted")
+    status["detail"].update(status="FAILED", error=name, cause=cause)
+    return dict(status)
+
+
+THROTTLED = failed_as("Lambda.TooManyRequestsException", "Rate Exceeded.")
+ENDS = [THROTTLED, event("step_functions_aborted"), event("step_functions_timed_out")]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["throttled", "stopped", "timed out"])
+def test_a_job_that_succeeded_is_told_as_that_however_its_execution_ended(
+    cloud: Cloud, jobs: Jobs, end: dict[str, Any]
+) -> None:
+    run_to(jobs, RESULT)
+    jobs.finish("job-1", None)
+    assert changed(end) == {"batchItemFailures": []}
+    [answer] = cloud.stepfunctions.answers
+    assert Result.model_validate_json(answer["output"]) == RESULT
+    [entry] = cloud.events.entries
+    assert entry["DetailType"] == "Cosmos Batch Job Succeeded"
     row = jobs.get("job-1")
-    assert row is not None and row.state == "COMMITTED" and row.result == RESULT
+    assert row is not None and (row.state, row.result) == ("SUCCEEDED", RESULT)
+
+
+def test_a_job_that_succeeded_at_its_deadline_ends_its_execution_with_its_result(cloud: Cloud, jobs: Jobs) -> None:
+    run_to(jobs, RESULT)
+    jobs.finish("job-1", None)
+    assert failed("States.Timeout", None) == {"error": None, "cause": None, "result": RESULT.model_dump(mode="json")}
+    assert "output" in cloud.stepfunctions.answers[0]
+
+
+def test_a_result_that_is_on_its_way_is_told_when_it_has_arrived(cloud: Cloud, jobs: Jobs) -> None:
+    run_to(jobs, RESULT)
+    assert changed(THROTTLED) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    with pytest.raises(NotDeliveredYet):
+        failed("States.Timeout", None)
+    assert cloud.stepfunctions.answers == cloud.events.entries == []
+    jobs.finish("job-1", None)
+    assert changed(THROTTLED) == {"batchItemFailures": []}
+    assert "output" in cloud.stepfunctions.answers[0]
+
+
+def test_a_result_that_could_not_be_delivered_is_told_as_that(cloud: Cloud, jobs: Jobs) -> None:
+    run_to(jobs, RESULT)
+    jobs.finish("job-1", ERROR)  # by `dead_letter`
+    changed(THROTTLED)
+    assert cloud.stepfunctions.answers[0]["error"] == ERROR.code
+
+
+def test_a_row_of_an_older_version_that_kept_no_such_error_leaves_the_executions_own(cloud: Cloud, jobs: Jobs) -> None:
+    run_to(jobs, RESULT)
+    cloud.table.update("job#job-1", "job", "SET #state = :failed", {"failed": "FAILED"})
+    changed(failed_as("Internal", ERROR.cause()))
+    assert cloud.stepfunctions.answers[0]["error"] == ERROR.code
+
+
+@pytest.mark.parametrize("told_by_its_worker", [True, False])
+def test_a_job_that_failed_is_told_with_its_own_error(cloud: Cloud, jobs: Jobs, told_by_its_worker: bool) -> None:
+    run_to(jobs, Result(job_id="job-1", error=ERROR))
+    if told_by_its_worker:
+        jobs.finish("job-1", ERROR)
+    changed(THROTTLED)
+    [answer] = cloud.stepfunctions.answers
+    assert answer["error"] == "EngineFailed"
 
 
 def measured(lines: Callable[[], str]) -> list[dict[str, Any]]:

@@ -53,6 +53,33 @@ def test_the_deployed_code_runs_with_its_environment_and_context(cloud: LocalClo
     assert result["request"]
 
 
+def test_a_function_without_concurrency_is_throttled(cloud: LocalCloud, function: str) -> None:
+    client = cloud.client("lambda")
+    client.put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
+    with pytest.raises(client.exceptions.TooManyRequestsException):
+        client.invoke(FunctionName=function, Payload=b"{}")
+    client.delete_function_concurrency(FunctionName=function)
+    assert invoke(cloud, function, {})[1]["StatusCode"] == 200
+
+
+def test_a_state_that_names_a_throttled_function_fails_with_lambdas_error(cloud: LocalCloud, function: str) -> None:
+    client, states = cloud.client("lambda"), cloud.client("stepfunctions")
+    arn = client.get_function(FunctionName=function)["Configuration"]["FunctionArn"]
+    client.put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
+    call = {"Type": "Task", "Resource": arn, "End": True}
+    machine = states.create_state_machine(
+        name=f"calls-{function}",
+        definition=json.dumps({"StartAt": "Call", "States": {"Call": call}}),
+        roleArn="arn:aws:iam::123456789012:role/machine",
+    )["stateMachineArn"]
+    execution = states.start_execution(stateMachineArn=machine, input="{}")["executionArn"]
+    ended = wait_until(
+        lambda: (said := states.describe_execution(executionArn=execution))["status"] != "RUNNING" and said
+    )
+    assert (ended["status"], ended["error"]) == ("FAILED", "Lambda.TooManyRequestsException")
+    client.delete_function_concurrency(FunctionName=function)
+
+
 def test_a_warm_invocation_is_in_the_same_process(cloud: LocalCloud, function: str) -> None:
     client = cloud.client("lambda")
     first = json.load(client.invoke(FunctionName=function, Payload=b"{}")["Payload"])

@@ -142,6 +142,7 @@ def test_told_twice_it_ended_once(jobs: Jobs, error: Error | None, state: str) -
     jobs.finish("j", error)
     jobs.finish("j", error)
     assert row(jobs).state == state
+    assert row(jobs).result == (GOOD if error is None else BAD), "what could not be delivered is no result"
     assert "calledBack" in row(jobs).stages
 
 

@@ -1,12 +1,14 @@
 """Lambda.
 
 AWS: a function's process stays warm; an ``Event`` invocation answers 202 at once and is tried three times; a function
-error has ``FunctionError: Unhandled``; event source mappings poll.
+error has ``FunctionError: Unhandled``; event source mappings poll; a function whose reserved concurrency is 0 is
+throttled.
 
-moto: starts a Docker container for each invocation, waits for it whatever the invocation type, says ``Handled``, and
-invokes mapped functions inside SendMessage.
+moto: starts a Docker container for each invocation, waits for it whatever the invocation type, says ``Handled``,
+invokes mapped functions inside SendMessage, and keeps the reserved concurrency without reading it.
 
 Mend: invocations go to ``lambda_pool``; ``Event`` invocations to threads of their own; mappings to ``event_sources``.
+Of the reserved concurrency, 0 is obeyed and no other number.
 Layers are not mounted: they hold wheels for the function's architecture, and the local environment has those packages.
 """
 
@@ -21,6 +23,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction
 
 from cosmos_batch.local import backends, identity
@@ -75,6 +78,15 @@ def invoke_later(function: LambdaFunction, event: object) -> None:
     _asynchronous.submit(_invoke_with_retries, function, event)
 
 
+class TooManyRequestsError(LambdaClientError):
+    """Lambda's answer to an invocation of a throttled function."""
+
+    code = 429
+
+    def __init__(self) -> None:
+        super().__init__("TooManyRequestsException", "Rate Exceeded.")
+
+
 def _invoke(self: LambdaFunction, body: Any, request_headers: Any, response_headers: dict[str, str]) -> bytes:
     event = json.loads(body) if body else {}
     kind = request_headers.get("x-amz-invocation-type", "RequestResponse")
@@ -83,6 +95,8 @@ def _invoke(self: LambdaFunction, body: Any, request_headers: Any, response_head
     if kind == "Event":
         invoke_later(self, event)
         return b""
+    if self.reserved_concurrency is not None and int(self.reserved_concurrency) == 0:
+        raise TooManyRequestsError
     outcome = invoke_now(self, event)
     if outcome.failed:
         response_headers["x-amz-function-error"] = "Unhandled"

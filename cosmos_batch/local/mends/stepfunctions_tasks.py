@@ -1,11 +1,13 @@
 """The tasks of Step Functions: what a state calls, as whom, and in which casing.
 
-AWS: a task calls its service as the machine's role; an SDK integration takes and gives names in AWS's casing.
+AWS: a task calls its service as the machine's role; an SDK integration takes and gives names in AWS's casing; what
+Lambda itself refuses is an error such as ``Lambda.TooManyRequestsException``.
 
 moto: makes a new boto3 client for each call and parses the definition and its paths anew for each execution; its port
-of the integrations left the casing out.
+of the integrations left the casing out; where a state names a function, it calls each refusal by Lambda ``Exception``.
 
-Mend: clients, definitions and paths are kept; the casing comes from the services' own models.
+Mend: clients, definitions and paths are kept; the casing comes from the services' own models; refusals by Lambda have
+the name that moto gives them where a state names ``lambda:invoke``.
 """
 
 from __future__ import annotations
@@ -18,8 +20,17 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import ClientError
+from moto.stepfunctions.parser.api import HistoryEventType
+from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
+from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_factory  # noqa: F401
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import StateTaskService
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
+    StateTaskServiceLambda,
+)
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task_lambda import StateTaskLambda
+from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -36,6 +47,24 @@ def apply() -> None:
     json_path.parse = functools.lru_cache(1024)(json_path.parse)
     StateTaskService._normalise_parameters = _to_api_casing
     StateTaskService._normalise_response = _from_api_casing
+    _name_refusals_of_lambda()
+
+
+def _name_refusals_of_lambda() -> None:
+    original = StateTaskLambda._from_error
+
+    def from_error(self: StateTaskLambda, env: Any, ex: Exception) -> FailureEvent:
+        if not isinstance(ex, ClientError):
+            return original(self, env, ex)
+        error, cause = StateTaskServiceLambda._error_cause_from_client_error(ex)
+        return FailureEvent(
+            env=env,
+            error_name=CustomErrorName(error),
+            event_type=HistoryEventType.LambdaFunctionFailed,
+            event_details=EventDetails(lambdaFunctionFailedEventDetails={"error": error, "cause": cause}),
+        )
+
+    StateTaskLambda._from_error = from_error
 
 
 def _client_for(region: str, service: str, state_credentials: Any = None) -> Any:
