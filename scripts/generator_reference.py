@@ -85,6 +85,7 @@ def _limits(engine: Abilities) -> str:
         "" if engine.weights else "all controls weigh the same",
         f"`flowShift` {engine.flow_shift:g}" if engine.flow_shift else "",
         f"predicts no actions of {', '.join(engine.forward_only)}" if engine.forward_only else "",
+        f"does not know the domains {', '.join(engine.unknown_domains)}" if engine.unknown_domains else "",
         "with tp all GPUs share weights and job" if engine.exclusive_axes else "",
     ]
     return "; ".join(limit for limit in limits if limit)
@@ -101,7 +102,7 @@ def _parameters() -> list[str]:
 
 
 def _domains() -> str:
-    rows = [line(f"`{name}`", one.width, one.chunk_size, f"{one.fps:g}") for name, one in DOMAINS.items()]
+    rows = [line(f"`{name}`", " or ".join(map(str, one.widths)), one.chunk_size, f"{one.fps:g}") for name, one in DOMAINS.items()]
     return table("| `domainName` | numbers of an action | `actionChunkSize` | `fps` |", rows)
 
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
 from cosmos_batch.contract.generation.engines import ABILITIES, FASTEST
 from cosmos_batch.contract.generation.lossy import LossyModes
 from cosmos_batch.contract.generation.memory import Workload
@@ -224,7 +225,9 @@ class GeneratorEntry(PipelineEntry):
         return planned(pipeline, plans, self.workload(pipeline)) if (plans := self.plans(pipeline)) else pipeline
 
     def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
-        """What is not deployed needs no plan."""
+        """Raise ValueError where workers of the pipeline cannot run as configured. What is not deployed needs no plan."""
+        if self.enabled:
+            self._refuse_distilled(pipeline)
         if self.enabled and self.guardrails and self.engine in ABILITIES and not ABILITIES[self.engine].guardrails:
             raise ValueError(
                 f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
@@ -242,6 +245,14 @@ class GeneratorEntry(PipelineEntry):
         if self.enabled:
             refuse_lossy(self.lossy, pipeline, self.engine_name, self.plans(pipeline))
         super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
+
+    def _refuse_distilled(self, pipeline: catalogue.Pipeline) -> None:
+        """Of an engine of the user's own nobody here knows what it runs."""
+        ours = self.engine == "auto" or self.engine in ABILITIES or self.endpoint is not None
+        names = {"model": self.model, "endpoint.model": self.endpoint.model if self.endpoint else None}
+        for field, name in names.items():
+            if ours and name is not None and is_distilled_name(name):
+                raise ValueError(f"{pipeline.config_key}.{field}: {name} {WHY_NOT}. {WHAT_TO_DO}")
 
 
 class PipelineEntries(Model):

@@ -1,10 +1,12 @@
 """Checkpoints that are none, or broken, as failures that a person can act on."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_scheduler
 
 GENERATORS = "the Cosmos 3 family"
 GENERATOR_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
@@ -18,6 +20,16 @@ def refuse_incomplete(folder: Path, *parts: str, models: str | None = None) -> N
             raise Failure(
                 "ModelUnavailable", f"{folder.name} is no checkpoint: it has no {part}.", _take_complete(models)
             )
+
+
+def refuse_distilled(folder: Path) -> None:
+    """Raises Failure (ModelUnavailable) where a generator's checkpoint is distilled, whatever its name is."""
+    try:
+        scheduler = json.loads((folder / "scheduler" / "scheduler_config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return  # without a readable one it is broken, of which its engine tells more
+    if isinstance(scheduler, dict) and is_distilled_scheduler(scheduler):
+        raise Failure("ModelUnavailable", f"{folder.name} {WHY_NOT}.", WHAT_TO_DO)
 
 
 @contextmanager

@@ -23,9 +23,9 @@ UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
 NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
 LOSSY = "Made with {}: faster, and not what the exact engine makes. How good it is, nobody has judged."
 
-# What an engine may fill in where it was left open, and must not change.
+# What an engine may fill in where it was left open, and must not change. The number of frames has a rule of its own.
 _KEPT = (
-    *("mode", "width", "height", "num_frames", "fps", "steps", "guidance_scale", "flow_shift", "seed", "sound"),
+    *("mode", "width", "height", "fps", "steps", "guidance_scale", "flow_shift", "seed", "sound"),
     *("negative_prompt", "guardrails", "conditioning"),
 )
 
@@ -130,6 +130,10 @@ def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:
         wanted, found = getattr(asked, name), getattr(made.generation, name)
         if wanted not in (None, found):
             raise nonsense(f"what was not asked for: {name} is {found} instead of {wanted}")
+    if not asked.may_have_frames(made.generation.num_frames):
+        raise nonsense(
+            f"what was not asked for: num_frames is {made.generation.num_frames} instead of {asked.num_frames}"
+        )
     if missing := [file.name for file in made.files if not (workdir / file.name).is_file()]:
         raise nonsense(f"no {', '.join(missing)}, though it says so")
     roles, due = [file.role for file in made.files], expected_roles(made.generation)

@@ -11,19 +11,23 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import DOMAINS, checked_actions, read_domain
 from tests.contract.generations import AV, refusal, settled
 
-# As Diffusers 0.42.1 has them.
+# As Cosmos Framework at 5eee9ed has them, and hand_pose as Diffusers 0.42.1; the last two names are Framework's other ones.
 WIDTHS = {
     "av": 9, "camera_pose": 9, "pusht": 2, "umi": 10, "bridge_orig_lerobot": 10, "droid_lerobot": 10,
     "robomind-franka": 10, "robomind-franka-dual": 20, "robomind-ur": 10, "galbot": 30, "agibotworld": 29,
     "agibot_gear_gripper": 29, "agibot_gear_gripper_ext": 29, "fractal": 10, "hand_pose": 57,
+    "xdof_yam": 20, "molmoact2_yam": 20, "abc_yam": 20, "maniparena": 20, "robotwin": 14,
+    "behavior1k_lerobot": 23, "drawanything": 3,
 }  # fmt: skip
+LIBERO = {"mode": "forward_dynamics", "domain_name": "libero", "action_chunk_size": 4}
 
 numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers()
 anything = st.recursive(st.none() | st.booleans() | numbers | st.text(max_size=5), st.lists, max_leaves=30)
 
 
 def test_the_widths_are_nvidias() -> None:
-    assert {name: domain.width for name, domain in DOMAINS.items()} == WIDTHS
+    fixed = {name: domain.widths[0] for name, domain in DOMAINS.items() if len(domain.widths) == 1}
+    assert fixed == WIDTHS and DOMAINS.keys() - fixed == {"libero"}
     assert all(domain.chunk_size % 4 == 0 for domain in DOMAINS.values())
 
 
@@ -94,8 +98,30 @@ def test_domains() -> None:
     assert "is missing" in refusal({"mode": "policy"}, medium="image").message
     error = refusal({"mode": "policy", "domain_name": "lawn_mower"}, medium="image")
     assert "'lawn_mower'" in error.message and "bridge_orig_lerobot" in error.remedy
-    assert "is 9" in refusal({**AV, "raw_action_dim": 10}, medium="image").message
+    assert "has 9 numbers" in refusal({**AV, "raw_action_dim": 10}, medium="image").message
     assert read_domain(" Embodiment_B") == "galbot"
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_every_embodiment_of_nvidias_table_is_accepted(name: str) -> None:
+    made = settled({"mode": "policy", "domain_name": name}, medium="image", engine="vllm-omni")
+    assert made.action is not None and (made.action.domain_name, made.action.width) == (name, WIDTHS[name])
+
+
+@pytest.mark.parametrize("width", [7, 10, 13])
+def test_libero_has_the_width_of_its_data(width: int) -> None:
+    rows = settled({**LIBERO, "action": [[0.1] * width] * 4}, medium="image")
+    said = settled({"mode": "policy", "domain_name": "libero", "raw_action_dim": width}, medium="image")
+    assert rows.action is not None and said.action is not None
+    assert (rows.action.width, said.action.width) == (width, width)
+
+
+def test_libero_of_another_width_or_of_none_is_refused() -> None:
+    assert "7 or 10 or 13" in refusal({**LIBERO, "action": [[0.1] * 9] * 4}, medium="image").message
+    assert "rawActionDim: is missing" in refusal({"mode": "policy", "domain_name": "libero"}, medium="image").message
+    assert "row 1 has 10 numbers" in refusal(
+        {**LIBERO, "action": [[0.1] * 7] + [[0.1] * 10] * 3}, medium="image"
+    ).message  # fmt: skip
 
 
 def test_all_names_of_the_seed() -> None:

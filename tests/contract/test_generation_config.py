@@ -9,6 +9,7 @@ from cosmos_batch.contract.capacity import workers_per_instance
 from cosmos_batch.contract.config import Config, ConfigError
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
+from cosmos_batch.contract.generation.distilled import is_distilled_name
 from cosmos_batch.contract.generation.serving import Plans
 from cosmos_batch.contract.settings import WorkerSettings
 
@@ -61,6 +62,40 @@ def test_no_upload_starts_what_does_not_look_at_it(key: str, extensions: str, to
     with pytest.raises(ConfigError, match=f"{key}.autoTriggerOnFileExtensionsUpload: .*{told}"):
         Config.parse(omni(**{key: {"autoTriggerOnFileExtensionsUpload": extensions}}))
     Config.parse(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
+
+
+DISTILLED = [
+    "nvidia/Cosmos3-Super-Text2Image-4Step",
+    "/models/Cosmos3-Super-Image2Video-4step/",
+    "me/Cosmos3-Nano-Distilled",
+    "nvidia/Cosmos3-Super-Text2Image-4Step@main",
+]
+
+
+@pytest.mark.parametrize("model", DISTILLED[:3])
+@pytest.mark.parametrize("engine", ["auto", "diffusers", "vllm-omni"])
+def test_a_distilled_checkpoint_is_refused_before_anything_is_deployed(engine: str, model: str) -> None:
+    entry = {"engine": engine, "model": model}
+    with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* is distilled to a few fixed steps"):
+        Config.parse(omni(superText2Image64B=entry))
+    Config.parse(omni(superText2Image64B={**entry, "enabled": False}))
+    Config.parse(omni(superText2Image64B={**entry, "engine": "my.module:Engine"}))
+
+
+def test_a_server_with_a_distilled_model_is_refused_too() -> None:
+    endpoint = {"url": "http://10.0.1.7:8000/v1", "model": DISTILLED[0]}
+    with pytest.raises(ConfigError, match=r"superText2Image64B.endpoint.model: .* is distilled"):
+        Config.parse(omni(superText2Image64B={"engine": "endpoint", "endpoint": endpoint, "guardrails": False}))
+
+
+@pytest.mark.parametrize("model", [*DISTILLED, "Cosmos3_4_Steps"])
+def test_a_distilled_checkpoint_is_known_by_its_name(model: str) -> None:
+    assert is_distilled_name(model)
+
+
+@pytest.mark.parametrize("model", ["nvidia/Cosmos3-Super-Text2Image", "/4Step/Cosmos3-Nano", "me/Footstep-Nano"])
+def test_others_are_not(model: str) -> None:
+    assert not is_distilled_name(model)
 
 
 def test_latency_takes_the_whole_instance() -> None:

@@ -77,6 +77,31 @@ def test_frames_rate_and_size_are_the_control_videos() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "given", "made", "told"),
+    [
+        (120, 120, 117, "121 frames became 117: the control videos have 120, and the model makes 4k+1."),
+        (119, 118, 117, "121 frames became 117: the control videos have 118, and the model makes 4k+1."),
+        (None, 120, 117, "Of the control videos' 120 frames the first 117 were followed: the model makes 4k+1."),
+        (121, 121, 121, None),
+        (None, 121, 121, None),
+        (61, 120, 61, None),
+    ],
+)
+def test_a_control_video_whose_length_is_not_4k_plus_1_shortens_the_result(
+    asked: int | None, given: int, made: int, told: str | None
+) -> None:
+    planned = settled({**EDGE, "num_frames": asked})
+    followed = planned.following({"edge": given}, fps=30.0)
+    assert followed.num_frames == made and planned.may_have_frames(made)
+    assert [note for note in followed.notes if note not in planned.notes] == ([told] if told else [])
+
+
+def test_a_transfer_is_never_much_shorter_than_was_asked_for() -> None:
+    planned = settled({**EDGE, "num_frames": 120})
+    assert [made for made in (125, 121, 117, 113, 1, None) if planned.may_have_frames(made)] == [121, 117]
+
+
+@pytest.mark.parametrize(
     ("asked", "frames", "told"),
     [
         (None, {"edge": 121, "depth": 120}, "differ in their frames: edge 121, depth 120"),

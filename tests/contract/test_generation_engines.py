@@ -49,6 +49,10 @@ def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mod
         ("phyai", {"guardrails": False, "flow_shift": 5}, None, "flowShift of 10 from its start, not 5", GUARDED),
         ("cosmos-framework", {"mode": "policy", "domain_name": "hand_pose"}, "image", "no actions of hand_pose",
          NOT_FRAMEWORK),
+        ("diffusers", {"mode": "policy", "domain_name": "robotwin"}, "image", "does not know the domain robotwin",
+         GUARDED[:2]),
+        ("diffusers", {"mode": "policy", "domain_name": "libero", "raw_action_dim": 7}, "image",
+         "does not know the domain libero", GUARDED[:1]),
     ],
 )  # fmt: skip
 def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, told: str, can: list[str]) -> None:

@@ -18,6 +18,7 @@ from cosmos_batch.contract.generation.sizes import (
     tier_of,
     whole_frames,
 )
+from cosmos_batch.contract.tasks import Medium
 from tests.contract.generations import EDGE, refusal, settled
 
 # As printed in docs/inference.md of NVIDIA/cosmos-framework.
@@ -46,6 +47,30 @@ def test_a_preset_is_a_size(tier: str) -> None:
     for ratio, size in SIZES[tier].items():  # type: ignore[index]
         made = settled({"resolution": tier, "aspectRatio": ratio})
         assert (made.size, made.resolution) == (size, None)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "mode", "medium", "size", "tier"),
+    [
+        ("cosmos3-nano", "t2i", None, (960, 960), None),
+        ("cosmos3-super", "t2i", None, (960, 960), None),
+        ("cosmos3-super-text2image", "t2i", None, (1024, 1024), None),
+        ("cosmos3-nano", "t2v", None, (1280, 720), None),
+        ("cosmos3-super", "t2v", None, (1280, 720), None),
+        ("cosmos3-super-image2video", "i2v", "image", None, "720p"),
+    ],
+)
+def test_the_default_size_is_the_models(
+    pipeline: str, mode: str, medium: Medium | None, size: tuple[int, int] | None, tier: str | None
+) -> None:
+    made = settled({"mode": mode}, medium=medium, pipeline=pipeline)
+    assert (made.size, made.resolution) == (size, tier)
+
+
+def test_an_image_of_the_largest_tier_is_made_whatever_the_largest_video_is() -> None:
+    assert settled(pipeline="cosmos3-super-text2image", max_resolution="256p").size == (1024, 1024)
+    said = {"resolution": "480p"}
+    assert settled(said, pipeline="cosmos3-super-text2image").size == (640, 640)
 
 
 @pytest.mark.parametrize(

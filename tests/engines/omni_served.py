@@ -42,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     jobs: ClassVar[dict[str, dict[str, Any]]] = {}
     asked: Path
     key: str | None = None  # that requests need
+    model = "nvidia/Cosmos3-Nano"
 
     def address_string(self) -> str:
         return "socket"
@@ -55,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._answer(200, {"status": "healthy"})
         elif self.path == "/v1/models":
-            self._answer(200, {"data": [{"id": "nvidia/Cosmos3-Nano"}]})
+            self._answer(200, {"data": [{"id": self.model}]})
         elif self.path.endswith("/content"):
             job = self.jobs[self.path.split("/")[-2]]
             if "gone" in job["prompt"]:

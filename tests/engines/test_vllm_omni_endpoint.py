@@ -79,6 +79,13 @@ def test_a_video_with_sound(make: Make, asked: Callable[[], list[dict[str, Any]]
     assert not make({**VIDEO, "max_sequence_length": 400, "negative_prompt": ""}).notes
 
 
+def test_a_server_of_a_distilled_model_is_refused(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "model", "nvidia/Cosmos3-Super-Text2Image-4Step")
+    with pytest.raises(Failure, match="Cosmos3-Super-Text2Image-4Step is distilled") as raised:
+        OmniEndpointEngine(Endpoint(url=served), lambda: None).load(Path("/nothing"))
+    assert raised.value.error.code == "ModelUnavailable" and not raised.value.error.retryable
+
+
 def test_an_image(make: Make, tmp_path: Path) -> None:
     assert [one.role for one in make({"mode": "t2i", **SMALL}).files] == ["image"]
 

@@ -146,6 +146,22 @@ def test_a_control_video_leads(bench: Bench, tmp_path: Path) -> None:
     assert "before, by diffusers 0.38.0 with nvidia/Cosmos3-Nano at 1234" in told and "Made by scripted" in told
 
 
+def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the_model_can(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """40 frames are asked for, rounded up to 41, and the control video has 40, of which the model follows 37."""
+    edge = put(bench, "in/edge.mp4", broken.video(tmp_path / "edge.mp4", frames=40).read_bytes())
+    said = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}}, "resolution": "256p", "num_frames": 40}
+    planned(bench, {**said, "preview": False}, more_inputs=[edge])
+    run(bench)
+    files = written(bench, tmp_path)
+    video = probe(files[".mp4"])
+    assert isinstance(video, VideoInfo) and len(video.timeline.times) == 37
+    document = GeneratorDocument.model_validate_json(files[".json"].read_text())
+    assert document.generation.num_frames == 37
+    assert "41 frames became 37: the control videos have 40, and the model makes 4k+1." in document.notes
+
+
 @pytest.mark.parametrize(
     ("rows", "told"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
 )

@@ -1,8 +1,11 @@
 """Embodiments, and the arrays of actions that drive or describe them.
 
-Widths are NVIDIA's: `_EMBODIMENT_TO_RAW_ACTION_DIM` in Diffusers' `pipeline_cosmos3_omni.py`, which agrees with
-`domain_utils.py` of Cosmos Framework where both have a domain. Chunks and frame rates are those of Framework's
-`inputs/omni` and of the action cookbook in NVIDIA/cosmos; where these show none, Framework's own 16 and 24.
+Names and widths are NVIDIA's: `EMBODIMENT_TO_DOMAIN_ID` and `EMBODIMENT_TO_RAW_ACTION_DIM` of Cosmos Framework
+(`cosmos_framework/data/generator/action/utils/domain_utils.py` at 5eee9ed), and for `hand_pose`, which has no width
+there, the one of Diffusers (`_EMBODIMENT_TO_RAW_ACTION_DIM` in `pipeline_cosmos3_omni.py`); where both have a domain
+they agree. The widths of `libero` are those of its `rotation_space`, of which that file tells too. Chunks and frame
+rates are those of Framework's `inputs/omni` and of the action cookbook in NVIDIA/cosmos; where these show none,
+Framework's own 16 and 24.
 """
 
 import json
@@ -25,29 +28,43 @@ INLINE_LIMIT = 32 * 1024
 
 @dataclass(frozen=True)
 class Domain:
-    """An embodiment: how many numbers say one action, and how many actions at which rate it was trained with."""
+    """An embodiment: how many numbers say one action, and how many actions at which rate it was trained with.
 
-    width: int
+    Attributes
+    ----------
+    widths
+        One, or all of which a data set of this embodiment has one.
+    """
+
+    widths: tuple[int, ...]
     chunk_size: int = 16
     fps: float = 24.0
 
 
 DOMAINS: dict[str, Domain] = {
-    "av": Domain(9, chunk_size=60, fps=10.0),
-    "camera_pose": Domain(9, chunk_size=60, fps=30.0),
-    "pusht": Domain(2),
-    "umi": Domain(10, fps=20.0),
-    "bridge_orig_lerobot": Domain(10, fps=5.0),
-    "droid_lerobot": Domain(10, fps=15.0),
-    "robomind-franka": Domain(10),
-    "robomind-franka-dual": Domain(20),
-    "robomind-ur": Domain(10),
-    "fractal": Domain(10),
-    "agibotworld": Domain(29),
-    "agibot_gear_gripper": Domain(29),
-    "agibot_gear_gripper_ext": Domain(29),
-    "galbot": Domain(30),
-    "hand_pose": Domain(57),
+    "av": Domain((9,), chunk_size=60, fps=10.0),
+    "camera_pose": Domain((9,), chunk_size=60, fps=30.0),
+    "pusht": Domain((2,)),
+    "umi": Domain((10,), fps=20.0),
+    "bridge_orig_lerobot": Domain((10,), fps=5.0),
+    "droid_lerobot": Domain((10,), fps=15.0),
+    "robomind-franka": Domain((10,)),
+    "robomind-franka-dual": Domain((20,)),
+    "robomind-ur": Domain((10,)),
+    "fractal": Domain((10,)),
+    "agibotworld": Domain((29,)),
+    "agibot_gear_gripper": Domain((29,)),
+    "agibot_gear_gripper_ext": Domain((29,)),
+    "galbot": Domain((30,)),
+    "hand_pose": Domain((57,)),
+    "libero": Domain((7, 10, 13)),
+    "xdof_yam": Domain((20,)),
+    "molmoact2_yam": Domain((20,)),
+    "abc_yam": Domain((20,)),
+    "maniparena": Domain((20,)),
+    "robotwin": Domain((14,)),
+    "behavior1k_lerobot": Domain((23,)),
+    "drawanything": Domain((3,)),
 }
 
 # Short ones, and those that Cosmos Framework has given some of them since.
@@ -69,19 +86,32 @@ def read_domain(name: str) -> str:
     return _OTHER_NAMES.get(plain, plain if plain in DOMAINS else name)
 
 
-def settle_domain(name: str | None, raw_action_dim: int | None) -> Domain:
-    """Raises Failure where there is none of this name, or its actions are of another width than was said."""
+def settle_domain(name: str | None) -> Domain:
+    """The embodiment of this name. Raises Failure where there is none."""
     domain = DOMAINS.get(name or "")
     if domain is None:
         problem = "is missing" if name is None else f"{name!r} is not known"
         raise Failure("InvalidInput", f"domainName: {problem}.", f"Use one of: {', '.join(DOMAINS)}.")
-    if raw_action_dim not in (None, domain.width):
+    return domain
+
+
+def settle_width(name: str, domain: Domain, raw_action_dim: int | None, given: object) -> int:
+    """How many numbers one action has: as was said, as the first row that was given has, or as the domain has.
+
+    Raises Failure where it is none that the domain has, or where the domain has several and nobody says which.
+    """
+    rows = given if isinstance(given, list) and given and isinstance(given[0], list) else None
+    several = len(domain.widths) > 1
+    width = raw_action_dim or (len(rows[0]) if several and rows else None if several else domain.widths[0])
+    if width not in domain.widths:
+        widths = " or ".join(str(one) for one in domain.widths)
+        problem = "is missing" if width is None else f"{width} is not the width of {name}"
         raise Failure(
             "InvalidInput",
-            f"rawActionDim: {raw_action_dim} is not the width of {name}, which is {domain.width}.",
-            "Leave rawActionDim out, or correct domainName.",
+            f"rawActionDim: {problem}; an action of {name} has {widths} numbers.",
+            "Say which of them your data have." if several else "Leave rawActionDim out, or correct domainName.",
         )
-    return domain
+    return width
 
 
 def settle_chunk(said: int | None, rows: int | None, domain: Domain, tier: Resolution) -> int:

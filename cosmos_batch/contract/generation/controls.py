@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.sizes import SHORTEST_VIDEO, Size, frames_within, whole_frames
+from cosmos_batch.contract.generation.sizes import FRAME_STEP, SHORTEST_VIDEO, Size, frames_within, whole_frames
 
 # In the order in which the model is shown them.
 Hint = Literal["edge", "blur", "depth", "seg", "wsm"]
@@ -80,7 +80,11 @@ def refuse_several(controls: Controls) -> None:
 
 
 def settle_control_frames(asked: int | None, frames: dict[Hint, int]) -> int:
-    """How many frames to make, given how many each control video has. Raises Failure where they do not go together."""
+    """How many frames to make, given how many each control video has. Raises Failure where they do not go together.
+
+    The model makes 4k+1 frames and a control video cannot be lengthened, so of a control video whose length is not
+    4k+1 the last frames, three at most, are left out. `asked` is 4k+1 already, rounded up.
+    """
     lengths = ", ".join(f"{hint} {count}" for hint, count in frames.items())
     if len(set(frames.values())) > 1:
         raise Failure("InvalidInput", f"controls: differ in their frames: {lengths}.", "Cut them to one length.")
@@ -93,6 +97,21 @@ def settle_control_frames(asked: int | None, frames: dict[Hint, int]) -> int:
             "Use longer control videos, or leave numFrames out.",
         )
     return min(asked or TRANSFER_FRAMES_LIMIT + 1, frames_within(given))
+
+
+def shortened_note(asked: int | None, frames: dict[Hint, int], made: int) -> str | None:
+    """What the result says where the control videos' length made it shorter; None where it is as long as it can be."""
+    given = next(iter(frames.values()))
+    if asked is not None and made < asked:
+        return f"{asked} frames became {made}: the control videos have {given}, and the model makes 4k+1."
+    if asked is None and given <= TRANSFER_FRAMES_LIMIT and made < given:
+        return f"Of the control videos' {given} frames the first {made} were followed: the model makes 4k+1."
+    return None
+
+
+def may_be_made_of(asked: int, made: int) -> bool:
+    """Whether a transfer planned for `asked` frames may have `made`: a control video can take one step off its end."""
+    return asked - FRAME_STEP <= made <= asked
 
 
 def refuse_long_controls(frames: int, size: Size, count: int) -> None:

@@ -60,6 +60,7 @@ class Recipe(Model):
             size = ("width", "height") if made.size else ("resolution",)
             return GenerationParameters(**said, **{name: getattr(made, name) for name in (*size, "num_frames")})
         said |= {name: getattr(made.action, name) for name in ("domain_name", "view_point")}
+        said["raw_action_dim"] = made.action.width
         if made.action.path is not None:
             said["action_path"] = next(files)["path"]
         elif made.mode == "forward_dynamics":

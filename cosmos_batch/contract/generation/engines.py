@@ -25,6 +25,12 @@ COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", _PROMPT_CHECKER)
 """What the package `cosmos_guardrail` asks of the Hub."""
 
 
+# Cosmos Framework has them since its release of August 2026.
+_NEWER_DOMAINS = (
+    *("xdof_yam", "molmoact2_yam", "abc_yam", "maniparena", "robotwin"),
+    *("behavior1k_lerobot", "drawanything"),
+)
+
 _UNCHECKED = "set guardrails to false"
 
 
@@ -60,8 +66,12 @@ class Abilities:
         The one that its worker is started with; None where each job has its own.
     forward_only
         Domains of which it can follow actions and not predict them.
+    unknown_domains
+        Domains that it does not know.
     domain_names
         How it calls domains that have another name with us.
+    domain_ids
+        NVIDIA's numbers of domains that it takes by number alone.
     axes
         How one job can be spread over GPUs.
     exclusive_axes
@@ -86,7 +96,9 @@ class Abilities:
     weights: bool = True
     flow_shift: float | None = None
     forward_only: tuple[str, ...] = ()
+    unknown_domains: tuple[str, ...] = ()
     domain_names: Mapping[str, str] = field(default_factory=dict)
+    domain_ids: Mapping[str, int] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
     exclusive_axes: bool = False
     offload: bool = False
@@ -114,6 +126,8 @@ class Abilities:
             )
         if asked.transfer and not self.weights and len({one.weight for one in asked.transfer.controls.values()}) > 1:
             yield Obstacle("gives all controls one weight", "leave their weights out")
+        if action and action.domain_name in self.unknown_domains:
+            yield Obstacle(f"does not know the domain {action.domain_name}", "use a domain that it knows")
         if action and action.domain_name in self.forward_only and mode != "forward_dynamics":
             yield Obstacle(f"predicts no actions of {action.domain_name}", "use mode forward_dynamics")
 
@@ -158,6 +172,7 @@ ABILITIES: dict[str, Abilities] = {
         guidance_least=1,  # below it does not guide at all
         fps_least=1,
         table_sizes=("transfer",),
+        domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
         axes=("tp", "cfg", "ulysses"),
         offload=True,
     ),
@@ -168,7 +183,7 @@ ABILITIES: dict[str, Abilities] = {
         guidance_limit=7,
         table_sizes=tuple(name for name in MODES if name not in _ACTIONS),
         whole_fps=True,
-        forward_only=("hand_pose",),
+        forward_only=("hand_pose", "libero"),
         domain_names={
             "galbot": "embodiment_b",
             "agibot_gear_gripper": "embodiment_c_gripper",
@@ -177,7 +192,13 @@ ABILITIES: dict[str, Abilities] = {
         axes=("tp", "cfg", "ulysses"),
         exclusive_axes=True,
     ),
-    "diffusers": Abilities("Diffusers", weights=False, offload=True, lossy=("fp8", "stepCache")),
+    "diffusers": Abilities(
+        "Diffusers",
+        weights=False,
+        unknown_domains=("libero", *_NEWER_DOMAINS),
+        offload=True,
+        lossy=("fp8", "stepCache"),
+    ),
     "phyai": Abilities(
         "PhyAI",
         modes=(*_PLAIN_VIDEOS, *_ACTIONS),
@@ -185,6 +206,7 @@ ABILITIES: dict[str, Abilities] = {
         guardrail_models=(),
         guidance_least=1,
         flow_shift=10.0,
+        unknown_domains=_NEWER_DOMAINS,
         axes=("tp", "cfg"),
     ),
 }

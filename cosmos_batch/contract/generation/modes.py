@@ -59,8 +59,9 @@ MODES: dict[Mode, ModeRules] = {
     "policy": ModeRules("policy", ("image", "video"), 30, 1.0, 10.0, action=True),
 }
 
-# Cosmos Framework's documentation lists what Super was trained for, and its configuration says `action_gen=False`;
-# Diffusers' documentation shows it continuing videos too.
+# What NVIDIA shows each model doing: Cosmos Framework's docs/inference.md, whose table leaves out that Super continues
+# videos, and cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3, which has it
+# do so (`v2v_super_noaudio`, `v2vs_super`). Of actions and transfer both show Nano alone.
 MODES_OF_PIPELINE: dict[str, tuple[Mode, ...]] = {
     "cosmos3-nano": tuple(MODES),
     "cosmos3-super": ("t2i", "t2v", "i2v", "v2v"),

@@ -30,7 +30,9 @@ class GenerationParameters(Model):
         default=None, description="What not to make, as text or JSON; NVIDIA's own text for videos by default"
     )
     resolution: Resolution | None = Field(
-        default=None, description="NVIDIA's tier, no height: 720p by default, 480p with actions; 768p for images"
+        default=None,
+        description="NVIDIA's tier, no height: 720p by default, 480p with actions, 768p with Super Text2Image; "
+        "768p is for images alone",
     )
     aspect_ratio: AspectRatio | None = Field(
         default=None, description="Of NVIDIA's table; by default the input's nearest, 16:9 from text, 1:1 for images"

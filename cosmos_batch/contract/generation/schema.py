@@ -6,7 +6,13 @@ from pydantic import Field, model_validator
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.generation.actions import ViewPoint
-from cosmos_batch.contract.generation.controls import Controls, Hint, settle_control_frames
+from cosmos_batch.contract.generation.controls import (
+    Controls,
+    Hint,
+    may_be_made_of,
+    settle_control_frames,
+    shortened_note,
+)
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.sizes import FRAME_STEP, STEP, Resolution, Size, nearest_size
 
@@ -127,6 +133,24 @@ class Generation(Model):
         return self.model_copy(update={"width": size.width, "height": size.height})
 
     def following(self, frames: dict[Hint, int], fps: float) -> Self:
-        """With frames and frame rate for the control videos as they are. Raises Failure where they do not fit."""
+        """This transfer with the frames and the frame rate of its control videos. Raises Failure where these do not fit.
+
+        A result that is shorter than was asked for, or than the control videos, says so in its notes.
+        """
         count = settle_control_frames(self.num_frames, frames)
-        return self.model_copy(update={"num_frames": count, "fps": fps if self.fps is None else self.fps})
+        note = shortened_note(self.num_frames, frames, count)
+        return self.model_copy(
+            update={
+                "num_frames": count,
+                "fps": fps if self.fps is None else self.fps,
+                "notes": [*self.notes, *([note] if note else [])],
+            }
+        )
+
+    def may_have_frames(self, made: int | None) -> bool:
+        """Whether a result of this generation may have so many frames."""
+        if self.num_frames is None:
+            return True
+        if self.transfer and made is not None:
+            return may_be_made_of(self.num_frames, made)
+        return made == self.num_frames

@@ -5,7 +5,14 @@ from typing import Any, TypeVar
 
 from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.actions import Domain, checked_actions, refuse_large, settle_chunk, settle_domain
+from cosmos_batch.contract.generation.actions import (
+    Domain,
+    checked_actions,
+    refuse_large,
+    settle_chunk,
+    settle_domain,
+    settle_width,
+)
 from cosmos_batch.contract.generation.controls import (
     CHUNK_FRAMES,
     CHUNK_FRAMES_OF,
@@ -92,9 +99,9 @@ def _settled(
     _refuse_strays(said, mode)
     rules = MODES[mode]
     words = _settle_words(said, prompt, mode, serving.upsamples)
-    resolution, size = settle_size(said, mode, medium, serving.max_resolution)
+    resolution, size = settle_size(said, mode, pipeline, medium, serving.max_resolution)
     tier = resolution or tier_of_admitted(size)
-    domain = settle_domain(said.domain_name, said.raw_action_dim) if rules.action else None
+    domain = settle_domain(said.domain_name) if rules.action else None
     action = _settle_action(said, mode, domain, tier) if domain else None
     transfer = _settle_transfer(said, medium, tier) if mode == "transfer" else None
     frames = action.chunk_size + 1 if action else _settle_frames(said, mode, tier)
@@ -188,16 +195,17 @@ def _settle_frames(said: GenerationParameters, mode: Mode, tier: Resolution) -> 
 def _settle_action(said: GenerationParameters, mode: Mode, domain: Domain, tier: Resolution) -> ActionSettings:
     if said.num_frames is not None:
         raise Failure("InvalidInput", "numFrames: is the chunk's and one more.", "Say actionChunkSize instead.")
-    actions = None if said.action is None else checked_actions(said.action, domain.width)
+    assert said.domain_name is not None  # settle_domain has seen it
+    width = settle_width(said.domain_name, domain, said.raw_action_dim, said.action)
+    actions = None if said.action is None else checked_actions(said.action, width)
     if actions is not None:
         refuse_large(actions)
     if mode == "forward_dynamics" and (actions is None) == (said.action_path is None):
         problem = "is missing" if actions is None else "stands beside actionPath"
         raise Failure("InvalidInput", f"action: {problem}.", "Send the actions as action, or name their file: one way.")
-    assert said.domain_name is not None
     return ActionSettings(
         domain_name=said.domain_name,
-        width=domain.width,
+        width=width,
         chunk_size=settle_chunk(said.action_chunk_size, None if actions is None else len(actions), domain, tier),
         view_point=said.view_point or "ego_view",
         actions=actions,

@@ -1,5 +1,6 @@
 """The size that a caller asks for: width and height, a preset, or the input's own shape."""
 
+from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -7,12 +8,20 @@ from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Res
 from cosmos_batch.contract.tasks import Medium
 
 
+# The tier that a model makes where nobody names one, if it is not that of its family: 720p, and 480p with actions.
+# Why each is as it is, with its source: docs/decisions/042-the-models-own-defaults.md.
+_TIER_OF_PIPELINE: dict[str, Resolution] = {"cosmos3-super-text2image": "768p"}
+
+
 def settle_size(
-    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
+    said: GenerationParameters, mode: Mode, pipeline: Pipeline, medium: Medium | None, most: Resolution
 ) -> tuple[Resolution | None, Size | None]:
-    """A tier whose shape follows from the input, or a size. Raises Failure."""
+    """The tier whose shape follows from the input, or a size. Raises Failure where the model makes none such.
+
+    `most` is the largest tier of videos that the pipeline makes.
+    """
     if said.width is None and said.height is None:
-        return _preset(said, mode, medium, most)
+        return _preset(said, mode, _TIER_OF_PIPELINE.get(pipeline.id), medium, most)
     if said.width is None or said.height is None:
         raise Failure("InvalidInput", "width, height: one of them is missing.", "Say both, or a resolution instead.")
     if said.resolution or said.aspect_ratio:
@@ -28,10 +37,10 @@ def settle_size(
 
 
 def _preset(
-    said: GenerationParameters, mode: Mode, medium: Medium | None, most: Resolution
+    said: GenerationParameters, mode: Mode, of_pipeline: Resolution | None, medium: Medium | None, most: Resolution
 ) -> tuple[Resolution, Size | None]:
     is_action = MODES[mode].action
-    usual: Resolution = "480p" if is_action else "720p"
+    usual: Resolution = of_pipeline or ("480p" if is_action else "720p")
     lesser: Resolution = usual if mode == "t2i" else min(usual, most, key=VIDEO_RESOLUTIONS.index)
     tier = lesser if said.resolution is None else said.resolution
     _refuse_above("resolution", tier, mode, most)

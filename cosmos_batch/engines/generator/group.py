@@ -19,7 +19,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning, Check
-from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
+from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.generator.captions import counted
 from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
 from cosmos_batch.engines.journal import TimedJournal
@@ -76,6 +76,7 @@ class GroupGenerator(ABC):
         where the group does not start.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
+        refuse_distilled(model_dir)
         self._transformer: Body = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")

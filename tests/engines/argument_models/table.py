@@ -60,12 +60,11 @@ def _sizes() -> Iterator[Case]:
 
 def _actions() -> Iterator[Case]:
     for name, domain in DOMAINS.items():
-        rows = [[0.25] * domain.width] * domain.chunk_size
-        yield Case(
-            f"forward_dynamics {name}", {"mode": "forward_dynamics", "domainName": name, "action": rows}, "image"
-        )
-        yield Case(f"inverse_dynamics {name}", {"mode": "inverse_dynamics", "domainName": name}, "video")
-        yield Case(f"policy {name}", {"mode": "policy", "domainName": name}, "image")
+        rows = [[0.25] * domain.widths[0]] * domain.chunk_size
+        said = {"domainName": name, **({"rawActionDim": domain.widths[0]} if len(domain.widths) > 1 else {})}
+        yield Case(f"forward_dynamics {name}", {"mode": "forward_dynamics", **said, "action": rows}, "image")
+        yield Case(f"inverse_dynamics {name}", {"mode": "inverse_dynamics", **said}, "video")
+        yield Case(f"policy {name}", {"mode": "policy", **said}, "image")
 
 
 def _transfers() -> Iterator[Case]:

@@ -107,6 +107,14 @@ def test_of_a_video_that_goes_on_only_the_frames_that_stay_are_sent(
     assert isinstance(sent, VideoInfo) and (sent.width, sent.height, len(sent.timeline.times)) == (64, 48, 9)
 
 
+def test_a_domain_that_it_knows_by_its_number_alone(
+    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path
+) -> None:
+    make({"mode": "forward_dynamics", **ACTIONS, "domain_name": "robotwin", "action": [[0.1] * 14] * 4}, clip)
+    extra = json.loads(asked()[0]["extra_params"])
+    assert (extra["domain_id"], extra["raw_action_dim"]) == (17, 14) and "domain_name" not in extra
+
+
 @pytest.mark.parametrize("mode", ["forward_dynamics", "inverse_dynamics", "policy"])
 def test_actions(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, mode: str) -> None:
     given = {"action": ROWS} if mode == "forward_dynamics" else {}

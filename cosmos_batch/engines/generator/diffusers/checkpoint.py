@@ -10,7 +10,7 @@ from typing import Any
 
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_incomplete
+from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.diffusers_import import import_diffusers
 from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
 from cosmos_batch.engines.generator.diffusers.encoding import given_latents
@@ -85,6 +85,7 @@ def load_checkpoint(
     cannot be had.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
+    refuse_distilled(folder)
     diffusers_lossy.refuse(lossy, offload)
     import torch
 

@@ -13,6 +13,8 @@ from typing import Any
 import httpx2
 
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import generation_files
@@ -37,11 +39,14 @@ class OmniEndpointEngine(EngineElsewhere):
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
 
-        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not there.
+        Raises Failure: ModelUnavailable where it has no such model, a distilled one, or refuses us, EngineFailed where
+        it is not there.
         """
         journal = Journal()
         self.startup_logs = journal.lines
         self._connect()
+        if is_distilled_name(self._model):
+            raise Failure("ModelUnavailable", f"{self._model} {WHY_NOT}.", WHAT_TO_DO)
         journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> Made:

@@ -26,7 +26,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
-from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_incomplete
+from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.generator.guarding import explaining_guardrails
 from cosmos_batch.engines.generator.inputs import refuse_lacking
@@ -84,6 +84,7 @@ class VllmOmniEngine:
         where the server does not start.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
+        refuse_distilled(model_dir)
         self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         models = self.guardrail_models if self.guardrails else {}
         self._served.plan = replace(

@@ -14,6 +14,7 @@ from typing import Any
 from PIL import Image
 
 from cosmos_batch.contract.generation.controls import Hint, refuse_several
+from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
 from cosmos_batch.engines.generator.captions import captions_of, untouched
 from cosmos_batch.engines.generator.inputs import Frames, Prepared
@@ -120,9 +121,10 @@ def _extra(prepared: Prepared) -> dict[str, Any]:
 def _action(prepared: Prepared) -> dict[str, Any]:
     settings = prepared.generation.action
     assert settings is not None
+    number = ABILITIES["vllm-omni"].domain_ids.get(settings.domain_name)
     return {
         "action_mode": prepared.generation.mode,
-        "domain_name": settings.domain_name,
+        **({"domain_name": settings.domain_name} if number is None else {"domain_id": number}),
         "raw_action_dim": settings.width,
         "action_chunk_size": settings.chunk_size,
         **({"action": prepared.actions} if prepared.actions else {}),
