@@ -102,7 +102,10 @@ def _parameters() -> list[str]:
 
 
 def _domains() -> str:
-    rows = [line(f"`{name}`", " or ".join(map(str, one.widths)), one.chunk_size, f"{one.fps:g}") for name, one in DOMAINS.items()]
+    rows = [
+        line(f"`{name}`", " or ".join(map(str, one.widths)), one.chunk_size, f"{one.fps:g}")
+        for name, one in DOMAINS.items()
+    ]
     return table("| `domainName` | numbers of an action | `actionChunkSize` | `fps` |", rows)
 
 

@@ -225,7 +225,7 @@ class GeneratorEntry(PipelineEntry):
         return planned(pipeline, plans, self.workload(pipeline)) if (plans := self.plans(pipeline)) else pipeline
 
     def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
-        """Raise ValueError where workers of the pipeline cannot run as configured. What is not deployed needs no plan."""
+        """Raise ValueError where a worker of the pipeline cannot run as configured; one that is off needs no plan."""
         if self.enabled:
             self._refuse_distilled(pipeline)
         if self.enabled and self.guardrails and self.engine in ABILITIES and not ABILITIES[self.engine].guardrails:

@@ -11,7 +11,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import DOMAINS, checked_actions, read_domain
 from tests.contract.generations import AV, refusal, settled
 
-# As Cosmos Framework at 5eee9ed has them, and hand_pose as Diffusers 0.42.1; the last two names are Framework's other ones.
+# As Cosmos Framework at 5eee9ed has them, and hand_pose as Diffusers 0.42.1.
 WIDTHS = {
     "av": 9, "camera_pose": 9, "pusht": 2, "umi": 10, "bridge_orig_lerobot": 10, "droid_lerobot": 10,
     "robomind-franka": 10, "robomind-franka-dual": 20, "robomind-ur": 10, "galbot": 30, "agibotworld": 29,

@@ -133,7 +133,7 @@ class Generation(Model):
         return self.model_copy(update={"width": size.width, "height": size.height})
 
     def following(self, frames: dict[Hint, int], fps: float) -> Self:
-        """This transfer with the frames and the frame rate of its control videos. Raises Failure where these do not fit.
+        """This transfer with frames and frame rate of its control videos. Raises Failure where these do not fit.
 
         A result that is shorter than was asked for, or than the control videos, says so in its notes.
         """

@@ -7,7 +7,6 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Resolution, Size, refuse_size, tier_of
 from cosmos_batch.contract.tasks import Medium
 
-
 # The tier that a model makes where nobody names one, if it is not that of its family: 720p, and 480p with actions.
 # Why each is as it is, with its source: docs/decisions/042-the-models-own-defaults.md.
 _TIER_OF_PIPELINE: dict[str, Resolution] = {"cosmos3-super-text2image": "768p"}
