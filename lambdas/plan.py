@@ -23,6 +23,14 @@ from lambdas.planning import Execution, plan_job, read_request
 
 SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
 
+# The last version of the state machine that does not say its version to `plan`. It writes this number into its
+# messages, and workers that were deployed with it refuse a job with fields that they do not know.
+BEFORE_IDENTITIES = 3
+FIELDS_BEFORE_IDENTITIES = {
+    *("job_id", "execution_arn", "pipeline", "input", "more_inputs", "prompt", "prompt_uri", "system_prompt"),
+    *("parameters", "generation", "origin", "document", "timestamp", "created_at", "deadline", "invalidate_model"),
+}
+
 
 @cache
 def environment() -> PlanEnvironment:
@@ -31,7 +39,7 @@ def environment() -> PlanEnvironment:
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """`{"request": <input of the execution>, "execution": {"id", "name", "startTime"}}`."""
+    """`{"request": <input of the execution>, "execution": {"id", "name", "startTime"}, "schemaVersion": 4}`."""
     execution = Execution.read(event["execution"])
     table = state_table(environment().state_table)
     keep_callback(Callbacks(table), execution.name, event["request"])
@@ -41,10 +49,12 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         job = plan_job(request, execution, environment())
     else:
         job = plan_generation(request, execution, environment(), queue.serving)
+    job = job.model_copy(update={"planned_for": queue.identity})
     Jobs(table).create(job)
     nudge_for_work(environment().nudge_queue_url, job.pipeline)
     log("planned", jobId=job.job_id, pipeline=job.pipeline)
-    return {**enqueueable(job, queue), "messageGroup": message_group(request)}
+    body = message_body(job, event.get("schemaVersion", BEFORE_IDENTITIES))
+    return {**enqueueable(job, queue), "job": body, "messageGroup": message_group(request)}
 
 
 def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
@@ -74,6 +84,18 @@ def message_group(request: Request) -> str:
     return hashlib.sha256((request.caller or "").encode()).hexdigest()[:32]
 
 
+def message_body(job: Job, schema_version: int) -> dict[str, Any]:
+    """The job as the workers read it for whom the execution's state machine was deployed.
+
+    During a deployment `plan` is updated before the state machine, and executions that began before it keep their
+    definition: their messages may be read by workers of before.
+    """
+    if schema_version > BEFORE_IDENTITIES:
+        return job.model_dump(mode="json")
+    # Without what is at its default, so that neither parameters nor generations have fields that are newer than that.
+    return job.model_dump(mode="json", include=FIELDS_BEFORE_IDENTITIES, exclude_defaults=True)
+
+
 def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
     """What the state machine needs to send the job and to wait for its end.
 
@@ -84,6 +106,5 @@ def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
         "queueUrl": queue.queue_url,
         "timeoutSeconds": seconds,
         "heartbeatSeconds": seconds - 1,
-        "job": job.model_dump(mode="json"),
         "jobId": job.job_id,
     }

@@ -6,6 +6,7 @@ from cosmos_batch.contract import capacity, catalogue
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.engines import guardrail_models
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
@@ -38,6 +39,15 @@ class EnabledPipeline:
         """All that its workers load, by name: the model, and what its guardrails consist of."""
         guarded = self.serving is not None and self.serving.guardrails and self.endpoint is None
         return [self.model, *(guardrail_models(self.engine) if guarded else ())]
+
+    @property
+    def identity(self) -> Identity:
+        """What its jobs are planned for, as far as the configuration says it."""
+        asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
+        digest = configuration_digest(
+            asked, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler
+        )
+        return Identity(model=asked, engine=self.engine, configuration=digest)
 
     @property
     def resources(self) -> capacity.WorkerResources:

@@ -15,6 +15,7 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
 # The delay of the nudge queue, and the width of the time bucket by which nudges are deduplicated. They are one number
@@ -68,6 +69,7 @@ class PipelineQueue(Model):
 
     id: str
     queue_url: str
+    identity: Identity = Field(description="What its jobs are planned for")
     serving: Serving | None = Field(default=None, description="Of a generator")
 
 
@@ -167,5 +169,7 @@ class WorkerEnvironment(Environment):
     endpoint: Endpoint | None = Field(default=None, description="Whose model answers, if it is somebody else's server")
     upsampler: Endpoint | None = Field(default=None, description="Whose model writes prompts, if one does")
     hf_token_secret: str | None = Field(default=None, description="ARN; read only when a model must be downloaded")
-    job_definition: str | None = Field(default=None, description="ARN, with its revision; a newer one drains us")
+    configuration: str | None = Field(
+        default=None, description="Digest of `Identity`: it takes no job that was planned with another configuration"
+    )
     worker: WorkerSettings

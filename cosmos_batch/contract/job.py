@@ -7,11 +7,17 @@ from pydantic import Field
 from cosmos_batch.contract.base import Model, Time
 from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
 
-# A worker gives back a job whose version is higher than this one and drains; it reads this one and the one before.
-SCHEMA_VERSION: Final = 3
+# A worker gives back a job whose version is higher than this one and drains; it reads this one and those before.
+# 4 added `Job.planned_for`.
+SCHEMA_VERSION: Final = 4
+
+# The error with which a worker ends the wait for a job that was planned for another worker than those that are deployed
+# now: the state machine then calls `plan` again.
+PLAN_AGAIN: Final = "PlanAgain"
 
 
 class InputFile(Model):
@@ -58,6 +64,9 @@ class Job(Model):
     created_at: Time = Field(description="Start of the execution")
     deadline: Time
     invalidate_model: bool = Field(description="A stored model older than `created_at` must not answer this job")
+    planned_for: Identity | None = Field(
+        default=None, description="What has to answer it; None in a job of schema version 3, which any worker takes"
+    )
 
     @property
     def inputs(self) -> list[InputFile]:
@@ -80,6 +89,6 @@ class Job(Model):
 class JobMessage(Model):
     """The body of a message in a pipeline's queue."""
 
-    schema_version: Literal[2, 3] = Field(description="SCHEMA_VERSION of who wrote it")
+    schema_version: Literal[2, 3, 4] = Field(description="SCHEMA_VERSION of who wrote it")
     task_token: str
     job: Job

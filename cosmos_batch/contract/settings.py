@@ -9,6 +9,8 @@ from cosmos_batch.contract.base import Model
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
 
+LONGEST_SILENCE_SECONDS = 30  # of a worker towards `scale`
+
 
 class WorkerSettings(Model):
     """Clocks of a worker."""
@@ -27,6 +29,11 @@ class WorkerSettings(Model):
         default=24, ge=1, le=168, description="A worker is replaced after so long, give or take a tenth"
     )
     max_attempts: int = Field(default=3, ge=1, le=10, description="Deaths of an engine on one job before it fails")
+
+    @property
+    def seen_seconds(self) -> int:
+        """How often a worker says that it is alive, and learns what `scale` asks of it."""
+        return min(LONGEST_SILENCE_SECONDS, self.heartbeat_seconds)
 
     @model_validator(mode="after")
     def _an_attempt_fits_into_a_life(self) -> Self:

@@ -82,14 +82,16 @@ class Workers:
             {"worker": worker, "now": now(), "definition": job_definition, "submitted": "SUBMITTED", "none": {}},
         )
 
-    def started(self, worker: str) -> None:
-        """The worker's process runs."""
+    def started(self, worker: str) -> WorkerRow:
+        """The worker's process runs. What is returned says whether it was asked to leave before it began."""
         time = now()
-        self._table.update(
-            self._pk,
-            f"worker#{worker}",
-            "SET #worker = :worker, #state = :starting, #lastSeen = :now, #stages = :stages",
-            {"worker": worker, "now": time, "starting": "STARTING", "stages": {"started": time}},
+        return _worker(
+            self._table.update(
+                self._pk,
+                f"worker#{worker}",
+                "SET #worker = :worker, #state = :starting, #lastSeen = :now, #stages = :stages",
+                {"worker": worker, "now": time, "starting": "STARTING", "stages": {"started": time}},
+            )
         )
 
     def ready(self, worker: str) -> WorkerRow:

@@ -33,7 +33,7 @@ class Delivery:
 
 
 class NewerSchema(Exception):  # noqa: N818 - no fault: another worker will read it
-    """The message was written by newer code than this."""
+    """The message was written by newer code than this: its version is higher, or it has fields that are not known."""
 
 
 class Unreadable(Exception):  # noqa: N818 - it carries an Error
@@ -76,10 +76,12 @@ class Queue:
         """Let the lease lapse: the message comes back when its visibility timeout has passed."""
         self._leases.release([receipt_handle])
 
-    def give_back(self, receipt_handle: str) -> None:
-        """Another worker may have the message at once."""
+    def give_back(self, receipt_handle: str, after_seconds: int = 0) -> None:
+        """Another worker may have the message, at once or after so many seconds."""
         self._leases.release([receipt_handle])
-        self._sqs.change_message_visibility(QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=0)
+        self._sqs.change_message_visibility(
+            QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=after_seconds
+        )
 
 
 def read(message: dict[str, Any]) -> Delivery:
@@ -91,6 +93,8 @@ def read(message: dict[str, Any]) -> Delivery:
     try:
         body = JobMessage.model_validate_json(message["Body"])
     except ValidationError as error:
+        if all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
+            raise NewerSchema(f"unknown fields: {explain(error)}") from error
         raise Unreadable(header.task_token, _contract_broken(explain(error))) from error
     return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at)
 

@@ -54,6 +54,7 @@ class End(Enum):
     ANSWERED = auto()
     FAILED = auto()  # decided too, but it says nothing of the engine's health
     NOT_DECIDED = auto()  # given back, or nobody waited for it
+    OUTDATED = auto()  # given back: it is for a worker of a later deployment, and `scale` has asked this one to leave
 
 
 class Phase(Enum):
@@ -127,8 +128,34 @@ class Runner:
         if (error := refusal(run.job, row, self.environment)) is not None:
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
             return End.FAILED
+        if not self.serves(run.job):
+            return await self._pass_on(run)
         await self._renew_model(run.job)
         return await self._serve(run, alone=row.suspect)
+
+    def serves(self, job: Job) -> bool:
+        """Whether the job was planned for what this worker runs."""
+        return job.planned_for is None or job.planned_for.configuration == self.environment.configuration
+
+    async def _pass_on(self, run: Run) -> End:
+        """Leave a job to a worker that runs what the job was planned for; no attempt is spent.
+
+        Only `scale` knows whether this worker or the job is outdated. If it has asked this worker to leave, a later one
+        will take the job, once every worker of this deployment has had the time to hear the same. If not, the job is
+        planned again: for what is deployed now, or, where `scale` has not seen the deployment yet, for the same as
+        before; `scale` sees it then, because each plan calls it.
+        """
+        row = await asyncio.to_thread(self.workers.get, self.environment.aws_batch_job_id)
+        planned_for, job_id = run.job.planned_for, run.job.job_id
+        log.info("not for this worker: it was planned for %s", planned_for, extra={"jobId": job_id})
+        if row is not None and row.must_drain:
+            seconds = self.environment.worker.seen_seconds
+            await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
+            return End.OUTDATED
+        reason = f"Worker {self.environment.aws_batch_job_id} does not run what the job was planned for: {planned_for}"
+        await asyncio.to_thread(self.tasks.plan_again, job_id, run.delivery.task_token, reason)
+        await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
+        return End.NOT_DECIDED
 
     def _look(self, run: Run) -> JobRow | None:
         """The job's row, its lost attempt settled; None where there is nothing left to do for the job."""

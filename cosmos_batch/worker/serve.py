@@ -44,7 +44,11 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
     runner, workers = worker.runner, worker.runner.workers
     # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
     # counts as one that cannot load.
-    await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
+    row = await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
+    if row.must_drain:
+        log.info("leaving: asked to before it began")
+        workers.ended(environment.aws_batch_job_id)
+        return 0
     worker.boot_seconds = time.time() - began
     await asyncio.to_thread(runner.queue.try_out)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS, embedded
 from cosmos_batch.contract.result import RESULT_LIMIT, Result
 
@@ -60,19 +63,31 @@ class Tasks:
 
     def report(self, task_token: str, result: Result) -> None:
         """Say how the job ended; said before, or to nobody, it is no error."""
-        try:
+        with _unless_nobody_waits(result.job_id):
             if result.error is None:
                 self._stepfunctions.send_task_success(taskToken=task_token, output=_output(result))
             else:
                 self.fail(task_token, result.error)
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in (*GONE, "InvalidToken"):
-                raise
-            log.info("nobody waits for its result any more", extra={"jobId": result.job_id})
+
+    def plan_again(self, job_id: str, task_token: str, reason: str) -> None:
+        """End the wait for a job without a result: the state machine plans it anew."""
+        with _unless_nobody_waits(job_id):
+            self._stepfunctions.send_task_failure(taskToken=task_token, error=PLAN_AGAIN, cause=reason)
 
     def fail(self, task_token: str, error: Error) -> None:
         """SendTaskFailure as it is."""
         self._stepfunctions.send_task_failure(taskToken=task_token, error=error.code, cause=error.cause())
+
+
+@contextmanager
+def _unless_nobody_waits(job_id: str) -> Iterator[None]:
+    """A token that was answered before, or whose execution has ended, is no error."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in (*GONE, "InvalidToken"):
+            raise
+        log.info("nobody waits for its result any more", extra={"jobId": job_id})
 
 
 def _output(result: Result) -> str:

@@ -16,7 +16,6 @@ from cosmos_batch.worker.start import tell_start
 POLL_SECONDS = 5  # a receive that is under way when SIGTERM comes is awaited: of Batch's 30 s it takes these at most
 LAST_LOOK_SECONDS = 20  # SQS's longest poll, which asks every one of its servers
 STOP_SECONDS = 20  # after SIGTERM, for jobs that will be done by then
-SEEN_SECONDS = 30
 
 log = logging.getLogger(__name__)
 
@@ -72,20 +71,27 @@ class Worker:
         """Answer everything in the queue with an error, for no worker can do better. Returns how many."""
         failed = 0
         while messages := await asyncio.to_thread(self.runner.queue.receive, at_most=10, wait_seconds=1):
-            await asyncio.gather(*(asyncio.to_thread(self._fail, message, error) for message in messages))
-            failed += len(messages)
+            failed += sum(
+                await asyncio.gather(*(asyncio.to_thread(self._fail, message, error) for message in messages))
+            )
         return failed
 
-    def _fail(self, message: dict[str, str], error: Error) -> None:
+    def _fail(self, message: dict[str, str], error: Error) -> bool:
+        """Fail one job, unless it is for workers of another deployment, which may be able to load their model."""
         try:
             run = Run(read(message))
         except (NewerSchema, Unreadable):
+            run = None
+        if run is None or not self.runner.serves(run.job):
             self.runner.queue.abandon(message["ReceiptHandle"])
-            return
+            return False
         self.runner.committer.fail(run.delivery, run.attempt_id, error)
+        return True
 
     async def _ready(self) -> None:
         row = await asyncio.to_thread(self._workers.ready, self._name)
+        if row.must_drain:
+            await self._drain("asked to while its model was loaded")
         tell_start(row, self.boot_seconds, self.runner.model, self.runner.environment.pipeline)
         if row.submitted_at is not None:
             cold_start = (datetime.now(UTC) - datetime.fromisoformat(row.submitted_at)).total_seconds()
@@ -139,9 +145,8 @@ class Worker:
         try:
             delivery = read(message)
         except NewerSchema as newer:
-            log.info("draining: a job has %s", newer)
-            self._draining = True
-            await asyncio.to_thread(self.runner.queue.give_back, handle)
+            await self._drain(f"a job has {newer}")
+            await asyncio.to_thread(self.runner.queue.give_back, handle, self._settings.seen_seconds)
             return
         except Unreadable as unreadable:
             log.error("a message in the queue is not a job", extra={"messageId": message["MessageId"]})
@@ -173,6 +178,8 @@ class Worker:
         if (error := task.exception()) is not None:
             # A Failure that comes up to here is the model's: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
+        elif task.result() is End.OUTDATED:
+            self._say_so_now = asyncio.create_task(self._say_so())  # which hears that it must leave
         elif task.result() is not End.NOT_DECIDED:
             self._pace.done()
             self._count(task.result())
@@ -218,9 +225,8 @@ class Worker:
         return expected - (time.monotonic() - run.inferring_since) < STOP_SECONDS
 
     async def _keep_saying_so(self) -> None:
-        period = min(SEEN_SECONDS, self._settings.heartbeat_seconds)
         while True:
-            await asyncio.sleep(period)
+            await asyncio.sleep(self._settings.seen_seconds)
             with contextlib.suppress(Exception):  # said again in a moment
                 await self._say_so()
 
@@ -229,8 +235,14 @@ class Worker:
         if (pace := self._pace.seconds_per_item) is not None:
             await asyncio.to_thread(self._workers.measured, seconds_per_item=round(pace, 4))
         self._kept = row.keep
-        if row.must_drain and not self._draining:
-            log.info("draining: asked to")
-            self._draining = True
-            self._wake.set()
-            await asyncio.to_thread(self._workers.draining, self._name)
+        if row.must_drain:
+            await self._drain("asked to")
+
+    async def _drain(self, why: str) -> None:
+        """Take nothing more, finish what is in hand, leave; `scale` no longer counts on this worker."""
+        if self._draining:
+            return
+        log.info("draining: %s", why)
+        self._draining = True
+        self._wake.set()
+        await asyncio.to_thread(self._workers.draining, self._name)

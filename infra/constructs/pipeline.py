@@ -51,7 +51,12 @@ class Pipeline(Construct):
     @property
     def known_to_plan(self) -> KnownQueue:
         """What `plan` needs to know."""
-        return KnownQueue(id=self.id, queue_url=self.queue.queue.queue_url, serving=self.enabled.serving)
+        return KnownQueue(
+            id=self.id,
+            queue_url=self.queue.queue.queue_url,
+            identity=self.enabled.identity,
+            serving=self.enabled.serving,
+        )
 
     @property
     def known_to_scale(self) -> PipelineCompute:

@@ -111,6 +111,7 @@ def _environment(
         pipeline=pipeline.pipeline.id,
         model=pipeline.model,
         engine=pipeline.engine,
+        configuration=pipeline.identity.configuration,
         context=pipeline.pipeline.context,
         serving=pipeline.serving,
         queue_url=queue.queue_url,

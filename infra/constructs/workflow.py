@@ -10,7 +10,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
-from cosmos_batch.contract.job import SCHEMA_VERSION
+from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
 from infra.constructs.permissions import allow
 
 # How Lambda names the exception by which `plan` refuses a request: it would refuse it again.
@@ -30,11 +30,18 @@ PASSING = [
 ]
 FEW_ATTEMPTS = 6
 LONGEST_PAUSE = Duration.minutes(5)
+# Between a refusal by a worker and the next plan. By then `scale`, which each plan nudges, has told the workers of an
+# earlier deployment to leave; and while CloudFormation has updated some functions and not others, the wait keeps the
+# number of rounds small.
+PLAN_AGAIN_AFTER = Duration.seconds(5)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
 
 class Workflow(Construct):
     """`plan` decides, the message waits with the task token, `report` hears of every end.
+
+    A job that was planned for another model or configuration than is deployed now is planned again, from the input of
+    its execution (decision 064).
 
     The state machine's own timeout is a backstop behind the longest deadline, which the waiting state keeps. Until
     then `report` is tried again, for somebody waits for it. An execution that is stopped or timed out reports by its
@@ -76,13 +83,17 @@ class Workflow(Construct):
         answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
         self._retry(answered, EVERYTHING, self._attempts_until_timeout)
         failed = self._report_error(report)
-        # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
-        planned = self._call("Plan", plan, {"request.$": "$", "execution": EXECUTION})
+        # Not "$": when a job is planned again, that is no longer the input of the execution.
+        request = {"request.$": "$$.Execution.Input", "execution": EXECUTION, "schemaVersion": SCHEMA_VERSION}
+        planned = self._call("Plan", plan, request)
         self._retry(planned, [REFUSED], 0)  # the first retrier that matches decides
         self._retry(planned, PASSING, self._attempts_until_timeout)  # `plan` itself refuses what is past its deadline
         self._retry(planned, EVERYTHING, FEW_ATTEMPTS)
+        # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
+        again = sfn.Wait(self, "BeforePlanningAgain", time=sfn.WaitTime.duration(PLAN_AGAIN_AFTER)).next(planned)
+        enqueued.add_catch(again, errors=[PLAN_AGAIN], result_path=sfn.JsonPath.DISCARD)
         enqueued.add_catch(failed, errors=EVERYTHING, result_path="$")
         return planned.next(enqueued).next(answered).next(sfn.Succeed(self, "Succeeded"))
 

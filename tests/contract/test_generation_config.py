@@ -226,7 +226,7 @@ def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
     assert nano.serving is not None and not nano.serving.guardrails and nano.serving.max_resolution == "480p"
     plan = PlanEnvironment(
         state_table="t", state_bucket="s", asset_buckets=[], nudge_queue_url="n", deadline_seconds=1,
-        pipelines=[PipelineQueue(id="cosmos3-nano", queue_url="q", serving=nano.serving)],
+        pipelines=[PipelineQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)],
     )  # fmt: skip
     assert PlanEnvironment.read(plan.variables()) == plan
     worker = WorkerEnvironment(

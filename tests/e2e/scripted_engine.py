@@ -5,6 +5,7 @@ A prompt that is a JSON object is a script; any other is answered by itself.
 | key | effect |
 |---|---|
 | `seconds` | how long the answer takes |
+| `until` | the answer waits for a file with this path |
 | `text` | the answer |
 | `raise` | the engine raises RuntimeError with this text |
 | `die` | the engine's process is killed while it works on the job |
@@ -48,6 +49,8 @@ class ScriptedEngine:
         assert list(workdir.iterdir()), "the input lies in the working directory"
         script = _script(job.prompt)
         await asyncio.sleep(script.get("seconds", 0))
+        while "until" in script and not Path(script["until"]).exists():
+            await asyncio.sleep(0.1)
         if script.get("die"):
             _die(script)
         if "raise" in script:

@@ -9,7 +9,7 @@ from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import PlanEnvironment, WorkerEnvironment
 from cosmos_batch.worker.guardrails import Guardrails
 from infra.synth import synthesize
-from tests.infra.assembly import Assembly, endpoint_service
+from tests.infra.assembly import Assembly, endpoint_service, resolve
 from tests.infra.examples import FOLDER, NAMES, example
 
 KEEPS = {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"}
@@ -235,3 +235,15 @@ class TestReasoners:
             if logical_id.startswith(tuple(names))
         }
         assert len(images) == 1
+
+
+@pytest.mark.parametrize("name", ["everything", "generator-only"])
+def test_jobs_are_planned_for_the_workers_that_are_deployed_with_plan(name: str) -> None:
+    """Where the two differed, each job would be planned again for ever."""
+    assembly = example(name)
+    variables = {key: resolve(value) for key, value in environment_variables(assembly, "Plan").items()}
+    planned = {one.id: one.identity.configuration for one in PlanEnvironment.read(variables).pipelines}
+    containers = [one["ContainerProperties"] for one in assembly.properties("Pipelines", "Batch::JobDefinition")]
+    workers = [{one["Name"]: resolve(one["Value"]) for one in container["Environment"]} for container in containers]
+    assert planned == {one["PIPELINE"]: one["CONFIGURATION"] for one in workers}
+    assert len(set(planned.values())) == len(planned) == len(workers)

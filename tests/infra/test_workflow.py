@@ -38,12 +38,13 @@ def test_it_outlives_the_longest_deadline_by_a_day(definition: dict[str, Any]) -
 def test_plan_gets_the_request_and_the_execution(definition: dict[str, Any], states: States) -> None:
     assert definition["StartAt"] == "Plan"
     assert states["Plan"]["Parameters"] == {
-        "request.$": "$",
+        "request.$": "$$.Execution.Input",
         "execution": {
             "id.$": "$$.Execution.Id",
             "name.$": "$$.Execution.Name",
             "startTime.$": "$$.Execution.StartTime",
         },
+        "schemaVersion": 4,
     }
     assert states["Plan"]["Next"] == "Enqueue"
 
@@ -81,7 +82,7 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
     assert enqueue["Parameters"] == {
         "QueueUrl.$": "$.queueUrl",
         "MessageGroupId.$": "$.messageGroup",
-        "MessageBody": {"schemaVersion": 3, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
+        "MessageBody": {"schemaVersion": 4, "taskToken.$": "$$.Task.Token", "job.$": "$.job"},
     }
     assert enqueue["TimeoutSecondsPath"] == "$.timeoutSeconds"
     assert enqueue["HeartbeatSecondsPath"] == "$.heartbeatSeconds"
@@ -91,7 +92,16 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
 
 @pytest.mark.parametrize("state", ["Plan", "Enqueue"])
 def test_every_error_is_reported(states: States, state: str) -> None:
-    assert states[state]["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "ReportError"}]
+    assert states[state]["Catch"][-1] == {"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "ReportError"}
+
+
+def test_a_job_that_no_deployed_worker_takes_is_planned_again_after_a_pause(states: States) -> None:
+    assert states["Enqueue"]["Catch"][0] == {
+        "ErrorEquals": ["PlanAgain"],
+        "ResultPath": None,
+        "Next": "BeforePlanningAgain",
+    }
+    assert states["BeforePlanningAgain"] == {"Type": "Wait", "Seconds": 5, "Next": "Plan"}
 
 
 @pytest.mark.parametrize(("state", "what"), [("Report", "result.$"), ("ReportError", "error.$")])

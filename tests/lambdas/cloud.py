@@ -22,6 +22,7 @@ from cosmos_batch.contract.environment import (
     VamsEnvironment,
 )
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Table
 
@@ -31,6 +32,7 @@ JOB_QUEUE = "arn:aws:batch:us-east-1:123456789012:job-queue/reason2B"
 DEFINITION = "arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:1"
 BUS = "arn:aws:events:us-east-1:123456789012:event-bus/vams-orchestration"
 LOG_GROUP = "arn:aws:logs:us-east-1:123456789012:log-group:/cosmos/machine:*"
+IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configuration="the configuration")
 TABLE, STATE_BUCKET = "state", "state-bucket"
 KEY_SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 KEY_TYPES = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
@@ -174,9 +176,9 @@ class Cloud:
             PipelineRef(id=LARGE),
             *([PipelineRef(id=NANO)] if generator else []),
         ]
-        queues = [PipelineQueue(id=SMALL, queue_url=self.jobs_queue)]
+        queues = [PipelineQueue(id=SMALL, queue_url=self.jobs_queue, identity=IDENTITY)]
         if generator:
-            queues.append(PipelineQueue(id=NANO, queue_url=self.jobs_queue, serving=generator))
+            queues.append(PipelineQueue(id=NANO, queue_url=self.jobs_queue, identity=IDENTITY, serving=generator))
         compute = PipelineCompute(
             id=SMALL,
             queue_url=self.jobs_queue,

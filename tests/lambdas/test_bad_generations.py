@@ -16,7 +16,7 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.state import Jobs
 from lambdas.plan import environment, handler
-from tests.lambdas.cloud import Cloud
+from tests.lambdas.cloud import IDENTITY, Cloud
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 SERVING = Serving(engine="diffusers", guardrails=True, max_resolution="720p", plans={})
@@ -28,7 +28,7 @@ DRIVE = {"mode": "forward_dynamics", "domainName": "av", "actionChunkSize": 4}
 def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
     configure(PlanEnvironment, generator=SERVING)
     queues = environment().pipelines
-    queues.append(PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, serving=SERVING))
+    queues.append(PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=IDENTITY, serving=SERVING))
     for key in ("car.png", "car.mp4", "car.pdf"):
         cloud.put(key)
 

@@ -21,7 +21,7 @@ from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.state import Callbacks, Jobs, Outputs
 from lambdas import nudge
 from lambdas.plan import handler
-from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud
+from tests.lambdas.cloud import IDENTITY, LARGE, SMALL, STATE_BUCKET, Cloud
 
 KEY = "xasset1/cameras/front/robot demo.mp4"
 
@@ -295,3 +295,31 @@ def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
     assert plan(name="job-2", caller="ann")["messageGroup"] == groups["ann"]
     assert plan(name="job-3")["messageGroup"] == plan(name="job-4")["messageGroup"]
     assert all(re.fullmatch(r"[0-9a-f]{32}", group) for group in groups.values())
+
+
+def plan_for(schema_version: int | None) -> dict[str, Any]:
+    """The job, planned for an execution whose state machine says this version, or none."""
+    said = {} if schema_version is None else {"schemaVersion": schema_version}
+    execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": datetime.now(UTC).isoformat()}
+    planned = handler(
+        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}"}, "execution": execution, **said}, None
+    )
+    body: dict[str, Any] = planned["job"]
+    return body
+
+
+def test_a_job_says_what_it_was_planned_for(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    assert plan_for(4)["plannedFor"] == IDENTITY.model_dump(mode="json")
+
+
+def test_a_job_of_an_execution_from_before_has_the_fields_of_before(cloud: Cloud) -> None:
+    """Workers of commit 0f4e7e0 fail a job with a field that they do not know."""
+    cloud.put(KEY)
+    body = plan_for(None)
+    assert set(body) <= {
+        *("jobId", "executionArn", "pipeline", "input", "moreInputs", "prompt", "promptUri", "systemPrompt"),
+        *("parameters", "generation", "origin", "document", "timestamp", "createdAt", "deadline", "invalidateModel"),
+    }
+    assert {"input", "prompt", "promptUri", "parameters"} <= set(body), "these had no default"
+    assert Job.model_validate_json(json.dumps(body)).planned_for is None

@@ -17,6 +17,7 @@ from PIL import Image
 
 from cosmos_batch.contract import Job, JobMessage, Parameters
 from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.mends import dynamodb
@@ -28,6 +29,7 @@ from cosmos_batch.worker.leases import LeaseHolder
 from tests.e2e.scripted_engine import ScriptedEngine
 
 ASSETS, STATE, TABLE = "assets-bucket", "state-bucket", "state-table"
+IDENTITY = Identity(model="a folder", engine="scripted", configuration="the configuration")
 
 
 @dataclass
@@ -104,12 +106,13 @@ class Bench:
             created_at=now,
             deadline=now + timedelta(hours=1),
             invalidate_model=False,
+            planned_for=IDENTITY,
         ).model_copy(update=changes)
         self.jobs.create(job)
         return job
 
     def send(self, job: Job) -> None:
-        message = JobMessage(schema_version=3, task_token=f"token-{job.job_id}", job=job)
+        message = JobMessage(schema_version=4, task_token=f"token-{job.job_id}", job=job)
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
 
     def environment(
@@ -121,6 +124,7 @@ class Bench:
             pipeline="cosmos-reason2-2b",
             model=str(self.folder),
             engine=engine,
+            configuration=IDENTITY.configuration,
             queue_url=self.queue_url,
             state_table=TABLE,
             state_bucket=STATE,
@@ -132,6 +136,12 @@ class Bench:
 
     def worker(self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any) -> "Hand":
         return Hand(self, self.environment(name, **settings), engine or ScriptedEngine(), store)
+
+    def attempts(self, name: str) -> int:
+        """Of a planned job."""
+        row = self.jobs.get(name)
+        assert row is not None
+        return row.attempts
 
     def document(self, name: str) -> bytes:
         body: bytes = self.s3.get_object(Bucket=ASSETS, Key=f"out/{name}.json")["Body"].read()

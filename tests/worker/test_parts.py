@@ -157,7 +157,7 @@ def test_job_logs_stay_within_their_limit(startup: list[str], own: list[str]) ->
 
 def test_a_message_of_newer_code_is_told_from_a_broken_one() -> None:
     with pytest.raises(NewerSchema):
-        read({"Body": json.dumps({"schemaVersion": 4, "taskToken": "t", "job": {"new": "shape"}})})
+        read({"Body": json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {"new": "shape"}})})
     with pytest.raises(Unreadable) as raised:
         read({"Body": json.dumps({"schemaVersion": 1, "taskToken": "t", "job": {"new": "shape"}})})
     assert raised.value.task_token == "t"

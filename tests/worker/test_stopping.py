@@ -126,17 +126,26 @@ def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench)
 
 def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
     bench.sqs.send_message(
-        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 4, "taskToken": "t", "job": {}})
+        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {}})
     )
-    bench.worker(idle_seconds=60).run(seconds=15)
-    assert bench.waiting() == (1, 0)
+    bench.worker(idle_seconds=60).run(seconds=60)
+    assert sum(bench.waiting()) == 1, "at once, or after the other old workers have been told to leave"
+    row = bench.workers.get("worker-1")
+    assert row is not None and row.state == "DRAINING", "scale no longer counts on it"
 
 
 def test_asked_to_drain_a_worker_finishes_what_it_has_and_leaves(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 2})))
     hand = bench.worker(idle_seconds=600)
-    bench.workers.must_drain("worker-1")
-    hand.run()
+
+    async def asked_at_work() -> None:
+        serving = asyncio.create_task(hand.serve())
+        while not bench.attempts("one"):
+            await asyncio.sleep(0.05)
+        bench.workers.must_drain("worker-1")
+        await serving
+
+    asyncio.run(asyncio.wait_for(asked_at_work(), 60))
     assert len(bench.stepfunctions.said("success")) == 1
     row = bench.workers.get("worker-1")
     assert row is not None

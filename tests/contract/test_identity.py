@@ -1,0 +1,53 @@
+"""What a job is planned for changes with every setting that its answer depends on, and with no other."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.identity import Identity
+
+
+def identity(omni: dict[str, Any] | None = None, reason: dict[str, Any] | None = None, **own: Any) -> Identity:
+    """Of the one pipeline that is enabled: a generator where `omni` is given, else a reasoner."""
+    key, block = ("useNvidiaCosmos", "modelsReason") if omni is None else ("useNvidiaCosmos3", "modelsOmni")
+    entry = {"reason2B": {"enabled": True, **(reason or {})}} if omni is None else {"nano16B": {"enabled": True, **omni}}
+    text = json.dumps({"app": {"pipelines": {key: {"enabled": True, block: entry}}, "cosmosBatch": own}})
+    (enabled,) = Config.parse(text).enabled_pipelines()
+    return enabled.identity
+
+
+SERVER = {"url": "https://nim.example/v1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"model": "nvidia/Another"}),
+        ({"model": "/models/a"}, {"model": "/models/b"}),
+        ({}, {"engine": "transformers"}),
+        ({}, {"engine": "endpoint", "endpoint": SERVER}),
+        ({"engine": "endpoint", "endpoint": SERVER}, {"engine": "endpoint", "endpoint": {**SERVER, "model": "b"}}),
+    ],
+)
+def test_another_model_or_engine_is_another_identity(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert identity(reason=before).configuration != identity(reason=after).configuration
+
+
+@pytest.mark.parametrize("after", [{"guardrails": False}, {"maxResolution": "480p"}, {"engine": "diffusers"}])
+def test_what_a_generator_is_served_with_is_part_of_it(after: dict[str, Any]) -> None:
+    assert identity(omni={}).configuration != identity(omni=after).configuration
+
+
+def test_clocks_prices_and_keys_are_no_part_of_it() -> None:
+    plain = identity(reason={}, worker={"idleSeconds": 7}, scaling={"targetDrainSeconds": 7})
+    assert plain == identity(reason={"maxVCpus": 96, "useSpot": True, "priority": 3})
+    asked = {"engine": "endpoint", "endpoint": {**SERVER, "concurrency": 3, "timeoutSeconds": 9}}
+    assert identity(reason=asked) == identity(reason={"engine": "endpoint", "endpoint": SERVER})
+
+
+def test_an_endpoint_is_known_by_its_model_or_by_its_address() -> None:
+    named = {"engine": "endpoint", "endpoint": {**SERVER, "model": "nvidia/cosmos"}}
+    assert identity(reason=named).model == "nvidia/cosmos"
+    assert identity(reason={"engine": "endpoint", "endpoint": SERVER}).model == "https://nim.example/v1"

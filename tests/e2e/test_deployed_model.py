@@ -1,0 +1,118 @@
+"""Deploying another model under a busy queue: each job is answered by the model that it was planned for last."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from cosmos_batch.local.deploy import deploy
+from infra.synth import synthesize
+from tests.e2e.harness import TWO_B, App, configuration, wait_for
+
+
+def checkpoint(folder: Path, name: str) -> str:
+    """A folder that the scripted engine takes for a model; the document names the model by its folder."""
+    (folder / name).mkdir()
+    (folder / name / "config.json").write_text("{}")
+    return str(folder / name)
+
+
+def start(app: App, number: int, **script: Any) -> str:
+    return app.start(
+        {
+            "pipeline": TWO_B,
+            "input": f"s3://{app.assets}/p.png",
+            "output": f"s3://{app.assets}/out/{number}/",
+            "prompt": json.dumps({**script, "text": f"answer {number}"}),
+        }
+    )
+
+
+@contextmanager
+def busy_queue(app: App, seconds: float) -> Iterator[list[str]]:
+    """Jobs keep coming, faster than one worker's patience ends; the list has their executions."""
+    arns: list[str] = []
+    enough = Event()
+
+    def submit() -> None:
+        while not enough.wait(0.5):
+            arns.append(start(app, len(arns), seconds=seconds))
+
+    thread = Thread(target=submit, daemon=True)
+    thread.start()
+    try:
+        yield arns
+    finally:
+        enough.set()
+        thread.join()
+
+
+def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, tmp_path: Path) -> None:
+    app.upload("p.png", picture)
+    with busy_queue(app, seconds=1) as arns:
+        wait_for(lambda: any(row.completed for row in app.workers().list()), 120, "nobody answers")
+        [old] = app.live_workers(TWO_B)
+        other = configuration(app.folder, {"model": checkpoint(tmp_path, "another-model")})
+        deploy(synthesize(other, tmp_path / "cdk.out"), app.cloud)
+        deployed_after = len(arns)
+        wait_for(lambda: len(arns) > deployed_after + 5, 120, "no more jobs")
+        wait_for(lambda: ended(app, old), 240, "the old worker stays, for its queue is never empty")
+    executions = [app.ended_under_sweeps(arn) for arn in arns]
+    assert {one["status"] for one in executions} == {"SUCCEEDED"}
+    documents = [app.document(arn) for arn in arns]
+    assert [one["result"] for one in documents] == [f"answer {number}" for number in range(len(arns))]
+    for arn, document in zip(arns, documents, strict=True):
+        assert document["model"] == Path(planned_models(app, arn)[-1]).name
+        assert app.row(arn).attempts == 1, "a refusal spends no attempt"
+    assert {document["model"] for document in documents[deployed_after:]} == {"another-model"}
+    assert documents[0]["model"] == TWO_B
+
+
+def planned_models(app: App, arn: str) -> list[str]:
+    """What each plan of an execution planned it for."""
+    events = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
+    exits: list[dict[str, Any]] = [one["stateExitedEventDetails"] for one in events if "stateExitedEventDetails" in one]
+    planned = [json.loads(one["output"]) for one in exits if one["name"] == "Plan"]
+    return [one["job"]["plannedFor"]["model"] for one in planned]
+
+
+def ended(app: App, worker: str) -> bool:
+    app.sweep()
+    return app.workers().get(worker).state == "ENDED"
+
+
+def test_a_job_that_waits_while_another_model_is_deployed_is_planned_anew(
+    app: App, picture: Path, tmp_path: Path
+) -> None:
+    """One worker, which takes one job at a time: the second job waits until the first one ends, and that is held up."""
+    app.upload("p.png", picture)
+    one_at_a_time = {"engine": "tests.e2e.scripted_engine:SlowOneAtATime", "maxVCpus": 12}
+    before = configuration(app.folder, {**one_at_a_time, "model": checkpoint(tmp_path, "before")})
+    deploy(synthesize(before, tmp_path / "first"), app.cloud)
+    go_on = tmp_path / "go-on"
+    running, waiting = start(app, 100, until=str(go_on)), start(app, 101)
+    wait_for(lambda: begun(app, running), 120, "the first job does not begin")
+    old = app.row(running).worker
+    assert old is not None
+    assert planned_models(app, waiting) == [str(tmp_path / "before")]
+    after = configuration(app.folder, {**one_at_a_time, "model": checkpoint(tmp_path, "after")})
+    deploy(synthesize(after, tmp_path / "second"), app.cloud)
+    wait_for(lambda: leaves(app, old), 120, "the old worker is not told to leave")
+    go_on.touch()
+    assert [app.ended_under_sweeps(arn)["status"] for arn in (running, waiting)] == ["SUCCEEDED"] * 2
+    assert app.document(running)["model"] == "before", "what had begun ends as it began"
+    assert app.document(waiting)["model"] == "after"
+    assert planned_models(app, waiting) == [str(tmp_path / "before"), str(tmp_path / "after")]
+    assert app.row(waiting).attempts == 1
+
+
+def begun(app: App, arn: str) -> bool:
+    row = app.jobs.get(arn.rpartition(":")[2])
+    return row is not None and row.open_attempt is not None
+
+
+def leaves(app: App, worker: str) -> bool:
+    app.sweep()
+    return app.workers().get(worker).state == "DRAINING"

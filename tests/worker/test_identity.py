@@ -1,0 +1,104 @@
+"""A job is answered by a worker that runs what the job was planned for, and by no other."""
+
+import asyncio
+import json
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.identity import Identity
+from cosmos_batch.contract.job import PLAN_AGAIN
+from cosmos_batch.contract.result import Output, Result
+from tests.worker.conftest import ASSETS, STATE, Bench
+
+OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
+
+
+def test_a_job_planned_for_another_configuration_is_planned_again_and_spends_nothing(bench: Bench) -> None:
+    bench.send(bench.job("other", planned_for=OTHER))
+    bench.send(bench.job("own"))
+    bench.worker().run()
+    [told] = bench.stepfunctions.said("failure")
+    assert (told["taskToken"], told["error"]) == ("token-other", PLAN_AGAIN)
+    assert "another folder" in told["cause"]
+    row = bench.jobs.get("other")
+    assert row is not None and (row.state, row.attempts, row.suspect) == ("PLANNED", 0, False)
+    assert [one["taskToken"] for one in bench.stepfunctions.said("success")] == ["token-own"]
+    assert bench.waiting() == (0, 0)
+
+
+def test_a_worker_that_was_asked_to_leave_gives_it_back_and_leaves(bench: Bench) -> None:
+    """The job is for a worker of the deployment for which `scale` has asked this one to leave."""
+    hand = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+
+    async def asked_then_met() -> None:
+        serving = asyncio.create_task(hand.serve())
+        while (row := bench.workers.get("worker-1")) is None or row.state != "READY":
+            await asyncio.sleep(0.05)
+        bench.workers.must_drain("worker-1")
+        bench.send(bench.job(planned_for=OTHER))
+        await serving
+
+    asyncio.run(asyncio.wait_for(asked_then_met(), 60))
+    assert bench.stepfunctions.said("failure") == []
+    assert bench.attempts("one") == 0
+    assert sum(bench.waiting()) == 1, "hidden until the other workers have heard that they must leave, then to be had"
+    row = bench.workers.get("worker-1")
+    assert row is not None and row.state == "DRAINING"
+
+
+def test_a_job_given_back_stays_hidden_until_every_old_worker_has_heard(bench: Bench) -> None:
+    """Twenty receipts make a dead letter: a chain of old workers must not use them up within a second."""
+    hand = bench.worker(heartbeat_seconds=600)
+    bench.send(bench.job())
+    [message] = hand.runner.queue.receive(at_most=1, wait_seconds=1)
+    hand.runner.queue.give_back(message["ReceiptHandle"], hand.runner.environment.worker.seen_seconds)
+    assert bench.waiting() == (0, 1)
+    assert hand.runner.environment.worker.seen_seconds == 30
+
+
+def test_a_worker_asked_to_leave_while_its_model_was_loaded_takes_nothing(bench: Bench) -> None:
+    bench.send(bench.job())
+    hand = bench.worker(idle_seconds=600)
+    bench.workers.must_drain("worker-1")
+    hand.run()
+    assert bench.waiting() == (1, 0)
+
+
+def test_a_job_of_schema_version_3_names_no_model_and_is_taken(bench: Bench) -> None:
+    """As commit 0f4e7e0 wrote it, `plannedFor` not being there."""
+    job = bench.job()
+    body = {"schemaVersion": 3, "taskToken": "token", "job": job.model_dump(mode="json", exclude={"planned_for"})}
+    bench.sqs.send_message(QueueUrl=bench.queue_url, MessageBody=json.dumps(body))
+    bench.worker().run()
+    assert json.loads(bench.document("one"))["jobId"] == "one"
+
+
+def test_a_result_that_was_decided_is_delivered_by_any_worker(bench: Bench) -> None:
+    """Its worker died after the decision: nothing is left to infer, so it does not matter what this one runs."""
+    job = bench.job(planned_for=OTHER)
+    bench.s3.put_object(Bucket=STATE, Key="jobs/one/won/document.json", Body=b"decided")
+    output = Output(uri=f"s3://{ASSETS}/out/one.json", size=7, content_type="application/json")
+    bench.jobs.commit("one", "won", Result(job_id="one", outputs=[output]))
+    bench.send(job)
+    bench.worker().run()
+    assert bench.document("one") == b"decided"
+    assert len(bench.stepfunctions.said("success")) == 1
+
+
+def test_a_worker_that_cannot_load_leaves_the_jobs_of_others_alone(bench: Bench) -> None:
+    bench.send(bench.job("own"))
+    bench.send(bench.job("other", planned_for=OTHER))
+    error = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
+    assert asyncio.run(bench.worker().worker.fail_backlog(error)) == 1
+    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-own"]
+    assert bench.waiting() == (0, 1), "it comes back when its lease has lapsed"
+
+
+def test_a_field_that_is_not_known_is_newer_codes_and_the_job_is_not_lost(bench: Bench) -> None:
+    """CloudFormation updates `plan` before the state machine, which writes the version into the message."""
+    job = {**bench.job().model_dump(mode="json"), "fromTheFuture": 1}
+    bench.sqs.send_message(
+        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 4, "taskToken": "t", "job": job})
+    )
+    bench.worker(idle_seconds=600).run()
+    assert bench.stepfunctions.said("failure") == []
+    assert sum(bench.waiting()) == 1
