@@ -31,7 +31,8 @@ ENGINE = "diffusers"  # of this machine, where config.json names none: it needs 
 
 
 def generate(arguments: argparse.Namespace) -> int:
-    """Make one thing. A local cloud that runs already is used as it stands, unless a model is named."""
+    """Make one thing. A standing local cloud is used as it stands; where a model is named, the command has a cloud of
+    its own."""
     making = read_making(arguments)
     if arguments.submit:
         print(submit(deployments.find(), making).job_id)

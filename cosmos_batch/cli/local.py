@@ -3,11 +3,12 @@
 import argparse
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from multiprocessing.pool import Pool
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.contract import Config
+from cosmos_batch.local.capacity import gpus_here
 from cosmos_batch.local.cloud import LocalCloud, default_home
 from cosmos_batch.local.deploy import deploy
 
@@ -31,14 +33,14 @@ def up(arguments: argparse.Namespace) -> int:
     """Start a cloud that outlives this command, and deploy config.json to it."""
     Config.load(CONFIG)
     with background() as pool:
-        cloud = _deployed(LocalCloud.find(), CONFIG, pool, parent_pid=None)
+        cloud = _deployed(CONFIG, pool, LocalCloud.find(), _start)
     _point_at(cloud, "up", arguments.export)
     return 0
 
 
 def start(arguments: argparse.Namespace) -> int:
     """Start a cloud that outlives this command and deploy nothing to it: that is left to the CDK's own command."""
-    cloud = LocalCloud.find() or _start(parent_pid=None)
+    cloud = LocalCloud.find() or _start()
     _point_at(cloud, "start", arguments.export)
     return 0
 
@@ -85,20 +87,18 @@ def local_deployment(
 ) -> AbstractContextManager[Deployment]:
     """A deployment on this machine, for the length of a block.
 
-    A local cloud that runs already is used as it stands and left running; unless it is not to be reused, or nothing
-    is deployed to it, `config_file` is not even asked.
+    A standing cloud with a deployment is used as it stands, if `reuse`; `config_file` is not even asked then. Otherwise
+    the configuration is deployed to a cloud of this command's own. A cloud that runs already is never deployed to: a
+    person has chosen what runs there, or it is another command's own and ends with that.
     """
-    running = _running_deployment() if reuse else None
-    if running:
+    found = LocalCloud.find()
+    if reuse and found and found.standing and (running := _deployment_on(found)):
         say("Using the local cloud that runs already, as it stands")
         return nullcontext(running)
-    return _deployment_of(config_file(), pool)
+    return _own_deployment(config_file(), pool, found)
 
 
-def _running_deployment() -> Deployment | None:
-    cloud = LocalCloud.find()
-    if cloud is None:
-        return None
+def _deployment_on(cloud: LocalCloud) -> Deployment | None:
     try:
         return deployments.find(clients(cloud))
     except CliError:
@@ -106,20 +106,40 @@ def _running_deployment() -> Deployment | None:
 
 
 @contextmanager
-def _deployment_of(config_file: Path, pool: Pool) -> Iterator[Deployment]:
-    found = LocalCloud.find()
-    cloud = _deployed(found, config_file, pool, parent_pid=os.getpid())
-    try:
-        yield deployments.find(clients(cloud))
-    finally:
-        if found is None:
+def _own_deployment(config_file: Path, pool: Pool, found: LocalCloud | None) -> Iterator[Deployment]:
+    """On a cloud that ends with the block; beside the one that runs already, if there is one."""
+    with nullcontext(default_home()) if found is None else _home_beside(default_home()) as home:
+        cloud = _deployed(config_file, pool, None, partial(_start, os.getpid(), home))
+        try:
+            yield deployments.find(clients(cloud))
+        finally:
             _stop(cloud)
 
 
-def _deployed(found: LocalCloud | None, config_file: Path, pool: Pool, parent_pid: int | None) -> LocalCloud:
-    """The cloud with the configuration deployed; one that was started here does not survive a failure."""
+@contextmanager
+def _home_beside(home: Path) -> Iterator[Path]:
+    """A home for a second cloud, with the models of the first one. Its logs stay where those of the first one are."""
+    say("The local cloud that runs already stays as it is: this command starts one of its own")
+    if gpus_here():
+        say("Both have the same GPUs. Where memory is short: cosmos-batch local down")
+    beside = home / "beside" / str(os.getpid())
+    beside.mkdir(parents=True)
+    shared = {"efs": home / "efs", "hosts": home / "hosts", "logs": home / "logs" / f"beside-{os.getpid()}"}
+    for name, folder in shared.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (beside / name).symlink_to(folder)
+    try:
+        yield beside
+    finally:
+        shutil.rmtree(beside)  # which removes the links, and nothing behind them
+
+
+def _deployed(
+    config_file: Path, pool: Pool, found: LocalCloud | None, start_cloud: Callable[[], LocalCloud]
+) -> LocalCloud:
+    """The cloud that was found, else a new one, with the configuration deployed; a new one ends if that fails."""
     assembly = synthesis.assembly(config_file, default_home(), pool)
-    cloud = found or _start(parent_pid)
+    cloud = found or start_cloud()
     try:
         _deploy(assembly, cloud)
     except BaseException:
@@ -129,9 +149,9 @@ def _deployed(found: LocalCloud | None, config_file: Path, pool: Pool, parent_pi
     return cloud
 
 
-def _start(parent_pid: int | None) -> LocalCloud:
+def _start(parent_pid: int | None = None, home: Path | None = None) -> LocalCloud:
     began = time.monotonic()
-    cloud = LocalCloud.start(parent_pid=parent_pid)
+    cloud = LocalCloud.start(home, parent_pid=parent_pid)
     say(f"Local cloud started in {time.monotonic() - began:.1f} s")
     return cloud
 

@@ -18,7 +18,8 @@ from cosmos_batch.local.cloud import default_home
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer one file. A local cloud that runs already is used as it stands, unless a model or a server is named."""
+    """Answer one file. A standing local cloud is used as it stands; where a model or a server is named, the command has
+    a cloud of its own."""
     path, question = files.checked_input(arguments.file), read_question(arguments)
     changes = _changes(arguments)
 

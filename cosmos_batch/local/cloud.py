@@ -45,11 +45,12 @@ class LocalCloud:
     ...     cloud.client("s3").list_buckets()
     """
 
-    def __init__(self, home: Path, cloud_id: str, process_id: int, port: int) -> None:
+    def __init__(self, home: Path, cloud_id: str, process_id: int, port: int, standing: bool) -> None:
         self.home = home
         self.cloud_id = cloud_id
         self.process_id = process_id
         self.port = port
+        self.standing = standing  # it does not end with the process that started it
 
     @classmethod
     def start(
@@ -113,7 +114,7 @@ class LocalCloud:
             state = json.loads((home / "cloud.json").read_text())
         except (OSError, ValueError):
             return None
-        found = cls(home, state["id"], state["pid"], state["port"])
+        found = cls(home, state["id"], state["pid"], state["port"], state.get("standing", True))
         try:
             return found if found.status()["cloudId"] == found.cloud_id else None
         except LocalCloudError:

@@ -38,7 +38,7 @@ def main() -> None:
     if arguments.parent_pid:
         _end_with(arguments.parent_pid, server)
     guardian = _Guardian()
-    _publish_state()
+    _publish_state(standing=arguments.parent_pid is None)
     server.serve_forever()
     _stop_containers()
     guardian.close()
@@ -144,10 +144,10 @@ class _Guardian:
         self._process.wait()
 
 
-def _publish_state() -> None:
+def _publish_state(standing: bool) -> None:
     """Write the state file by which ``LocalCloud`` finds this server. Its existence says that the server answers."""
     current = runtime.current()
-    state = {"id": current.cloud_id, "pid": os.getpid(), "port": current.port}
+    state = {"id": current.cloud_id, "pid": os.getpid(), "port": current.port, "standing": standing}
     partial = current.home / f"cloud.{current.cloud_id}.json"
     partial.write_text(json.dumps(state))
     partial.replace(current.home / "cloud.json")

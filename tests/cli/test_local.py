@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration, demo, deployment, local, run
+from cosmos_batch.cli import configuration, demo, local, run
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
@@ -31,6 +31,7 @@ class Cloud:
     endpoint = "http://localhost:1"
     home = Path("/home")
     process_id = 1
+    standing = True
 
     def __init__(self) -> None:
         self.stopped = False
@@ -56,8 +57,8 @@ def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Pa
     """`running` is what runs, `started` what was started; `deployed` are the configurations."""
     seen: dict[str, Any] = {"running": None, "started": None, "deployed": []}
 
-    def start(parent_pid: int | None) -> Cloud:
-        seen["started"], seen["parent_pid"] = Cloud(), parent_pid
+    def start(home: Path | None, parent_pid: int | None) -> Cloud:
+        seen["started"], seen["parent_pid"], seen["home"] = Cloud(), parent_pid, home
         return seen["started"]
 
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
@@ -104,24 +105,41 @@ def test_a_running_cloud_is_used_as_it_stands(clouds: dict[str, Any], capsys: py
     assert "runs already" in capsys.readouterr().err
 
 
-def test_a_running_cloud_is_deployed_to_where_a_model_is_named(clouds: dict[str, Any]) -> None:
+def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[str, Any], tmp_path: Path) -> None:
     clouds["running"] = Cloud()
+    (tmp_path / "efs").mkdir()
+    (tmp_path / "efs" / "model").touch()
     with local.local_deployment(POOL, lambda: CONFIG, reuse=False):
         assert clouds["deployed"] == [CONFIG]
+        assert clouds["home"] not in (None, tmp_path), "another one than that of the standing cloud"
+        assert (clouds["home"] / "efs" / "model").exists(), "what one cloud has downloaded, the other one uses"
+    assert clouds["started"].stopped and not clouds["running"].stopped
+    assert not clouds["home"].exists() and (tmp_path / "efs" / "model").exists()
+
+
+def test_the_own_cloud_of_another_command_is_not_used(clouds: dict[str, Any]) -> None:
+    """It ends with that command, and runs what that command was told to."""
+    clouds["running"] = Cloud()
+    clouds["running"].standing = False
+    with local.local_deployment(POOL, lambda: CONFIG):
+        assert clouds["started"] is not None
     assert not clouds["running"].stopped
 
 
-def test_an_empty_cloud_is_deployed_to(clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_standing_cloud_without_a_deployment_is_left_without_one(
+    clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, deployment: Deployment
+) -> None:
     clouds["running"] = Cloud()
 
-    def find(_: object) -> None:
+    def find(_: object) -> Deployment:
         if not clouds["deployed"]:
             raise CliError("nothing", "deploy")
+        return deployment
 
-    monkeypatch.setattr(deployment, "find", find)
     monkeypatch.setattr(local.deployments, "find", find)
     with local.local_deployment(POOL, lambda: CONFIG):
-        assert clouds["deployed"] == [CONFIG]
+        assert clouds["started"] is not None
+    assert clouds["started"].stopped and not clouds["running"].stopped
 
 
 def test_start_deploys_nothing_and_uses_a_cloud_that_runs(

@@ -1,0 +1,74 @@
+"""`cosmos-batch run` with a model that is named: that one answers, and a standing cloud stays as it is."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.deploy import deploy
+from infra.synth import synthesize
+from tests.e2e.harness import configuration, configuration_text
+from tests.engines.endpoint.conftest import MODEL, Server, completion
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A cloud as `local up` leaves it, but that it ends with these tests."""
+    folder = tmp_path_factory.mktemp("standing")
+    (folder / "config.json").write_text(configuration_text(folder))
+    with LocalCloud.start(folder / "home") as cloud:
+        deploy(synthesize(configuration(folder), folder / "cdk.out"), cloud)
+        yield cloud
+
+
+def templates(cloud: LocalCloud) -> dict[str, Any]:
+    client = cloud.client("cloudformation")
+    stacks = [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]
+    return {stack: client.get_template(StackName=stack)["TemplateBody"] for stack in stacks}
+
+
+def run(standing: LocalCloud, *arguments: str) -> dict[str, Any]:
+    """The document that the command prints."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "COSMOS_BATCH_HOME": str(standing.home),
+        "COSMOS_BATCH_CONFIG": str(standing.home.parent / "config.json"),
+    }
+    command = [sys.executable, "-m", "cosmos_batch.cli", "run", *arguments]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    document: dict[str, Any] = json.loads(answer.stdout)
+    return document
+
+
+def test_two_runs_with_two_models_and_one_with_an_endpoint_are_answered_by_each(
+    standing: LocalCloud, picture: Path, tmp_path: Path
+) -> None:
+    for name in ("mA", "mB"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    before = templates(standing)
+    for name in ("mA", "mB"):
+        document = run(standing, str(picture), "--prompt", "What is it?", "--model", str(tmp_path / name))
+        assert (document["model"], document["engine"]) == (name, "scripted 1")
+    with Server() as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        served.answers = [completion("A cube.")]
+        document = run(standing, str(picture), "--prompt", "What is it?", "--endpoint", served.url, "--model", MODEL)
+        served.shutdown()
+    assert document["result"] == "A cube."
+    assert document["engine"] == f"endpoint {served.url}"
+    assert templates(standing) == before
+    assert standing.client("s3").list_buckets()["Buckets"], "it still answers"
+    assert not list((standing.home / "beside").iterdir()), "the clouds of the commands are gone"
+
+
+def test_a_run_that_names_no_model_is_answered_by_the_standing_cloud(standing: LocalCloud, picture: Path) -> None:
+    assert run(standing, str(picture), "--prompt", "What is it?")["model"] == "cosmos-reason2-2b"
