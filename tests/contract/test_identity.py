@@ -12,8 +12,9 @@ from cosmos_batch.contract.identity import Identity
 def identity(omni: dict[str, Any] | None = None, reason: dict[str, Any] | None = None, **own: Any) -> Identity:
     """Of the one pipeline that is enabled: a generator where `omni` is given, else a reasoner."""
     key, block = ("useNvidiaCosmos", "modelsReason") if omni is None else ("useNvidiaCosmos3", "modelsOmni")
-    entry = {"reason2B": {"enabled": True, **(reason or {})}} if omni is None else {"nano16B": {"enabled": True, **omni}}
-    text = json.dumps({"app": {"pipelines": {key: {"enabled": True, block: entry}}, "cosmosBatch": own}})
+    name, entry = ("reason2B", reason or {}) if omni is None else ("nano16B", omni)
+    pipelines = {key: {"enabled": True, block: {name: {"enabled": True, **entry}}}}
+    text = json.dumps({"app": {"pipelines": pipelines, "cosmosBatch": own}})
     (enabled,) = Config.parse(text).enabled_pipelines()
     return enabled.identity
 
