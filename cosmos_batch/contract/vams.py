@@ -5,13 +5,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
 MARGIN_SECONDS = 900  # so much earlier is our deadline: VAMS hears why, instead of giving up on us
 
-# Within VAMS's default asset bucket: what a run reads and writes before VAMS moves it onto the asset, and in it the
-# manifests, configurations and metadata of runs.
+# What a run reads and writes before VAMS moves it onto the asset, and in it the manifests, configurations and metadata
+# of runs. Both lie in VAMS's default asset bucket: in 2.5 at its root, in 2.6 below the prefix that the bucket is
+# registered with (`baseAssetsPrefix`, see defaultBucket.py of VAMS).
 RUNS = "pipelines/"
 EXECUTION_INPUTS = f"{RUNS}workflowExecutionInputs/"
 
@@ -39,7 +41,8 @@ class VamsSettings(Model):
     )
     buckets: list[BucketRoot] = Field(
         default_factory=list,
-        description="VAMS's asset buckets, each as 'bucket' or 'bucket/prefix/'. Files there may be inputs and take "
+        description="VAMS's asset buckets, each as 'bucket' or, where VAMS has it with a base prefix, "
+        "'bucket/prefix/'. Files there may be inputs and take "
         "results; uploads to them start runs through VAMS alone",
     )
     kms_key_arn: str | None = Field(
@@ -66,19 +69,27 @@ class VamsSettings(Model):
         ]
 
     @property
-    def buckets_of_inputs(self) -> list[str]:
-        """Buckets in which VAMS 2.6 may write what a run is about."""
+    def execution_inputs(self) -> list[S3Location]:
+        """Prefixes below which VAMS 2.6 may write manifests; which bucket is its default one is not configured."""
         if self.version == "2.5":
             return []
-        covering = [bucket.name for bucket in self.adopted_buckets if EXECUTION_INPUTS.startswith(bucket.prefix)]
-        return list(dict.fromkeys(covering))
+        prefixes = [
+            S3Location(
+                bucket.name,
+                EXECUTION_INPUTS if EXECUTION_INPUTS.startswith(bucket.prefix) else bucket.prefix + EXECUTION_INPUTS,
+            )
+            for bucket in self.adopted_buckets
+        ]
+        return list(dict.fromkeys(prefixes))
 
     @model_validator(mode="after")
     def _holds_runs(self) -> Self:
-        if self.buckets and not any(RUNS.startswith(bucket.prefix) for bucket in self.adopted_buckets):
+        if self.version != "2.5" or not self.buckets:
+            return self
+        if not any(RUNS.startswith(bucket.prefix) for bucket in self.adopted_buckets):
             name = self.adopted_buckets[0].name
             raise ValueError(
-                f"buckets: VAMS keeps its runs below '{RUNS}' of its default bucket, which none of "
+                f"buckets: VAMS 2.5 keeps its runs below '{RUNS}' of its default bucket, which none of "
                 f"{', '.join(self.buckets)} holds; add '{name}/{RUNS}' or '{name}'"
             )
         return self

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
-from cosmos_batch.contract.vams import EXECUTION_INPUTS, TASK_TIMEOUT_SECONDS, VamsSettings
+from cosmos_batch.contract.vams import TASK_TIMEOUT_SECONDS, VamsSettings
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_key, allow_objects
 from infra.constructs.vams_import import imports
@@ -120,15 +120,15 @@ def _bus_arn(settings: VamsSettings | None) -> str | None:
 
 def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
     """Let a function read manifests, configurations and metadata; files themselves are read by others."""
-    for bucket in settings.buckets_of_inputs:
+    for bucket, prefix in settings.execution_inputs:
         arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
-        allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{EXECUTION_INPUTS}*"])
+        allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{prefix}*"])
         # Without that S3 calls a missing object forbidden, not missing.
         function.add_to_role_policy(
             iam.PolicyStatement(
                 actions=["s3:ListBucket"],
                 resources=[arn],
-                conditions={"StringLike": {"s3:prefix": f"{EXECUTION_INPUTS}*"}},
+                conditions={"StringLike": {"s3:prefix": f"{prefix}*"}},
             )
         )
     if settings.kms_key_arn is not None:
