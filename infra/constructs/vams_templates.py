@@ -47,7 +47,9 @@ class Template:
                     "required": False,
                     "label": label,
                     "description": text,
-                    **({"default": self.defaults[key]} if key in self.defaults else {}),
+                    # VAMS before c1d3fbf6 (templateTagSchema.py) fills no value for an optional tag without a
+                    # default, and then refuses the run for its unmatched tag; every version fills this one.
+                    "default": self.defaults.get(key, ""),
                 }
                 for key, (label, text) in self.tags.items()
             ],

@@ -160,8 +160,14 @@ class TestSchemaBundle:
     def test_every_tag_of_a_template_is_declared(self, bundle: dict[str, Any]) -> None:
         [template] = bundle["templates"]
         body = json.loads(template["configBody"])
-        assert {tag["tagKey"] for tag in template["tagSchema"]} == {"PROMPT"}
+        [tag] = template["tagSchema"]
+        assert tag["tagKey"] == "PROMPT"
         assert body == {"MODEL_TYPE": "reason", "MODEL_SIZE": "2B", "PROMPT": "{{PROMPT}}"}
+
+    def test_a_form_that_is_left_blank_fills_every_tag(self, bundle: dict[str, Any]) -> None:
+        """Older development versions of 2.6 refuse a run whose template has a tag without a value."""
+        [template] = bundle["templates"]
+        assert [(tag["required"], tag["default"]) for tag in template["tagSchema"]] == [(False, "")]
 
 
 class TestPermissions:
@@ -176,9 +182,28 @@ class TestPermissions:
         for assembly in (with_vams(version="2.5", orchestrationBusName=None), example("reason-only")):
             assert "s3:GetObject" not in actions(assembly, "FunctionsVams")
 
-    def test_a_bucket_that_holds_no_runs_holds_no_manifests(self) -> None:
-        found = actions(with_vams(buckets=["robots/models/", "vams-prod-assets/pipelines/"]), "FunctionsVams")
-        assert not [place for place in found["s3:GetObject"] if "robots" in place]
+    def test_a_bucket_with_a_base_prefix_has_its_manifests_below_that(self) -> None:
+        """Any of the buckets may be VAMS's default one; nothing else in them is read by the function."""
+        assembly = with_vams(buckets=["robots/vamsroot/", "vams-prod-assets/pipelines/"])
+        places = actions(assembly, "FunctionsVamscosmosreason22b")["s3:GetObject"]
+        assert [place.partition(":::")[2] for place in places] == [
+            "robots/vamsroot/pipelines/workflowExecutionInputs/*",
+            "vams-prod-assets/pipelines/workflowExecutionInputs/*",
+        ]
+        listed_prefixes = [
+            one["Condition"]["StringLike"]["s3:prefix"]
+            for one in assembly.statements("FunctionsVamscosmosreason22b")
+            if "s3:ListBucket" in listed(one["Action"])
+        ]
+        assert listed_prefixes == [
+            "vamsroot/pipelines/workflowExecutionInputs/*",
+            "pipelines/workflowExecutionInputs/*",
+        ]
+
+    def test_files_and_runs_below_a_base_prefix_are_read_and_written(self) -> None:
+        assembly = with_vams(buckets=["robots/vamsroot/"])
+        for role, action in (("FunctionsPlan", "s3:GetObject"), ("cosmosreason22bWorkerRole", "s3:PutObject")):
+            assert any(place.endswith(":::robots/vamsroot/*") for place in actions(assembly, role)[action])
 
     def test_executions_are_registered_on_the_named_bus(self) -> None:
         [bus, *_] = actions(example("vams"), "FunctionsVamscosmosreason22b")["events:PutEvents"]
@@ -245,7 +270,7 @@ class TestClocks:
         ({"version": "2.4"}, "vams.version"),
         ({"version": None}, "vams.version"),
         ({"taskTimeoutSeconds": 60}, "vams.taskTimeoutSeconds"),
-        ({"buckets": ["vams-prod-assets/robots/"]}, "pipelines/"),
+        ({"version": "2.5", "orchestrationBusName": None, "buckets": ["vams-prod-assets/robots/"]}, "pipelines/"),
         ({"buckets": ["vams-prod-assets", "vams-prod-assets/"]}, "twice"),
         ({"buckets": ["s3://vams-prod-assets"]}, "vams.buckets[0]"),
         ({"version": "2.5"}, "orchestrationBusName"),
