@@ -90,6 +90,7 @@ def _apply_mends() -> None:
         sqs,
         stack_outputs,
         stepfunctions,
+        stepfunctions_language,
         stepfunctions_tasks,
     )
 
@@ -101,6 +102,7 @@ def _apply_mends() -> None:
         events,
         s3,
         stepfunctions,
+        stepfunctions_language,
         stepfunctions_tasks,
         batch,
         codebuild,

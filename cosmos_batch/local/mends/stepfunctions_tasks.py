@@ -3,11 +3,11 @@
 AWS: a task calls its service as the machine's role; an SDK integration takes and gives names in AWS's casing; what
 Lambda itself refuses is an error such as ``Lambda.TooManyRequestsException``.
 
-moto: makes a new boto3 client for each call and parses the definition and its paths anew for each execution; its port
-of the integrations left the casing out; where a state names a function, it calls each refusal by Lambda ``Exception``.
+moto: makes a new boto3 client for each call and parses the definition anew for each execution; its port of the
+integrations left the casing out; where a state names a function, it calls each refusal by Lambda ``Exception``.
 
-Mend: clients, definitions and paths are kept; the casing comes from the services' own models; refusals by Lambda have
-the name that moto gives them where a state names ``lambda:invoke``.
+Mend: clients and definitions are kept; the casing comes from the services' own models; refusals by Lambda have the name
+that moto gives them where a state names ``lambda:invoke``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task_lambda import StateTaskLambda
 from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
-from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
 from cosmos_batch.local import identity, runtime
@@ -44,7 +43,6 @@ def apply() -> None:
         if name.startswith("moto.stepfunctions.parser") and hasattr(module, "boto_client_for"):
             vars(module)["boto_client_for"] = _client_for
     ExecutionWorker._get_evaluation_entrypoint = _parsed_definition
-    json_path.parse = functools.lru_cache(1024)(json_path.parse)
     StateTaskService._normalise_parameters = _to_api_casing
     StateTaskService._normalise_response = _from_api_casing
     _name_refusals_of_lambda()

@@ -1,0 +1,127 @@
+"""The Amazon States Language as AWS reads it: paths, names of errors, and what is retried and caught."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.mends.stepfunctions_language import quote_members
+from tests.local.conftest import Stack, wait_until
+
+# It fails when it is asked to, and answers with as much text as it is asked for, or how often it was called before.
+COUNTS = """
+calls = []
+
+def handler(event, context):
+    calls.append(event)
+    if event.get("fails"):
+        raise ValueError("as it was asked to")
+    return "x" * event.get("much", 0) or len(calls) - 1
+"""
+
+
+class Runner:
+    """Runs definitions whose states call one function."""
+
+    def __init__(self, cloud: LocalCloud, stack: Stack) -> None:
+        self._client = cloud.client("stepfunctions")
+        self._name = stack.name
+        self.function = stack.put({"F": stack.function(COUNTS)}, {"Name": {"Ref": "F"}})["Name"]
+
+    def run(self, states: dict[str, Any], given: object) -> dict[str, Any]:
+        """The description of an execution that has ended; it starts at the first state."""
+        machine = self._client.create_state_machine(
+            name=self._name,
+            definition=json.dumps({"StartAt": next(iter(states)), "States": states}),
+            roleArn="arn:aws:iam::123456789012:role/r",
+        )["stateMachineArn"]
+        arn = self._client.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"]
+        return wait_until(lambda: (d := self._client.describe_execution(executionArn=arn))["status"] != "RUNNING" and d)
+
+    def entered(self, arn: str) -> list[str]:
+        """The names of the states that an execution entered."""
+        events = self._client.get_execution_history(executionArn=arn)["events"]
+        return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]
+
+
+@pytest.fixture
+def runner(cloud: LocalCloud, stack: Stack) -> Runner:
+    return Runner(cloud, stack)
+
+
+def task(runner: Runner, payload: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A state that calls the function, retries everything once at most, and catches everything."""
+    return {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Parameters": {"FunctionName": runner.function, "Payload": payload},
+        "ResultSelector": {"calls.$": "$.Payload"},
+        "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "MaxAttempts": 1}],
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}],
+        "End": True,
+        **fields,
+    }
+
+
+CAUGHT = {"Type": "Pass", "End": True}
+
+
+@pytest.mark.parametrize("member", ["1a2b3-cosmos-reason2-2b", "12345-p", "1e234-p", "abcde-p"])
+def test_a_result_goes_to_a_member_that_begins_with_anything(runner: Runner, member: str) -> None:
+    """Step Functions takes `$.1a2b3-name.output`: VAMS's definitions have such paths, and run."""
+    states = {
+        "Call": task(runner, {}, ResultPath=f"$.{member}.output", End=False, Next="Read"),
+        "Read": {"Type": "Pass", "Parameters": {"seen.$": f"$.{member}.output.calls", "kept.$": "$.kept"}, "End": True},
+        "Caught": CAUGHT,
+    }
+    del states["Call"]["End"]
+    ended = runner.run(states, {"kept": 1})
+    assert json.loads(ended["output"]) == {"seen": 0, "kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "quoted"),
+    [
+        ("$.1a.output", "$['1a'].output"),
+        ("$.a[0].2b[1:2].c", "$.a[0]['2b'][1:2].c"),
+        ("$['a.1b'].c", "$['a.1b'].c"),
+        ("$.items[?(@.price > 1.5)].1z", "$.items[?(@.price > 1.5)]['1z']"),
+        ("$$.Execution.Name", "$$.Execution.Name"),
+    ],
+)
+def test_only_members_that_begin_with_a_digit_are_quoted(path: str, quoted: str) -> None:
+    assert quote_members(path) == quoted
+
+
+@pytest.mark.parametrize("error", ["States.TaskFailed", "WorkflowFailed"])
+def test_a_fail_state_reports_any_error(runner: Runner, error: str) -> None:
+    """Step Functions takes a reserved name too; VAMS's Fail state reports States.TaskFailed."""
+    ended = runner.run({"Failed": {"Type": "Fail", "Error": error, "Cause": "a reason"}}, {})
+    assert (ended["status"], ended["error"], ended["cause"]) == ("FAILED", error, "a reason")
+
+
+def test_what_fails_otherwise_is_retried_and_caught(runner: Runner) -> None:
+    ended = runner.run({"Call": task(runner, {"fails": True}), "Caught": CAUGHT}, {})
+    assert json.loads(ended["output"])["Error"] == "ValueError"
+
+
+def test_an_error_at_runtime_is_neither_retried_nor_caught(runner: Runner) -> None:
+    """Step Functions: "A retry or catch on States.ALL won't catch States.Runtime errors."."""
+    states = {"Call": task(runner, {"missing.$": "$.not.there"}), "Caught": CAUGHT}
+    ended = runner.run(states, {})
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.Runtime")
+    assert runner.entered(ended["executionArn"]) == ["Call"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_too_much_data_is_caught_by_its_own_name_alone(runner: Runner, named: bool) -> None:
+    """Step Functions: States.ALL "can't catch the States.DataLimitExceeded terminal error"; VAMS 2.6 names it."""
+    catch = [{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}] if named else []
+    call = task(runner, {"much": 300_000})
+    call["Catch"] = [*catch, *call["Catch"]]
+    ended = runner.run({"Call": call, "Caught": CAUGHT}, {})
+    assert ended["status"] == ("SUCCEEDED" if named else "FAILED")
+    assert runner.entered(ended["executionArn"]) == (["Call", "Caught"] if named else ["Call"])
