@@ -19,6 +19,7 @@ from lambdas.clients import state_table
 from lambdas.generating import plan_generation
 from lambdas.log import log
 from lambdas.nudge import nudge_for_work
+from lambdas.pipelines import read_pipelines
 from lambdas.planning import Execution, plan_job, read_request
 
 SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
@@ -36,6 +37,12 @@ FIELDS_BEFORE_IDENTITIES = {
 def environment() -> PlanEnvironment:
     """Of this function."""
     return PlanEnvironment.read()
+
+
+@cache
+def enabled_queues() -> dict[str, PipelineQueue]:
+    """The queues of all enabled pipelines, by the pipeline's id, smallest model first."""
+    return {one.queue.id: one.queue for one in read_pipelines(environment().pipeline_parameters)}
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
 
 def enabled_queue(pipeline: str) -> PipelineQueue:
     """The queue of a pipeline. Raises Failure, which names those that are enabled."""
-    queues = {queue.id: queue for queue in environment().pipelines}
+    queues = enabled_queues()
     if pipeline not in queues:
         raise Failure(
             "InvalidInput",

@@ -20,6 +20,7 @@ from lambdas.fleet import Fleet, Worker
 from lambdas.log import log, log_fault
 from lambdas.measuring import measure
 from lambdas.nudge import nudge_to_look
+from lambdas.pipelines import read_pipelines
 from lambdas.refusal import refuse_queue
 from lambdas.scaling import judged, may_start, retiring, wanted_workers, workers_to_start
 from lambdas.sharing import allowed_to_start
@@ -39,10 +40,19 @@ def environment() -> ScaleEnvironment:
     return ScaleEnvironment.read()
 
 
+def deployed_pipelines() -> list[PipelineCompute]:
+    """The workers of all enabled pipelines, smallest model first.
+
+    They are read at each call: a deployment changes the revision of a job definition in the parameter alone, and a
+    function that remembered the one before would drain the workers that run the new one.
+    """
+    return [one.compute for one in read_pipelines(environment().pipeline_parameters)]
+
+
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """A batch of the nudge queue, or `{"sweep": true}`, every minute."""
     if event.get("sweep"):
-        for pipeline in environment().pipelines:
+        for pipeline in deployed_pipelines():
             nudge_to_look(environment().nudge_queue_url, pipeline.id)
         return {}
     not_done = [record for pipeline, records in by_pipeline(event["Records"]) for record in look(pipeline, records)]
@@ -51,7 +61,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 def by_pipeline(records: list[Record]) -> Iterator[tuple[PipelineCompute, list[Record]]]:
     """The records of each pipeline that has any; one look does for all of them."""
-    for pipeline in environment().pipelines:
+    for pipeline in deployed_pipelines():
         own = [record for record in records if _is_about(pipeline, json.loads(record["body"]))]
         if own:
             yield pipeline, own
@@ -124,7 +134,7 @@ def match(
     workers.wanted(wanted)
     # `maxVCpus` is a total, which Batch keeps for each of its compute environments only.
     room = pipeline.max_workers - fleet.running
-    if (shared := allowed_to_start(environment(), pipeline, fleet.running, wanted)) is not None:
+    if (shared := allowed_to_start(environment(), deployed_pipelines, pipeline, fleet.running, wanted)) is not None:
         room = min(room, shared)
     serving = sum(worker.row.completed > 0 for worker in live)
     missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room))

@@ -3,6 +3,8 @@
 Batch cannot take a GPU from a resident worker, so priority between its queues would mean nothing here.
 """
 
+from collections.abc import Callable
+
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import Workers
 from lambdas.clients import state_table
@@ -10,7 +12,13 @@ from lambdas.log import log
 from lambdas.scaling import Share, shared_room, to_take_back
 
 
-def allowed_to_start(environment: ScaleEnvironment, pipeline: PipelineCompute, running: int, wanted: int) -> int | None:
+def allowed_to_start(
+    environment: ScaleEnvironment,
+    deployed_pipelines: Callable[[], list[PipelineCompute]],
+    pipeline: PipelineCompute,
+    running: int,
+    wanted: int,
+) -> int | None:
     """How many more workers the total leaves to a pipeline; None where there is no total.
 
     Where that is too few, workers of lower pipelines are asked to leave: there is room as soon as they have.
@@ -19,7 +27,7 @@ def allowed_to_start(environment: ScaleEnvironment, pipeline: PipelineCompute, r
     if total is None:
         return None
     own = Share(pipeline.priority, pipeline.vcpus, running, wanted)
-    others = [_Other(environment, one) for one in environment.pipelines if one.id != pipeline.id]
+    others = [_Other(environment, one) for one in deployed_pipelines() if one.id != pipeline.id]
     shares = [other.share for other in others]
     for other, count in zip(others, to_take_back(total, own, shares), strict=True):
         other.take_back(count)

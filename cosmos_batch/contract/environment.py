@@ -1,7 +1,8 @@
 """The environment variables of each Lambda function and of the worker: `infra` writes them, they read them.
 
 One model for both sides, so that a variable cannot be forgotten on one of them. A variable's name is the field's in
-capitals; lists and models are JSON. A Lambda's variables may hold 4 KB in all.
+capitals; lists and models are JSON. A Lambda's variables may hold 4 KB in all, measured as one JSON object in which the
+quotes of a value are escaped.
 """
 
 import json
@@ -87,6 +88,21 @@ class PipelineCompute(Model):
     max_life_hours: float = Field(description="A worker is replaced after so long, give or take a tenth")
 
 
+class DeployedPipeline(Model):
+    """What the deployment tells `plan` and `scale` of an enabled pipeline: the value of its SSM parameter, as JSON.
+
+    All pipelines together do not fit into the 4 KB of a function's variables.
+    """
+
+    queue: PipelineQueue
+    compute: PipelineCompute
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read a parameter. While a deployment runs, the functions before it may find fields that they do not know."""
+        return cls.model_validate_json(text, extra="ignore")
+
+
 class UploadEnvironment(Environment):
     """Of `lambdas/upload`."""
 
@@ -117,7 +133,13 @@ class PlanEnvironment(Environment):
     state_table: str
     state_bucket: str
     asset_buckets: list[str] = Field(description="`bucket` or `bucket/prefix/`: where inputs and outputs may lie")
-    pipelines: list[PipelineQueue]
+    pipeline_parameters: list[str] = Field(
+        description="Names of the SSM parameters that hold a `DeployedPipeline` each"
+    )
+    pipelines_digest: str = Field(
+        description="Changes with what those parameters say. `plan` reads them once in each of its processes, and "
+        "Lambda starts new processes when a variable changes"
+    )
     nudge_queue_url: str
     deadline_seconds: int
 
@@ -134,7 +156,9 @@ class ScaleEnvironment(Environment):
 
     state_table: str
     nudge_queue_url: str
-    pipelines: list[PipelineCompute]
+    pipeline_parameters: list[str] = Field(
+        description="Names of the SSM parameters that hold a `DeployedPipeline` each"
+    )
     scaling: ScalingSettings
 
 

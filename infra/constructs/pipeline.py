@@ -1,15 +1,20 @@
 """One enabled pipeline: its queue, its GPUs, its workers."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cosmos_batch.contract.enabled import EnabledPipeline
-from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute
 from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
 from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.gpu_compute import GpuCompute
 from infra.constructs.gpu_hosts import GpuHosts
+from infra.constructs.permissions import allow
 from infra.constructs.pipeline_queue import PipelineQueue
 from infra.constructs.worker import Worker
 from infra.constructs.workflow import Workflow
@@ -37,6 +42,13 @@ class Pipeline(Construct):
         self.queue = PipelineQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
         self.compute = GpuCompute(self, "Compute", enabled, settings, network, hosts)
         self.worker = Worker(self, "Worker", enabled, settings, self.queue.queue, storage, image)
+        self.parameter_text = self._known_to_functions().model_dump_json()
+        self.parameter = ssm.StringParameter(
+            self,
+            "Parameter",
+            description=f"What the functions of Cosmos Batch know of {self.id}",
+            string_value=self.parameter_text,
+        )
 
     @property
     def id(self) -> str:
@@ -48,27 +60,28 @@ class Pipeline(Construct):
         workflow.allow_queue(self.queue.queue)
         self.worker.allow_answers(workflow.machine)
 
-    @property
-    def known_to_plan(self) -> KnownQueue:
-        """What `plan` needs to know."""
-        return KnownQueue(
-            id=self.id,
-            queue_url=self.queue.queue.queue_url,
-            identity=self.enabled.identity,
-            serving=self.enabled.serving,
+    def _known_to_functions(self) -> DeployedPipeline:
+        """What `plan` and `scale` need to know."""
+        queue_url = self.queue.queue.queue_url
+        return DeployedPipeline(
+            queue=KnownQueue(
+                id=self.id, queue_url=queue_url, identity=self.enabled.identity, serving=self.enabled.serving
+            ),
+            compute=PipelineCompute(
+                id=self.id,
+                queue_url=queue_url,
+                job_queue=self.compute.queue.job_queue_arn,
+                job_definition=self.worker.definition.job_definition_arn,
+                max_workers=self.enabled.max_vcpus // self.worker.resources.vcpus,
+                vcpus=self.worker.resources.vcpus,
+                warm_workers=self.enabled.warm_workers,
+                priority=self.enabled.priority,
+                max_life_hours=self._settings.max_life_hours,
+            ),
         )
 
-    @property
-    def known_to_scale(self) -> PipelineCompute:
-        """What `scale` needs to know."""
-        return PipelineCompute(
-            id=self.id,
-            queue_url=self.queue.queue.queue_url,
-            job_queue=self.compute.queue.job_queue_arn,
-            job_definition=self.worker.definition.job_definition_arn,
-            max_workers=self.enabled.max_vcpus // self.worker.resources.vcpus,
-            vcpus=self.worker.resources.vcpus,
-            warm_workers=self.enabled.warm_workers,
-            priority=self.enabled.priority,
-            max_life_hours=self._settings.max_life_hours,
-        )
+
+def allow_parameters(grantee: iam.IGrantable, pipelines: Sequence[Pipeline]) -> None:
+    """Let `grantee` read the parameters of the pipelines, without any parameter of others."""
+    if pipelines:
+        allow(grantee, ["ssm:GetParameters"], [pipeline.parameter.parameter_arn for pipeline in pipelines])

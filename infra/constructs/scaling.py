@@ -12,7 +12,7 @@ from cosmos_batch.contract.settings import ScalingSettings
 from infra.constructs.functions import Functions
 from infra.constructs.nudges import TIMEOUT, Nudges
 from infra.constructs.permissions import allow
-from infra.constructs.pipeline import Pipeline
+from infra.constructs.pipeline import Pipeline, allow_parameters
 from infra.stacks.storage import StorageStack
 
 
@@ -34,11 +34,12 @@ class Scaling(Construct):
         environment = ScaleEnvironment(
             state_table=storage.table.table_name,
             nudge_queue_url=nudges.queue.queue_url,
-            pipelines=[pipeline.known_to_scale for pipeline in pipelines],
+            pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
             scaling=settings,
         )
         scale = functions.create("scale", environment, TIMEOUT)
         storage.table.grant_calls(scale, "GetItem", "Query", "UpdateItem")
+        allow_parameters(scale, pipelines)
         # Batch has no resource-level permission for these.
         describe = ("DescribeJobs", "DescribeJobQueues", "DescribeComputeEnvironments")
         allow(scale, [f"batch:{call}" for call in describe], ["*"])

@@ -1,8 +1,10 @@
 """The functions that the state machine calls, and the one that answers for dead letters."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
@@ -16,7 +18,7 @@ from cosmos_batch.contract.environment import (
 from cosmos_batch.contract.vams import VamsSettings
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects
-from infra.constructs.pipeline import Pipeline
+from infra.constructs.pipeline import Pipeline, allow_parameters
 from infra.constructs.vams import allow_vams_callback
 from infra.stacks.storage import StorageStack
 
@@ -35,7 +37,8 @@ def create_plan(
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,
         asset_buckets=storage.assets.roots,
-        pipelines=[pipeline.known_to_plan for pipeline in pipelines],
+        pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
+        pipelines_digest=_digest(pipelines),
         nudge_queue_url=nudges.queue_url,
         deadline_seconds=int(deadline.to_seconds()),
     )
@@ -44,7 +47,14 @@ def create_plan(
     allow_objects(plan, storage.state, "requests/*", "GetObject", "PutObject")
     storage.table.grant_calls(plan, "GetItem", "PutItem")
     allow(plan, ["sqs:SendMessage"], [nudges.queue_arn])
+    allow_parameters(plan, pipelines)
     return plan
+
+
+def _digest(pipelines: Sequence[Pipeline]) -> str:
+    """Of what the parameters will say, as far as synthesis knows it: a deployed name is the reference to it."""
+    texts = [Stack.of(pipeline).resolve(pipeline.parameter_text) for pipeline in pipelines]
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def create_report(functions: Functions, storage: StorageStack, vams: VamsSettings | None) -> lambda_.Function:

@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.contract.capacity import workers_per_instance
 from cosmos_batch.contract.config import Config, ConfigError
 from cosmos_batch.contract.enabled import EnabledPipeline
-from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment, WorkerEnvironment
+from cosmos_batch.contract.environment import PipelineQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.distilled import is_distilled_name
 from cosmos_batch.contract.generation.serving import Plans
 from cosmos_batch.contract.settings import WorkerSettings
@@ -224,11 +224,8 @@ def test_what_is_not_deployed_needs_no_plan() -> None:
 def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
     (nano,) = Config.parse(omni(nano16B={"guardrails": False, "maxResolution": "480p"})).enabled_pipelines()
     assert nano.serving is not None and not nano.serving.guardrails and nano.serving.max_resolution == "480p"
-    plan = PlanEnvironment(
-        state_table="t", state_bucket="s", asset_buckets=[], nudge_queue_url="n", deadline_seconds=1,
-        pipelines=[PipelineQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)],
-    )  # fmt: skip
-    assert PlanEnvironment.read(plan.variables()) == plan
+    queue = PipelineQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)
+    assert PipelineQueue.model_validate_json(queue.model_dump_json()) == queue
     worker = WorkerEnvironment(
         aws_batch_job_id="b", pipeline="cosmos3-nano", model="m/m", engine=nano.engine, serving=nano.serving,
         queue_url="q", state_table="t", state_bucket="s", model_bucket="m", model_store="/mnt/models",

@@ -12,13 +12,18 @@ from cosmos_batch.contract import Error, Failure, JobMessage, ReasonerDocument, 
 from cosmos_batch.contract.capacity import worker_resources
 from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.environment import (
+    DeployedPipeline,
     PipelineCompute,
+    PipelineQueue,
     ScaleEnvironment,
     WorkerEnvironment,
 )
 from cosmos_batch.contract.error import MESSAGE_LIMIT, explain
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+
+IDENTITY = Identity(model="m/m", engine="auto", configuration="d")
 
 
 def test_what_a_person_types_into_the_console_is_a_request() -> None:
@@ -107,14 +112,29 @@ def test_an_environment_is_read_as_it_was_written() -> None:
     compute = PipelineCompute(
         id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3, vcpus=12, max_life_hours=24
     )
-    scale = ScaleEnvironment(state_table="t", nudge_queue_url="n", pipelines=[compute], scaling=ScalingSettings())
+    scale = ScaleEnvironment(
+        state_table="t", nudge_queue_url="n", pipeline_parameters=["one"], scaling=ScalingSettings()
+    )
     assert ScaleEnvironment.read(scale.variables()) == scale
+    deployed = DeployedPipeline(queue=PipelineQueue(id="p", queue_url="q", identity=IDENTITY), compute=compute)
+    assert DeployedPipeline.read(deployed.model_dump_json()) == deployed
     assert all(isinstance(value, str) for value in scale.variables().values())
+
+
+def test_functions_of_the_deployment_before_read_a_parameter_that_says_more() -> None:
+    """CloudFormation changes the parameter first, and the code of the functions after it."""
+    compute = {"id": "p", "queueUrl": "q", "jobQueue": "jq", "jobDefinition": "jd", "maxWorkers": 1, "vcpus": 4}
+    identity = IDENTITY.model_dump(mode="json")
+    later = {
+        "queue": {"id": "p", "queueUrl": "q", "identity": identity, "new": 1},
+        "compute": {**compute, "maxLifeHours": 1.0, "new": 1},
+    }
+    assert DeployedPipeline.read(json.dumps({**later, "new": 1})).compute.job_definition == "jd"
 
 
 def test_a_wrong_environment_names_its_variables() -> None:
     with pytest.raises(RuntimeError, match="STATE_TABLE"):
-        ScaleEnvironment.read({"PIPELINES": "[]"})
+        ScaleEnvironment.read({"PIPELINE_PARAMETERS": "[]"})
 
 
 def test_a_worker_takes_the_share_of_one_gpu_of_the_smallest_listed_type() -> None:

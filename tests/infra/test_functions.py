@@ -1,14 +1,19 @@
 """The functions: names, code, layer, environments."""
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import environment
+from cosmos_batch.contract import Config, environment
+from cosmos_batch.contract.environment import DeployedPipeline
 from infra.layer import LOCK
-from tests.infra.assembly import REASONERS, Assembly, Resource, resolve
+from infra.synth import synthesize
+from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
+from tests.infra.deployed import Deployed, size_of_environment
+from tests.infra.examples import NAMES, example
 
 MODELS = {
     "upload": environment.UploadEnvironment,
@@ -46,7 +51,44 @@ def test_it_can_read_its_environment(assembly: Assembly, module: str) -> None:
     for function in functions(assembly, module):
         variables = environ(function)
         assert MODELS[module].read(variables).variables() == variables
-        assert sum(len(name) + len(value) for name, value in variables.items()) < 4096
+
+
+LAMBDA_TAKES = 4096  # bytes of a function's variables
+STANDARD_PARAMETER = 4096  # characters of an SSM parameter's value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variables_of_every_function_fit_with_the_names_that_cloudformation_gives(name: str) -> None:
+    templates = {f"CosmosBatch-{stack}": template for stack, template in example(name).templates.items()}
+    deployed = Deployed(templates)
+    for stack, template in templates.items():
+        for one in template["Resources"].values():
+            if one["Type"] == "AWS::Lambda::Function" and "Environment" in one["Properties"]:
+                variables = one["Properties"]["Environment"]["Variables"]
+                read = {key: deployed.text(stack, value) for key, value in variables.items()}
+                assert size_of_environment(read) <= LAMBDA_TAKES, one["Properties"]["Description"]
+
+
+def test_lambda_measures_variables_as_json_with_escaped_quotes() -> None:
+    assert size_of_environment({"A": '["b"]'}) == len('{"A":"[\\"b\\"]"}')
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_plan_and_scale_know_of_a_pipeline_fits_into_its_parameter(name: str) -> None:
+    templates = {f"CosmosBatch-{stack}": template for stack, template in example(name).templates.items()}
+    parameters = example(name).properties("Pipelines", "SSM::Parameter")
+    assert len(parameters) == len(example(name).resources("Pipelines", "Batch::JobDefinition"))
+    for parameter in parameters:
+        text = Deployed(templates).text("CosmosBatch-Pipelines", parameter["Value"])
+        assert len(text) <= STANDARD_PARAMETER and DeployedPipeline.read(text).queue.id
+        assert parameter.get("Tier", "Standard") == "Standard"
+
+
+def test_plan_begins_anew_when_what_it_has_read_changes(assembly: Assembly, tmp_path: Path) -> None:
+    changed = json.loads(json.dumps(SEED).replace('"maxVCpus": 96', '"maxVCpus": 48'))
+    other = Assembly(synthesize(Config.parse(json.dumps(changed)), tmp_path / "cdk.out"))
+    digests = [environ(functions(one, "plan")[0])["PIPELINES_DIGEST"] for one in (assembly, other)]
+    assert digests[0] != digests[1]
 
 
 def test_vams_may_invoke_what_is_called_vams_and_each_serves_its_pipeline(assembly: Assembly) -> None:
@@ -86,10 +128,14 @@ def test_each_has_a_log_that_ends(assembly: Assembly) -> None:
 def test_scale_and_plan_know_every_pipeline_smallest_first(assembly: Assembly) -> None:
     plan = environment.PlanEnvironment.read(environ(functions(assembly, "plan")[0]))
     scale = environment.ScaleEnvironment.read(environ(functions(assembly, "scale")[0]))
+    parameters = assembly.resources("Pipelines", "SSM::Parameter")
+    texts = {resolve({"Ref": name}): resolve(one["Properties"]["Value"]) for name, one in parameters.items()}
+    deployed = [DeployedPipeline.read(texts[name]) for name in plan.pipeline_parameters]
+    assert scale.pipeline_parameters == plan.pipeline_parameters
     upload = environment.UploadEnvironment.read(environ(functions(assembly, "upload")[0]))
-    assert [one.id for one in plan.pipelines] == [one.id for one in scale.pipelines] == PIPELINES
+    assert [one.queue.id for one in deployed] == [one.compute.id for one in deployed] == PIPELINES
     assert [(one.id, one.auto_trigger) for one in upload.pipelines] == [(PIPELINES[0], [".mp4"]), (PIPELINES[1], [])]
-    assert [one.max_workers for one in scale.pipelines] == [192 // 12, 96 // 12]
+    assert [one.compute.max_workers for one in deployed] == [192 // 12, 96 // 12]
     assert plan.deadline_seconds == 72 * 3600
 
 

@@ -37,7 +37,9 @@ ACTIONS = {
     | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
     | {"states:StartExecution", "states:SendTaskFailure"},
     "FunctionsRegisterVams": LOG | {"lambda:InvokeFunction"},
-    "FunctionsPlan": LOG | READ_FILES | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage"},
+    "FunctionsPlan": LOG
+    | READ_FILES
+    | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage", "ssm:GetParameters"},
     "FunctionsReport": LOG
     | CONSUME
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "events:PutEvents"}
@@ -46,7 +48,7 @@ ACTIONS = {
     | CONSUME
     | {"sqs:SendMessage", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "states:SendTaskFailure"}
     | {"batch:DescribeJobs", "batch:DescribeJobQueues", "batch:DescribeComputeEnvironments"}
-    | {"batch:SubmitJob", "batch:TagResource", "batch:TerminateJob"},
+    | {"batch:SubmitJob", "batch:TagResource", "batch:TerminateJob", "ssm:GetParameters"},
     "FunctionsDeadLetter": LOG | CONSUME | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure"},
     "WorkflowMachine": {"lambda:InvokeFunction", "sqs:SendMessage", "xray:PutTraceSegments"}
     | {"xray:PutTelemetryRecords", "xray:GetSamplingRules", "xray:GetSamplingTargets"}

@@ -175,10 +175,6 @@ class TestWhatTheToolsMiss:
     def test_queues_have_no_more_environments_than_batch_takes(self) -> None:
         assert all(1 <= len(queue["ComputeEnvironmentOrder"]) <= 3 for _, queue in everywhere("Batch::JobQueue"))
 
-    def test_environments_of_functions_fit(self) -> None:
-        for name, function in everywhere("Lambda::Function"):
-            assert len(json.dumps(function.get("Environment", {}))) < 4096, name
-
     def test_buckets_and_queues_refuse_plain_http(self) -> None:
         plain = {"Bool": {"aws:SecureTransport": "false"}}
         for kind, policy in (("S3::Bucket", "S3::BucketPolicy"), ("SQS::Queue", "SQS::QueuePolicy")):

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import (
     DeadLetterEnvironment,
+    DeployedPipeline,
     Environment,
     PipelineCompute,
     PipelineQueue,
@@ -137,6 +138,7 @@ class Cloud:
         self.s3 = _real("s3")
         self.sqs = _real("sqs")
         self.dynamodb = _real("dynamodb")
+        self.ssm = _real("ssm")
         self.stepfunctions = FakeTokens(_real("stepfunctions"))
         self.batch = FakeBatch()
         self.events = FakeEvents()
@@ -201,7 +203,8 @@ class Cloud:
                 state_table=TABLE,
                 state_bucket=STATE_BUCKET,
                 asset_buckets=["assets", "plain/inbox/"],
-                pipelines=queues,
+                pipeline_parameters=[self.deploy_pipeline(queue, compute) for queue in queues],
+                pipelines_digest="0123456789abcdef",
                 nudge_queue_url=self.nudges,
                 deadline_seconds=3600,
             ),
@@ -220,10 +223,17 @@ class Cloud:
             ScaleEnvironment(
                 state_table=TABLE,
                 nudge_queue_url=self.nudges,
-                pipelines=[compute],
+                pipeline_parameters=[self.deploy_pipeline(queues[0], compute)],
                 scaling=ScalingSettings(target_drain_seconds=10),
             ),
         ]
+
+    def deploy_pipeline(self, queue: PipelineQueue, compute: PipelineCompute) -> str:
+        """Write the SSM parameter of a pipeline, as a deployment does; returns its name."""
+        name = f"CFN-{queue.id}"
+        deployed = DeployedPipeline(queue=queue, compute=compute.model_copy(update={"id": queue.id}))
+        self.ssm.put_parameter(Name=name, Value=deployed.model_dump_json(), Type="String", Overwrite=True)
+        return name
 
     def put(self, key: str, body: bytes = b"hello", bucket: str = "assets", **arguments: Any) -> str | None:
         """Upload a file; returns its version."""

@@ -20,7 +20,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     with mock_aws():
         cloud = Cloud()
         monkeypatch.setattr(boto3, "client", cloud.client)
-        for cached in (clients.client, clients.state_table, *(function.environment for function in FUNCTIONS)):
+        environments = [function.environment for function in FUNCTIONS]
+        for cached in (clients.client, clients.state_table, plan.enabled_queues, *environments):
             cached.cache_clear()
         yield cloud
 

@@ -15,7 +15,7 @@ from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.state import Jobs
-from lambdas.plan import environment, handler
+from lambdas.plan import enabled_queues, handler
 from tests.lambdas.cloud import IDENTITY, Cloud
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
@@ -27,8 +27,8 @@ DRIVE = {"mode": "forward_dynamics", "domainName": "av", "actionChunkSize": 4}
 @pytest.fixture(autouse=True)
 def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
     configure(PlanEnvironment, generator=SERVING)
-    queues = environment().pipelines
-    queues.append(PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=IDENTITY, serving=SERVING))
+    to_image = PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=IDENTITY, serving=SERVING)
+    enabled_queues()[TO_IMAGE] = to_image
     for key in ("car.png", "car.mp4", "car.pdf"):
         cloud.put(key)
 

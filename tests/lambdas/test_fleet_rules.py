@@ -33,15 +33,15 @@ def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch
         scaling: dict[str, Any] | None = None, others: dict[str, dict[str, Any]] | None = None, **pipeline: Any
     ) -> None:
         configure(ScaleEnvironment)
-        before = ScaleEnvironment.read()
-        first = before.pipelines[0].model_copy(update=pipeline)
+        first = scale.deployed_pipelines()[0].model_copy(update=pipeline)
         pipelines: list[PipelineCompute] = [first]
         for name, changed in (others or {}).items():
             theirs = {"id": name, "queue_url": cloud._queue(name), "job_queue": name, **changed}
             pipelines.append(first.model_copy(update=theirs))
         settings = ScalingSettings(target_drain_seconds=10, **(scaling or {}))
-        environment = before.model_copy(update={"pipelines": pipelines, "scaling": settings})
+        environment = scale.environment().model_copy(update={"scaling": settings})
         monkeypatch.setattr(scale, "environment", lambda: environment)
+        monkeypatch.setattr(scale, "deployed_pipelines", lambda: pipelines)
 
     return deploy
 

@@ -28,7 +28,6 @@ STAMP = "21260410-165029"
 @pytest.fixture(autouse=True)
 def _environment(configure: Callable[..., None]) -> None:
     configure(UploadEnvironment, generator=SERVING, grace_seconds=0)
-    upload.environment()  # read before the other's, for both have a variable PIPELINES
     configure(PlanEnvironment, generator=SERVING)
 
 

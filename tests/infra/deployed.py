@@ -1,0 +1,93 @@
+"""What a template's values become when it is deployed: texts as long as those of CloudFormation.
+
+CloudFormation calls a resource that has no name `<stack>-<logical id>-<suffix>`, cut where the service allows less;
+AWS Batch has the logical id and a suffix of 16 characters.
+"""
+
+import json
+from typing import Any
+
+from tests.infra.assembly import Resource
+
+ACCOUNT, PARTITION, SUFFIX = "123456789012", "aws", "amazonaws.com"
+LONGEST_REGION = "ap-southeast-1"  # as long as any region's name with g6e
+RANDOM, RANDOM_OF_BATCH = "0A1B2C3D4E5F6", "0a1B2c3D4e5F6g7H"
+LONGEST_NAME = {"AWS::SQS::Queue": 80, "AWS::Lambda::Function": 64, "AWS::S3::Bucket": 63, "AWS::IAM::Role": 64}
+# What `Ref` is, where it is not the name.
+REFERENCES = {
+    "AWS::SQS::Queue": "https://sqs.{region}.{suffix}/{account}/{name}",
+    "AWS::StepFunctions::StateMachine": "arn:{partition}:states:{region}:{account}:stateMachine:{name}",
+    "AWS::Batch::JobQueue": "arn:{partition}:batch:{region}:{account}:job-queue/{name}",
+    "AWS::Batch::JobDefinition": "arn:{partition}:batch:{region}:{account}:job-definition/{name}:1000",
+}
+ARNS = {
+    "AWS::Batch::JobQueue": REFERENCES["AWS::Batch::JobQueue"],
+    "AWS::Logs::LogGroup": "arn:{partition}:logs:{region}:{account}:log-group:{name}:*",
+    "AWS::S3::Bucket": "arn:{partition}:s3:::{name}",
+    "AWS::SQS::Queue": "arn:{partition}:sqs:{region}:{account}:{name}",
+    "AWS::StepFunctions::StateMachine": REFERENCES["AWS::StepFunctions::StateMachine"],
+}
+
+
+class Deployed:
+    """One region, and the templates of an app by the names of their stacks."""
+
+    def __init__(self, templates: dict[str, dict[str, Any]], region: str = LONGEST_REGION) -> None:
+        self._templates = templates
+        self._region = region
+
+    def text(self, stack: str, value: Any) -> str:
+        """A property of a stack's template as the service reads it."""
+        if not isinstance(value, dict):
+            return str(value)
+        ((function, argument),) = value.items()
+        if function == "Fn::Join":
+            return str(argument[0]).join(self.text(stack, part) for part in argument[1])
+        if function == "Ref":
+            return self._reference(stack, argument)
+        if function == "Fn::GetAtt":
+            return self._attribute(stack, *argument)
+        if function == "Fn::ImportValue":
+            return self._exported(argument)
+        raise NotImplementedError(f"{function} of {stack}")
+
+    def _reference(self, stack: str, name: str) -> str:
+        pseudo = {"AWS::Region": self._region, "AWS::AccountId": ACCOUNT, "AWS::Partition": PARTITION}
+        pseudo |= {"AWS::URLSuffix": SUFFIX, "AWS::StackName": stack}
+        return pseudo[name] if name in pseudo else self._fill(stack, name, REFERENCES)
+
+    def _attribute(self, stack: str, name: str, attribute: str) -> str:
+        if attribute in ("Arn", "JobQueueArn"):
+            return self._fill(stack, name, ARNS)
+        if attribute == "QueueName":
+            return self._fill(stack, name, {})
+        raise NotImplementedError(f"{attribute} of {name}")
+
+    def _fill(self, stack: str, name: str, patterns: dict[str, str]) -> str:
+        resource: Resource = self._templates[stack]["Resources"][name]
+        pattern = patterns.get(resource["Type"], "{name}")
+        return pattern.format(
+            region=self._region,
+            account=ACCOUNT,
+            partition=PARTITION,
+            suffix=SUFFIX,
+            name=_physical_name(stack, name, resource["Type"]),
+        )
+
+    def _exported(self, export: str) -> str:
+        for stack, template in self._templates.items():
+            for output in template.get("Outputs", {}).values():
+                if output.get("Export", {}).get("Name") == export:
+                    return self.text(stack, output["Value"])
+        raise KeyError(export)
+
+
+def size_of_environment(variables: dict[str, str]) -> int:
+    """As Lambda measures it against its 4 KB: bytes of the map as JSON, in which the quotes of a value are escaped."""
+    return len(json.dumps(variables, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _physical_name(stack: str, logical_id: str, resource_type: str) -> str:
+    if resource_type.startswith("AWS::Batch::"):
+        return f"{logical_id[:111]}-{RANDOM_OF_BATCH}"
+    return f"{stack}-{logical_id}"[: LONGEST_NAME.get(resource_type, 255) - len(RANDOM) - 1] + f"-{RANDOM}"
