@@ -192,6 +192,38 @@ def test_values_cross_from_stack_to_stack(cloud: LocalCloud, stack: Stack) -> No
     assert ":sns:" in cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
 
 
+def test_an_export_that_is_in_use_is_neither_removed_nor_changed(cloud: LocalCloud, stack: Stack) -> None:
+    def put(value: str | None) -> None:
+        export = {"V": {"Value": {"Ref": "Topic"}, "Export": {"Name": f"{stack.name}:Topic"}}}
+        topic = resource("AWS::SNS::Topic", TopicName=f"{stack.name}-{value}")
+        stack.put({"Topic": topic}, Outputs={} if value is None else export)
+
+    def topics() -> str:
+        return json.dumps(cloud.client("sns").list_topics()["Topics"])
+
+    importer = Stack(cloud)
+
+    def take(value: object) -> None:
+        importer.put({"P": resource("AWS::SSM::Parameter", Type="String", Value=value)})
+
+    put("first")
+    take({"Fn::ImportValue": f"{stack.name}:Topic"})
+    for value, verb in ((None, "deleted"), ("second", "updated")):
+        with pytest.raises(ClientError) as failure:
+            put(value)
+        expected = f"Export {stack.name}:Topic cannot be {verb} as it is in use by {importer.name}"
+        assert message_of(failure) == expected
+        assert f"{stack.name}-first" in topics() and f"{stack.name}-second" not in topics()
+    with pytest.raises(ClientError, match="in use"):
+        stack.delete()
+
+    take("nothing")
+    put("second")
+    put(None)
+    stack.delete()
+    assert stack.name not in topics()
+
+
 def test_a_custom_resource_is_awaited_and_its_data_read(cloud: LocalCloud, stack: Stack) -> None:
     def put(size: int) -> str:
         custom = resource("Custom::Thing", ServiceToken=get("F"), Size=size)

@@ -1,7 +1,7 @@
 """CloudFormation.
 
 AWS: refuses a type that it does not know; names the resource that failed and undoes the stack; updates whatever
-depends on a changed value; replaces what cannot be changed; awaits custom resources.
+depends on a changed value; replaces what cannot be changed; awaits custom resources; keeps an export that is in use.
 
 moto: skips unknown types with a warning; reports a bare exception and keeps half a stack; updates a resource only if
 its own text in the template changed; loses what cannot be changed; goes on while custom resources run; reads a JSON
@@ -24,7 +24,7 @@ from moto.cloudformation.parsing import ResourceMap
 
 from cosmos_batch.local import resource_types
 from cosmos_batch.local.custom_resources import CustomResource
-from cosmos_batch.local.mends import cloudformation_types, ec2
+from cosmos_batch.local.mends import cloudformation_types, ec2, exports
 from cosmos_batch.local.mends.dependencies import as_list, in_dependency_order
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
@@ -52,6 +52,7 @@ def apply() -> None:
     Stack.parse_template = staticmethod(_parse_template)
     _roll_back_failed_creation()
     _update_as_a_whole()
+    _keep_what_is_imported()
     _show_only_what_is_made()
     Stack.stack_parameters = property(_given_parameters)
 
@@ -234,19 +235,34 @@ def _update_as_a_whole() -> None:
     def update(
         self: Stack, template: str, role_arn: str | None = None, parameters: Any = None, tags: Any = None
     ) -> None:
-        before, self.status = self.template, "UPDATE_IN_PROGRESS"
+        exports.refuse_removal(self, _parse_template(template))
+        before, exported = self.template, exports.values(self)
+        self.status = "UPDATE_IN_PROGRESS"
         try:
             original(self, template, role_arn, parameters, tags)
+            exports.refuse_changes(self, exported)
         except Exception:
             original(self, before, role_arn, self.parameters, tags)
             self.status = "UPDATE_ROLLBACK_COMPLETE"
             raise
-        exports = models.cloudformation_backends[ACCOUNT][REGION].exports
-        for name in [name for name, export in exports.items() if export.exporting_stack_id == self.stack_id]:
-            del exports[name]
-        exports.update({export.name: export for export in self.exports})
+        known = models.cloudformation_backends[ACCOUNT][REGION].exports
+        for name in exports.values(self):
+            del known[name]
+        known.update({export.name: export for export in self.exports})
 
     Stack.update = update
+
+
+def _keep_what_is_imported() -> None:
+    original = CloudFormationBackend.delete_stack
+
+    def delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
+        for stack in self.stacks.values():
+            if name_or_stack_id in (stack.name, stack.stack_id):
+                exports.refuse_removal(stack, {})
+        original(self, name_or_stack_id)
+
+    CloudFormationBackend.delete_stack = delete_stack
 
 
 def _show_only_what_is_made() -> None:
