@@ -30,4 +30,10 @@ class OperationsSettings(Model):
     monthly_budget_dollars: int | None = Field(
         default=None, ge=1, description="Warn at 80 % of this, by what is tagged as ours; needs alarmEmail"
     )
+    host_image: str = Field(
+        default="",
+        pattern=r"^[\w.:-]{0,128}$",
+        description="Any word, such as today's date. When it changes, the next deployment replaces the hosts by ones "
+        "with AWS's newest image (kernel, NVIDIA driver, Docker); workers on the old hosts end by themselves first",
+    )
     tags: dict[str, str] = Field(default_factory=dict, description="Tags of everything, for cost allocation")

@@ -8,7 +8,7 @@ from cosmos_batch.contract.base import Model
 
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
-
+LONGEST_LIFE = 1.1  # times `maxLifeHours`: `lambdas/fleet.py` adds up to a tenth, so that workers do not end together
 LONGEST_SILENCE_SECONDS = 30  # of a worker towards `scale`
 
 
@@ -34,6 +34,14 @@ class WorkerSettings(Model):
     def seen_seconds(self) -> int:
         """How often a worker says that it is alive, and learns what `scale` asks of it."""
         return min(LONGEST_SILENCE_SECONDS, self.heartbeat_seconds)
+
+    @property
+    def longest_run_hours(self) -> float:
+        """After so long no worker runs: it has lived its life and the tenth more, and has ended its last attempt.
+
+        The half hour is for a cold start, and for what an attempt does after its limit.
+        """
+        return self.max_life_hours * LONGEST_LIFE + self.attempt_limit_hours + 0.5
 
     @model_validator(mode="after")
     def _an_attempt_fits_into_a_life(self) -> Self:

@@ -15,7 +15,10 @@ def check_driver(cuda: str | None, version_file: Path = VERSION_FILE) -> None:
     if cuda is None:
         return
     needed = FIRST_DRIVER[cuda]
-    remedy = f"Use hosts whose driver is {_text(needed)} or later, as today's ECS_AL2023_NVIDIA image has."
+    remedy = (
+        f"Use hosts whose driver is {_text(needed)} or later, as AWS's newest image has: "
+        "set app.cosmosBatch.operations.hostImage to today's date and deploy."
+    )
     if cuda == "cu130":
         remedy += " The reasoner's image is built for older ones too: set app.cosmosBatch.images.cuda to 'cu128'."
     if not version_file.exists():

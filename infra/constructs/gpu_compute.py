@@ -22,6 +22,8 @@ STUCK_AFTER = {
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": 600,
     "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED": 600,
 }
+# The most that Batch takes as `jobExecutionTimeoutMinutes`: five days.
+LONGEST_UPDATE_MINUTES = 7200
 
 
 class GpuCompute(Construct):
@@ -42,8 +44,9 @@ class GpuCompute(Construct):
         hosts: GpuHosts,
     ) -> None:
         super().__init__(scope, construct_id)
-        # Half an hour more than an attempt: one that had begun ends before its host is replaced.
-        self._update_timeout = Duration.minutes(math.ceil(60 * settings.attempt_limit_hours) + 30)
+        # Batch ends the jobs on the hosts that an update replaces after so long: a worker has left by itself then.
+        minutes = min(math.ceil(60 * settings.longest_run_hours), LONGEST_UPDATE_MINUTES)
+        self._update_timeout = Duration.minutes(minutes)
         self.queue = batch.JobQueue(self, "Queue", priority=1)
         for order, environment in enumerate(self._environments(pipeline, network, hosts), start=1):
             self.queue.add_compute_environment(environment, order)
@@ -93,6 +96,8 @@ class GpuCompute(Construct):
             launch_template=hosts.template,
             terminate_on_update=False,
             update_timeout=self._update_timeout,
+            # Without it every host for ever has the image of the day on which the environment was made.
+            update_to_latest_image_version=True,
         )
         resource = environment.node.default_child
         assert isinstance(resource, batch.CfnComputeEnvironment)

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from aws_cdk import Size
+from aws_cdk import Size, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 # What a new host does before ECS starts on it.
 SETUP = Path(__file__).resolve().parent / "host_setup.sh"
+HOST_IMAGE_TAG = "cosmos-batch:host-image"
 ROOT_VOLUME = Size.gibibytes(200)
 ROOT_THROUGHPUT = 500  # MiB/s; with the default of 125 a 35 GB image takes four and a half minutes to unpack
 
@@ -16,7 +17,7 @@ ROOT_THROUGHPUT = 500  # MiB/s; with the default of 125 a 35 GB image takes four
 class GpuHosts(Construct):
     """The launch template and the instance role that all compute environments share."""
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, host_image: str) -> None:
         super().__init__(scope, construct_id)
         self.role = iam.Role(
             self,
@@ -44,6 +45,9 @@ class GpuHosts(Construct):
                 )
             ],
         )
+        if host_image:
+            # Another tag makes another version of the template: Batch replaces the hosts, and takes AWS's newest image.
+            Tags.of(self.template).add(HOST_IMAGE_TAG, host_image)
 
 
 def _user_data() -> ec2.UserData:

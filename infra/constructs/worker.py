@@ -22,7 +22,6 @@ SCRATCH = "/mnt/scratch"
 HOST_WORKERS, HOST_MODELS = "/mnt/scratch/workers", "/mnt/scratch/models"
 # Through /dev/shm torch's processes pass tensors; the default is 64 MiB. Of the worker's memory, it takes what is used.
 SHARED_MEMORY_SHARE = 4
-LONGEST_LIFE = 1.1  # of `maxLifeHours`; `lambdas/fleet.py` draws the tenth
 OPEN_FILES = 1_048_576
 UNLIMITED = -1
 
@@ -62,9 +61,10 @@ class Worker(Construct):
             retry_attempts=1,
             propagate_tags=True,  # of the job, to its ECS task: the costs of a shared host are split by them
             # A backstop: one that idles leaves by itself, and `scale` replaces one at the end of its life.
-            timeout=Duration.seconds(
-                round(3600 * (settings.max_life_hours * LONGEST_LIFE + settings.attempt_limit_hours + 0.5))
-            ),
+            timeout=Duration.seconds(round(3600 * settings.longest_run_hours)),
+            # `scale` submits the old revision until the deployment tells it of the new one; if CloudFormation
+            # deregistered the old one first, Batch would refuse that.
+            skip_deregister_on_update=True,
         )
 
     def allow_answers(self, machine: stepfunctions.StateMachine) -> None:

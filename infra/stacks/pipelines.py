@@ -43,7 +43,7 @@ class PipelinesStack(Stack):
         settings = config.app.cosmos_batch
         deadline = Duration.seconds(round(settings.deadline_hours * 3600))
         tracing = settings.operations.tracing
-        hosts, nudges = GpuHosts(self, "Hosts"), Nudges(self, "Nudges")
+        hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), Nudges(self, "Nudges")
         functions = Functions(self, "Functions", tracing)
         self.pipelines = pipelines = [
             Pipeline(

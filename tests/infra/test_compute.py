@@ -1,12 +1,14 @@
 """Which hosts there are, and what a worker asks for."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from cosmos_batch.contract import Config, catalogue
 from cosmos_batch.contract.environment import WorkerEnvironment
 from infra.constructs.gpu_hosts import SETUP
+from infra.synth import synthesize
 from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
 from tests.infra.examples import example
 
@@ -40,11 +42,51 @@ def test_a_compute_environment(assembly: Assembly, pipeline: str, vcpus: int) ->
         assert all("PrivateSubnet" in subnet["Fn::ImportValue"] for subnet in resources["Subnets"])
         # A number, and a new one with each change: `$Latest` would go stale.
         assert resources["LaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
-        # 8 hours of an attempt, and half an hour.
-        assert environment["UpdatePolicy"] == {"TerminateJobsOnUpdate": False, "JobExecutionTimeoutMinutes": 510}
+        # A life of 24 hours and a tenth, an attempt of 8 hours, and half an hour, in minutes that begin.
+        assert environment["UpdatePolicy"] == {"TerminateJobsOnUpdate": False, "JobExecutionTimeoutMinutes": 2095}
+        assert resources["UpdateToLatestImageVersion"] is True
         assert "ScalingPolicy" not in resources  # no delay: a host without workers goes at once
         assert environment["ReplaceComputeEnvironment"] is False
         assert "ComputeEnvironmentName" not in environment
+
+
+def test_an_update_of_hosts_ends_no_worker_before_it_leaves_by_itself(assembly: Assembly) -> None:
+    for environment in assembly.properties("Pipelines", "Batch::ComputeEnvironment"):
+        minutes = environment["UpdatePolicy"]["JobExecutionTimeoutMinutes"]
+        for definition in assembly.properties("Pipelines", "Batch::JobDefinition"):
+            assert minutes * 60 >= definition["Timeout"]["AttemptDurationSeconds"]
+
+
+def test_a_life_that_is_longer_than_any_update_takes_what_batch_allows(tmp_path: Path) -> None:
+    assembly = changed(tmp_path, worker={"maxLifeHours": 168})
+    environments = assembly.properties("Pipelines", "Batch::ComputeEnvironment")
+    assert {one["UpdatePolicy"]["JobExecutionTimeoutMinutes"] for one in environments} == {7200}
+
+
+def test_the_definition_before_stays_until_nobody_submits_it(assembly: Assembly) -> None:
+    for definition in assembly.properties("Pipelines", "Batch::JobDefinition"):
+        assert definition["ResourceRetentionPolicy"] == {"SkipDeregisterOnUpdate": True}
+
+
+def test_another_word_for_the_host_image_makes_another_version_of_the_launch_template(
+    assembly: Assembly, tmp_path: Path
+) -> None:
+    """Batch replaces the hosts then, and takes AWS's newest image for the new ones."""
+    templates = [
+        one.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
+        for one in (assembly, *(changed(tmp_path / day, operations={"hostImage": day}) for day in ("monday", "friday")))
+    ]
+    tags = [
+        {tag["Value"] for one in template["TagSpecifications"] for tag in one["Tags"] if "host-image" in tag["Key"]}
+        for template in templates
+    ]
+    assert tags == [set(), {"monday"}, {"friday"}]
+
+
+def changed(folder: Path, **own: object) -> Assembly:
+    """The app of SEED with settings of our own."""
+    config = {"app": {**SEED["app"], "cosmosBatch": own}}
+    return Assembly(synthesize(Config.parse(json.dumps(config)), folder / "cdk.out"))
 
 
 def test_a_host(assembly: Assembly) -> None:

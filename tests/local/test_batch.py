@@ -43,7 +43,7 @@ class Jobs:
         self.outputs = {"Queue": {"Ref": "Queue"}, "Definition": {"Ref": "Definition"}, "Role": {"Ref": "Role"}}
         self.put()
 
-    def put(self, **container: Any) -> None:
+    def put(self, retention: dict[str, bool] | None = None, **container: Any) -> None:
         compute = {
             "Type": "EC2",
             "MaxvCpus": 2,
@@ -100,6 +100,7 @@ class Jobs:
                     "Type": "container",
                     "Parameters": {"word": "hello"},
                     "ContainerProperties": properties,
+                    "ResourceRetentionPolicy": retention or {},
                 },
             },
         }
@@ -255,6 +256,19 @@ def test_an_unknown_image_fails_with_the_reason(cloud: LocalCloud, jobs: Jobs) -
     ended = jobs.wait(jobs.submit(jobDefinition=definition))
     assert ended["status"] == "FAILED"
     assert ended["statusReason"].startswith("CannotPullContainerError: nowhere/none:1")
+
+
+@pytest.mark.parametrize(("policy", "kept"), [({}, False), ({"SkipDeregisterOnUpdate": True}, True)])
+def test_the_revision_before_is_deregistered_unless_it_shall_stay(
+    cloud: LocalCloud, stack: Stack, policy: dict[str, bool], kept: bool
+) -> None:
+    jobs = Jobs(cloud, stack)
+    jobs.put(retention=policy)
+    before = jobs.definition
+    jobs.put(retention=policy, Command=["other"])
+    [described] = cloud.client("batch").describe_job_definitions(jobDefinitions=[before])["jobDefinitions"]
+    assert jobs.definition != before
+    assert described["status"] == ("ACTIVE" if kept else "INACTIVE")
 
 
 def test_a_changed_definition_is_the_next_revision(jobs: Jobs) -> None:

@@ -132,7 +132,10 @@ def _register_next_revision(
     account_id: str,
     region_name: str,
 ) -> JobDefinition:
-    """A changed definition is a new revision under the same name; the revision before is deregistered, as on AWS."""
+    """A changed definition is a new revision under the same name. AWS deregisters the revision before, unless the
+    template says that it shall stay."""
     revision = cls.create_from_cloudformation_json(original_resource.name, cloudformation_json, account_id, region_name)
-    original_resource.deregister()
+    policy = cloudformation_json["Properties"].get("ResourceRetentionPolicy", {})
+    if str(policy.get("SkipDeregisterOnUpdate", False)).lower() != "true":
+        original_resource.deregister()
     return revision
