@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from cosmos_batch.contract.config import Config, ConfigError
-from cosmos_batch.contract.instances import PRICES_AS_OF
+from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 from infra.layer import LayerError
 from infra.synth import synthesize
 
@@ -32,13 +32,25 @@ def warm_costs(config: Config) -> list[str]:
     ]
 
 
+def fallback_costs(config: Config) -> list[str]:
+    """A line for each fallback that nobody asked for and that costs much more than the preferred type."""
+    return [
+        f"{enabled.pipeline.id}: where no {enabled.instance_types[0]} "
+        f"(${INSTANCE_TYPES[enabled.instance_types[0]].dollars_per_hour:,.2f} an hour) can be had, workers run on "
+        f"{name}, ${INSTANCE_TYPES[name].dollars_per_hour:,.2f} an hour ({PRICES_AS_OF}). To leave it out, set "
+        f"{enabled.pipeline.config_key}.fallbackInstanceTypes to []; to keep it without this line, name it there."
+        for enabled in config.enabled_pipelines()
+        for name in enabled.costly_fallbacks
+    ]
+
+
 def main() -> int:
     """Synthesize; the exit code says whether it worked."""
     file, outdir = config_file(), Path(os.environ.get("CDK_OUTDIR") or ROOT / "cdk.out")
     try:
         config = Config.load(file)
         synthesize(config, outdir, file)
-        for line in warm_costs(config):
+        for line in [*warm_costs(config), *fallback_costs(config)]:
             print(line, file=sys.stderr)
     except (ConfigError, LayerError) as error:
         print(error, file=sys.stderr)

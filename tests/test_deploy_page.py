@@ -1,5 +1,6 @@
 """`docs/deploy.md` says what the app does and what it costs."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -41,6 +42,22 @@ def test_hourly_prices_are_those_of_the_price_table() -> None:
         name: round(INSTANCE_TYPES[name].dollars_per_hour, 2) for name, _ in rows
     }
     assert f"{INSTANCE_TYPES['g6e.12xlarge'].dollars_per_month:,.0f} a month" in PAGE
+
+
+def test_an_isolated_clip_costs_what_the_page_says() -> None:
+    for name in ("g6e.12xlarge", "g6e.2xlarge"):
+        dollars = INSTANCE_TYPES[name].dollars_per_hour / 4
+        assert re.search(rf"\${dollars:.2f} on a {re.escape(name)}", PAGE)
+    assert f"p5.48xlarge at ${INSTANCE_TYPES['p5.48xlarge'].dollars_per_hour:.2f} an hour" in PAGE
+
+
+def test_the_types_for_sparse_traffic_can_be_configured() -> None:
+    (types,) = re.findall(r"now and then, 2B or 8B \| `(\[.+?\])`", PAGE)
+    for key in ("reason2B", "reason8B"):
+        entry = f'{{"enabled": true, "instanceTypes": {types}}}'
+        block = f'{{"enabled": true, "modelsReason": {{"{key}": {entry}}}}}'
+        (one,) = Config.parse(f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {block}}}}}}}').enabled_pipelines()
+        assert one.instance_types == json.loads(types)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)", PAGE) + re.findall(r"`(docs/[\w.]+)`", PAGE))

@@ -191,6 +191,7 @@ class Config(Model):
             engine=serving.engine if serving and entry.endpoint is None else entry.engine,
             instance_types=entry.types_of(pipeline),
             max_vcpus=entry.max_vcpus,
+            unasked_types=entry.unasked_types(pipeline),
             auto_trigger=parse_extensions(entry.auto_trigger_on_file_extensions_upload),
             auto_register_with_vams=entry.auto_register_with_vams,
             use_spot=entry.use_spot,

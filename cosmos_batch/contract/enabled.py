@@ -10,6 +10,8 @@ from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
+COSTLY_FROM = 2  # times the price of the preferred instance type
+
 
 @dataclass(frozen=True)
 class EnabledPipeline:
@@ -20,6 +22,7 @@ class EnabledPipeline:
     engine: str
     instance_types: list[str]
     max_vcpus: int
+    unasked_types: list[str]  # of them, the fallbacks that the configuration does not name
     auto_trigger: list[str]
     auto_register_with_vams: bool
     use_spot: bool = False
@@ -53,6 +56,12 @@ class EnabledPipeline:
     def resources(self) -> capacity.WorkerResources:
         """What one worker asks for."""
         return capacity.worker_resources(self.pipeline, self.instance_types)
+
+    @property
+    def costly_fallbacks(self) -> list[str]:
+        """The fallbacks that nobody asked for and that cost much more than what is preferred."""
+        preferred = INSTANCE_TYPES[self.instance_types[0]].dollars_per_hour
+        return [name for name in self.unasked_types if INSTANCE_TYPES[name].dollars_per_hour >= COSTLY_FROM * preferred]
 
     @property
     def warm_workers(self) -> int:

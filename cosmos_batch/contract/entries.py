@@ -70,7 +70,8 @@ class PipelineEntry(Model):
     fallback_instance_types: list[InstanceTypeName] | None = Field(
         default=None,
         max_length=MAX_COMPUTE_ENVIRONMENTS - 1,
-        description="EC2 types for when none of `instanceTypes` is to be had; by default the catalogue's that fit",
+        description="EC2 types for when none of `instanceTypes` is to be had; by default the catalogue's that fit. "
+        "[] leaves them out",
     )
     use_spot: bool = Field(
         default=False, description="Try Spot instances of all the types first, On-Demand ones after them"
@@ -101,6 +102,13 @@ class PipelineEntry(Model):
             return [*preferred, *(name for name in self.fallback_instance_types if name not in preferred)]
         default = [name for name in pipeline.fallback_instance_types if name not in preferred]
         return [*preferred, *default[: max(0, self._most_types - len(preferred))]]
+
+    def unasked_types(self, pipeline: catalogue.Pipeline) -> list[str]:
+        """The catalogue's fallbacks among them, where the configuration does not say which to use."""
+        if self.fallback_instance_types is not None:
+            return []
+        preferred = self.instance_types or pipeline.instance_types
+        return [name for name in self.types_of(pipeline) if name not in preferred]
 
     @property
     def _most_types(self) -> int:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENDS = ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"]
 # CloudFormation waits an hour for a custom resource, its place in CodeBuild's queue included.
 BUILD_TIMEOUT, QUEUED_TIMEOUT = Duration.minutes(50), Duration.minutes(8)
+KEPT_IMAGES = 10
 HANDLER_TIMEOUT = Duration.minutes(1)
 
 
@@ -105,11 +106,18 @@ class ImageBuild(Construct):
             repository_name=name,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
-            # Never by age or number: a job definition may still name what seems old.
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     description="What no tag names", tag_status=ecr.TagStatus.UNTAGGED, max_image_age=Duration.days(7)
-                )
+                ),
+                # Not by age: the image that workers run may be the oldest. It is among the last that were pushed, and
+                # a deployment that goes back to an image that is gone builds it again.
+                ecr.LifecycleRule(
+                    description="Images of deployments long before the last",
+                    tag_status=ecr.TagStatus.TAGGED,
+                    tag_pattern_list=["*"],
+                    max_image_count=KEPT_IMAGES,
+                ),
             ],
             removal_policy=RemovalPolicy.DESTROY,
             empty_on_delete=True,

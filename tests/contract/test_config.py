@@ -47,6 +47,19 @@ def test_a_generator_falls_back_to_larger_hosts() -> None:
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
+def test_a_fallback_that_nobody_asked_for_and_that_costs_much_more_is_known() -> None:
+    (nano,) = Config.parse(with_nano()).enabled_pipelines()
+    assert nano.costly_fallbacks == ["g6e.48xlarge"]  # $30 an hour for $10
+    (named,) = Config.parse(with_nano(fallbackInstanceTypes=["g6e.48xlarge"])).enabled_pipelines()
+    assert named.instance_types == nano.instance_types and named.costly_fallbacks == []
+    (without,) = Config.parse(with_nano(fallbackInstanceTypes=[])).enabled_pipelines()
+    assert without.costly_fallbacks == []
+    (cheaper,) = Config.parse(
+        with_cosmos(modelsReason={"reasonNano": {"enabled": True}})
+    ).enabled_pipelines()  # its fallback, p5.4xlarge, costs less than what is preferred
+    assert cheaper.unasked_types == ["p5.4xlarge"] and cheaper.costly_fallbacks == []
+
+
 def test_a_default_fallback_gives_way_to_spot() -> None:
     (nano,) = Config.parse(with_nano(useSpot=True)).enabled_pipelines()
     assert nano.use_spot

@@ -51,6 +51,26 @@ def test_synthesis_says_what_warm_instances_cost(tmp_path: Path) -> None:
     assert "cosmos3-super: 1 warm x g6e.12xlarge, 1 workers" in answer.stderr
 
 
+def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_to_leave_it_out(tmp_path: Path) -> None:
+    config = json.loads((ROOT / "examples" / "everything.json").read_text(encoding="utf-8"))
+    reasoners = config["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]
+    generators = config["app"]["pipelines"]["useNvidiaCosmos3"]["modelsOmni"]
+    lines = []
+    for fallbacks in (None, []):
+        for entry in [*reasoners.values(), *generators.values()] if fallbacks is not None else []:
+            entry["fallbackInstanceTypes"] = fallbacks
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(config), encoding="utf-8")
+        answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
+        assert answer.returncode == 0, answer.stderr
+        lines.append([one for one in answer.stderr.splitlines() if "to leave it out" in one.lower()])
+    said, silent = lines
+    assert silent == []
+    (line,) = [one for one in said if one.startswith("cosmos3-super-reason: ")]
+    assert "no g6e.12xlarge ($10.49 an hour)" in line and "p5.48xlarge, $55.04 an hour (us-east-1" in line
+    assert "set reasonSuper.fallbackInstanceTypes to []" in line
+
+
 @pytest.mark.parametrize("way", ["context", "environment"])
 def test_a_wrong_configuration_is_explained_without_a_traceback(tmp_path: Path, way: str) -> None:
     file = tmp_path / "mine.json"

@@ -77,8 +77,15 @@ def test_images_are_scanned_and_kept_as_long_as_a_tag_names_them(assembly: Assem
     assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
     assert repository["ImageTagMutability"] == "IMMUTABLE"
     for one in assembly.properties("Images", "ECR::Repository"):
-        (rule,) = json.loads(one["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
-        assert rule["selection"]["tagStatus"] == "untagged"
+        untagged = json.loads(one["LifecyclePolicy"]["LifecyclePolicyText"])["rules"][0]
+        assert untagged["selection"]["tagStatus"] == "untagged"
+
+
+def test_the_last_ten_images_are_kept_whatever_their_age(assembly: Assembly) -> None:
+    repository = assembly.one("Images", "ECR::Repository", "Repository")
+    tagged = json.loads(repository["LifecyclePolicy"]["LifecyclePolicyText"])["rules"][-1]["selection"]
+    assert (tagged["tagStatus"], tagged["tagPatternList"]) == ("tagged", ["*"])
+    assert (tagged["countType"], tagged["countNumber"]) == ("imageCountMoreThan", 10)
 
 
 def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
