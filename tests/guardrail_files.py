@@ -22,9 +22,16 @@ def write_prompt_checker(folder: Path) -> Path:
     return folder
 
 
-def write_cosmos_guardrail(folder: Path) -> dict[str, Path]:
-    """All that the real package loads, as the model store has it: a block list, NLTK's data, empty but whole, a face
-    detector that sees none, and a tiny Qwen3 that says nothing of a prompt."""
+SAFE = "Safety: Safe\nCategories: None"
+UNSAFE = "Safety: Unsafe\nCategories: Violent"
+NONSENSE = "The robot arm is red."
+UNREADABLE = "xyzzy"
+"""A word that the tiny Qwen3's tokenizer knows and its embedding does not: the model raises."""
+
+
+def write_cosmos_guardrail(folder: Path, says: str = SAFE) -> dict[str, Path]:
+    """Write all that the real package loads, as the model store has it: a block list, NLTK's data, empty but whole, a
+    face detector that sees none, and a tiny Qwen3 that answers `says` to every prompt."""
     guardrail, checker = (folder / name / ("5" * 40) for name in ("guardrail", "checker"))
     write_block_list(guardrail)
     for kind, word in (("whitelist", ""), ("exact_match", "verboten")):
@@ -32,7 +39,7 @@ def write_cosmos_guardrail(folder: Path) -> dict[str, Path]:
         (guardrail / "blocklist" / kind / "words").write_text(f"{word}\n")
     _write_language_data(guardrail / "blocklist" / "nltk_data")
     _write_face_detector(guardrail / "face_blur_filter")
-    _write_checker(checker)
+    write_speaker(checker, says)
     return dict(zip(COSMOS_GUARDRAIL, (guardrail, checker), strict=True))
 
 
@@ -64,11 +71,42 @@ def _write_face_detector(folder: Path) -> None:
     torch.save(weights, folder / "Resnet50_Final.pth")
 
 
-def _write_checker(folder: Path) -> None:
+def write_speaker(folder: Path, says: str) -> None:
+    """Write a Qwen3 that really generates: whatever it is asked, it says `says` and ends.
+
+    Its layer adds nothing, so that the next token follows from the last one alone. The answer is one token: it follows
+    the last token of the prompt, which is that of its chat template, and the end follows it. UNREADABLE makes it raise.
+    """
+    import torch
+    from tokenizers import AddedToken
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     folder.mkdir(parents=True)
-    write_tokenizer(folder, train_tokenizer())
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "head_dim": 16}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
-    Qwen3ForCausalLM(Qwen3Config(vocab_size=4096, **shape, **heads)).save_pretrained(folder)
+    tokenizer = train_tokenizer()
+    tokenizer.add_tokens([AddedToken(says), AddedToken(UNREADABLE)])
+    write_tokenizer(folder, tokenizer)
+    end = tokenizer.encode("<|im_end|>\n", add_special_tokens=False).ids
+    [answer] = tokenizer.encode(says, add_special_tokens=False).ids
+    config = Qwen3Config(
+        vocab_size=tokenizer.get_vocab_size() - 1,
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        head_dim=16,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=end[0],
+        pad_token_id=end[0],
+    )
+    model = Qwen3ForCausalLM(config)
+    layer = model.model.layers[0]
+    with torch.no_grad():
+        for weight in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight, model.lm_head.weight):
+            weight.zero_()
+        model.model.embed_tokens.weight.zero_()
+        for direction, (token, following) in enumerate(((end[-1], answer), (answer, end[0]))):
+            model.model.embed_tokens.weight[token, direction] = 1
+            model.lm_head.weight[following, direction] = 1
+    model.save_pretrained(folder)

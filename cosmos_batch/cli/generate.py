@@ -20,6 +20,7 @@ from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silentl
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
 from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import read_request_file
@@ -70,6 +71,7 @@ def config_file(making: Making, changes: dict[str, Any]) -> Path:
     named = making.pipeline or pipeline_for(enabled, making.parameters.mode, making.medium) or SMALLEST
     entry = {} if named in enabled and not _is_auto(config, named) else entry_here(making)
     path = configuration.CONFIG
+    _refuse_switching_off(making, config, named)
     if entry or changes:
         path = configuration.with_entry(_generator(named), {**entry, **changes}, default_home())
     _refuse_unguarded(making, configuration.enabled_pipeline(Config.load(path), named))
@@ -88,6 +90,16 @@ def entry_here(making: Making) -> dict[str, Any]:
         "engine": ENGINE,
         **({"guardrails": False} if making.parameters.guardrails is False else {}),
     }
+
+
+def _refuse_switching_off(making: Making, config: Config, name: str) -> None:
+    """Raise CliError where this would start the pipeline without the guardrails that config.json requires."""
+    entry = config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name))
+    if making.parameters.guardrails is False and isinstance(entry, GeneratorEntry) and entry.guardrails == REQUIRED:
+        raise CliError(
+            f"config.json requires guardrails of {name}.",
+            "Leave --no-guardrails out, or set its `guardrails` to true, which lets requests switch them off.",
+        )
 
 
 def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:

@@ -42,6 +42,7 @@ def parse_extensions(text: str) -> list[str]:
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
 ENDPOINT = "endpoint"
 SERVER = "vllm-omni"  # what a generator's endpoint can do
+REQUIRED = "required"
 FRAMEWORK = "cosmos-framework-reasoner"
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
@@ -172,10 +173,12 @@ class GeneratorEntry(PipelineEntry):
         "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
     )
     endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
-    guardrails: bool = Field(
+    guardrails: bool | Literal["required"] = Field(
         default=True,
-        description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too; without them no request "
-        "can switch them on. With an endpoint it must be said: whether its server was started with them",
+        description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too: true lets a request "
+        "switch them off, 'required' lets none, and with false no request can switch them on. With an endpoint it must "
+        "be said whether its server was started with them; 'required' is impossible there, for no server reports its "
+        "checks",
     )
     max_resolution: Literal["256p", "480p", "720p"] = Field(
         default="720p",
@@ -217,7 +220,8 @@ class GeneratorEntry(PipelineEntry):
         return Serving(
             engine=self.engine_name if self.endpoint is None else SERVER,
             by_url=self.endpoint is not None,
-            guardrails=self.guardrails,
+            guardrails=bool(self.guardrails),
+            guardrails_required=self.guardrails == REQUIRED,
             max_resolution=self.max_resolution,
             upsamples=upsamples,
             lossy=self.lossy,
@@ -226,7 +230,7 @@ class GeneratorEntry(PipelineEntry):
 
     def workload(self, pipeline: catalogue.Pipeline) -> Workload:
         """The largest job that the pipeline admits."""
-        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution, self.guardrails)
+        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution, bool(self.guardrails))
 
     def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
@@ -243,6 +247,11 @@ class GeneratorEntry(PipelineEntry):
         if self.endpoint is not None and "guardrails" not in self.model_fields_set:
             raise ValueError(
                 f"{pipeline.config_key}.guardrails: a server does not tell; say if it was started with any"
+            )
+        if self.endpoint is not None and self.guardrails == REQUIRED:
+            raise ValueError(
+                f"{pipeline.config_key}.guardrails: nobody can require them of a server, which does not report whether "
+                "it checked; let a worker have the model, or set them to true or false"
             )
         taken = extensions_of(MODES_OF_PIPELINE[pipeline.id])
         if strays := set(parse_extensions(self.auto_trigger_on_file_extensions_upload)) - set(taken):

@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.s3 import S3Uri
@@ -54,6 +55,7 @@ class Made(Model):
     timings: dict[str, float] = Field(description="Seconds by phase, such as encode, denoise and decode")
     logs: list[str] = Field(default_factory=list, description="Lines about this job and no other")
     notes: list[str] = Field(default_factory=list, description="What a reader must know, such as faces blurred")
+    checks: Checks = Field(default_factory=Checks, description="What guardrails said of it")
     facts: dict[str, JsonValue] = Field(
         default_factory=dict, description="How, as far as it is the engine's own: scheduler, plan, peak of memory"
     )

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.generation.document import DocumentedFile, GeneratorDocument
+from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
 from cosmos_batch.contract.generation.lossy import named
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
+from cosmos_batch.contract.generation.outcomes import unjudged
 from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
@@ -20,6 +21,10 @@ from cosmos_batch.worker.documents import job_logs, waited
 from cosmos_batch.worker.model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
+UNVERIFIED = (
+    "The server was asked to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni pass "
+    "what they could not judge."
+)
 NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
 LOSSY = "Made with {}: faster, and not what the exact engine makes. How good it is, nobody has judged."
 
@@ -46,6 +51,7 @@ def present_making(
     generation = made.generation
     assert job.generation is not None, "plan decides one for every generator"
     _refuse_others(job.generation, made, workdir)
+    _refuse_unjudged(made, _requires_guardrails(environment))
     seen = [note for file in made.files for note in _look(file, generation, workdir)]
     files = _deliverables(job, made, workdir)
     pipeline = pipeline_named(environment.pipeline)
@@ -64,6 +70,9 @@ def present_making(
         input=None if job.input is None else _documented(job.input),
         more_inputs=[_documented(one) for one in job.more_inputs],
         generation=generation,
+        guardrails=DocumentedGuardrails(
+            requested=generation.guardrails, required=_requires_guardrails(environment), verdicts=made.checks
+        ),
         files=[DocumentedFile(file=file.key.rpartition("/")[2], role=file.role, size=file.size) for file in files],
         notes=_notes(job, model, made, seen),
         facts=made.facts,
@@ -82,6 +91,7 @@ def _notes(job: Job, model: ResidentModel, made: Made, seen: list[str]) -> list[
         *made.notes,
         *seen,
         *([] if made.generation.guardrails else [UNGUARDED]),
+        *([UNVERIFIED] if "notVerified" in (made.checks.prompt, made.checks.output) else []),
         *([NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []),
         *([LOSSY.format(" and ".join(lossy))] if lossy else []),
         *([] if job.origin is None else _other_than(job.origin, model)),
@@ -140,6 +150,26 @@ def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:
     # An engine of inverse dynamics may hand out the video beside the actions: it made it anyway.
     if len(set(roles)) != len(roles) or not due <= set(roles) <= due | {"video"}:
         raise nonsense(f"{', '.join(roles)} instead of {', '.join(sorted(due))}")
+
+
+def _requires_guardrails(environment: WorkerEnvironment) -> bool:
+    return environment.serving is not None and environment.serving.guardrails_required
+
+
+def _refuse_unjudged(made: Made, required: bool) -> None:
+    """Raise Failure where guardrails were asked for and their verdict on what would be delivered is missing.
+
+    This does not rely on an engine's word that it checks: without a verdict nothing is delivered. A server that runs
+    elsewhere reports none, so where guardrails are required its work is not delivered either.
+    """
+    if not made.generation.guardrails:
+        return
+    due = {"prompt": made.checks.prompt}
+    if {file.role for file in made.files} & {"video", "image"}:
+        due["output"] = made.checks.output
+    enough = ("passed", "facesBlurred") if required else ("passed", "facesBlurred", "notVerified")
+    if missing := [what for what, verdict in due.items() if verdict not in enough]:
+        raise unjudged(f"They did not say whether they checked the {' and the '.join(missing)}.")
 
 
 def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:

@@ -240,7 +240,8 @@ class Runner:
 
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
         try:
-            refuse_unguarded(self.model.engine, job)
+            serving = self.environment.serving
+            refuse_unguarded(self.model.engine, job, serving is not None and serving.guardrails_required)
             return await structured.ask(self.model.engine, job, workdir)
         except (Failure, EngineDied):
             raise

@@ -327,3 +327,18 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
     assert nano.serving is not None and not nano.serving.guardrails
     assert built == [Path(nano.model)] and (built[0] / "model_index.json").is_file()
+
+
+@pytest.mark.parametrize("on_a_server", [False, True])
+def test_guardrails_that_the_configuration_requires_are_not_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_a_server: bool
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    entry = {"enabled": True, "guardrails": "required", "maxResolution": "480p"}
+    models = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": entry}}}
+    (tmp_path / "config.json").write_text(json.dumps({"app": {"pipelines": models}}))
+    monkeypatch.setattr(configuration, "CONFIG", tmp_path / "config.json")
+    asked = making.Making("x", None, GenerationParameters(guardrails=False))
+    changes = {"engine": "endpoint", "endpoint": {"url": "http://h:1/v1"}, "guardrails": False} if on_a_server else {}
+    with pytest.raises(CliError, match=f"config.json requires guardrails of {NANO}"):
+        generate.config_file(asked, changes)

@@ -30,6 +30,7 @@ def settled(
     plans: Plans | None = None,
     upsamples: bool = True,
     by_url: bool = False,
+    guardrails_required: bool = False,
 ) -> Generation:
     """What a request becomes; it goes through JSON, as a queue's message does."""
     found = pipeline_named(pipeline)
@@ -38,6 +39,7 @@ def settled(
         engine=engine,
         by_url=by_url,
         guardrails=guardrails,
+        guardrails_required=guardrails_required,
         max_resolution=max_resolution,
         upsamples=upsamples,
         plans=plans or {},

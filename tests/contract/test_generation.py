@@ -231,6 +231,10 @@ def test_sound_only_where_a_mode_has_it() -> None:
 def test_guardrails_are_explicit() -> None:
     assert settled().guardrails and not settled(guardrails=False).guardrails
     assert not settled({"guardrails": False}).guardrails
+    assert settled({"guardrails": True}, guardrails_required=True).guardrails
+    assert settled(guardrails_required=True).guardrails
+    error = refusal({"guardrails": False}, guardrails_required=True)
+    assert "no request can switch them off" in error.message and "nano16B" in error.remedy
     error = refusal({"guardrails": True}, guardrails=False)
     assert "without any" in error.message and "nano16B" in error.remedy
 

@@ -129,6 +129,12 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
     ("entry", "words"),
     [
         ({"engine": "phyai"}, ["super64B.guardrails", "phyai has none", "false"]),
+        ({"engine": "phyai", "guardrails": "required"}, ["super64B.guardrails", "phyai has none", "false"]),
+        (
+            {"engine": "endpoint", "endpoint": {"url": "https://x.y/v1"}, "guardrails": "required"},
+            ["super64B.guardrails", "nobody can require them of a server"],
+        ),
+        ({"guardrails": "always"}, ["super64B.guardrails", "'always'"]),
         (
             {"engine": "phyai", "guardrails": False},
             ["super64B.instanceTypes", "GiB", "g6e.12xlarge", "it has one for g6e.48xlarge"],
@@ -232,3 +238,10 @@ def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
         worker=WorkerSettings(),
     )  # fmt: skip
     assert WorkerEnvironment.read(worker.variables()) == worker
+
+
+@pytest.mark.parametrize("said", [True, "required", False])
+def test_guardrails_are_there_required_or_not(said: bool | str) -> None:
+    (nano,) = Config.parse(omni(nano16B={"guardrails": said, "maxResolution": "480p"})).enabled_pipelines()
+    assert nano.serving is not None
+    assert (nano.serving.guardrails, nano.serving.guardrails_required) == (said is not False, said == "required")

@@ -10,6 +10,7 @@ The prompt may be a JSON object; these of its keys count:
 | `black` | there is nothing to see |
 | `timings` | that the engine tells |
 | `leaves` | roles of files that are not made, though it says so |
+| `checks` | the verdicts of its guardrails; without it, all that were asked for passed |
 """
 
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cosmos_batch.contract import Job
-from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.outcomes import Checks, blocked
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made, MadeFile
@@ -68,6 +69,7 @@ class ScriptedGenerator:
             timings=script.get("timings", {"denoise": 0.0}),
             logs=[f"made {job.job_id}"],
             notes=["Nothing in it is real."],
+            checks=_checks(made, script),
             facts={"scheduler": "none"},
         )
 
@@ -81,6 +83,11 @@ def _script(prompt: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return script if isinstance(script, dict) else {}
+
+
+def _checks(made: Generation, script: dict[str, Any]) -> Checks:
+    passed = {"prompt": "passed", "output": "facesBlurred"} if made.guardrails else {}
+    return Checks.model_validate({"by": "scripted guardrails", **script.get("checks", passed)})
 
 
 def _settled(asked: Generation, files: GenerationFiles) -> Generation:

@@ -265,6 +265,12 @@ def test_what_a_guardrail_refuses_is_blocked_and_not_delivered(running: Running,
     assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
 
 
+def test_what_a_guardrail_cannot_judge_is_not_delivered(running: Running) -> None:
+    error = error_of(guarded(running.app, "An unlabelled cube."))
+    assert error["code"] == "EngineFailed" and "guardrails gave no verdict" in error["message"]
+    assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
+
+
 def test_the_guardrails_models_are_kept_as_the_model_is(running: Running) -> None:
     """Downloaded with the token, which the worker alone reads, and backed up for the next one."""
     guarded(running.app, "A forbidden cube.")
@@ -279,6 +285,8 @@ def test_what_a_guardrail_makes_of_a_video_is_delivered(running: Running, tmp_pa
     assert ended["status"] == "SUCCEEDED", ended.get("cause")
     document = GeneratorDocument.model_validate(running.app.document(ended["executionArn"]))
     assert document.generation.guardrails and UNGUARDED not in document.notes
+    assert document.guardrails is not None and document.guardrails.requested
+    assert document.guardrails.verdicts.prompt == "passed" and document.guardrails.verdicts.output == "facesBlurred"
     [key] = [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
     running.app.client("s3").download_file(running.app.assets, key, str(tmp_path / "a.mp4"))
     corner = pictures(tmp_path / "a.mp4")[:, :12, :12].astype(int)

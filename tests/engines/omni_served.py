@@ -7,6 +7,9 @@ as a line of JSON into the file ASKED. Words of a prompt change that: `single` m
 `mute` no sound, `broken` a file that is none, `fail` ends the job with 500 and `refuse` with 400, `block` as the
 guardrails do, `memory` as one whose memory runs out, `gone` makes content that is not there, `die` kills it, `stuck`
 never completes, and `nonsense` answers with no job. `slow` completes when it was deleted by nobody for half a second.
+
+Its guardrails report as our plugin has the real ones report, except on `unheard`, of which they say nothing, and on
+`unjudged`, which they cannot judge.
 """
 
 import base64
@@ -27,13 +30,18 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
+from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF, LOADED, VERDICTS
+from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.media import Sound, write_video
+
+PLUGINLESS = "OMNI_STANDIN_PLUGINLESS"  # it starts without our plugin
 
 BLOCKED = "Input was blocked by Cosmos3 guardrails."
 FAILURES = {
     "fail": (500, "Cosmos3 video tensor must have shape [1, 3, T, H, W]."),
     "refuse": (400, "This diffusion model does not do it."),
     "block": (400, BLOCKED),
+    "unjudged": (500, f"Request failed: {UNJUDGED} the prompt: MemoryError: no room."),
     "memory": (500, "CUDA out of memory. Tried to allocate 20.00 GiB."),
 }
 
@@ -73,6 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         form = json.loads(body) if self.path == "/v1/images/generations" else self._form(body)
         self._note({"path": self.path, **form})
         prompt = form["prompt"]
+        self._report(prompt, form["extra_params"])
         if "die" in prompt:
             os.kill(os.getpid(), signal.SIGKILL)
         if "nonsense" in prompt:
@@ -88,6 +97,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._note({"path": self.path, "deleted": True})
         self._answer(200, {"deleted": True})
+
+    def _report(self, prompt: str, extra: str | dict[str, Any]) -> None:
+        said = json.loads(extra) if isinstance(extra, str) else extra
+        if VERDICTS in os.environ and said["guardrails"] and "unheard" not in prompt:
+            for what, verdict in (("prompt", "passed"), ("output", "facesBlurred")):
+                Path(os.environ[VERDICTS], f"{said[CHECKS_OF]}.{what}").write_text(verdict)
 
     def _is_let_in(self) -> bool:
         if self.key is None or self.headers["Authorization"] == f"Bearer {self.key}":
@@ -110,9 +125,11 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, {"status": "completed", "progress": 100, **told})
 
     def _image(self, prompt: str, size: str) -> None:
-        if "block" in prompt:
-            self._answer(400, {"error": {"message": BLOCKED}})
-            return
+        for word in ("block", "unjudged"):
+            if word in prompt:
+                status, message = FAILURES[word]
+                self._answer(status, {"error": {"message": message}})
+                return
         file = io.BytesIO()
         Image.fromarray(_noise(1, size)[0]).save(file, "PNG")
         content = b"no image" if "broken" in prompt else file.getvalue()
@@ -170,6 +187,8 @@ def _noise(frames: int, size: str) -> np.ndarray:
 def main() -> None:
     socket, asked = sys.argv[1:]
     Handler.asked = Path(asked)
+    if VERDICTS in os.environ and PLUGINLESS not in os.environ:
+        Path(os.environ[VERDICTS], LOADED).touch()
     socketserver.ThreadingUnixStreamServer(socket, Handler).serve_forever()
 
 

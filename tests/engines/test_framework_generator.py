@@ -11,6 +11,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, Stepping, create
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
@@ -152,7 +153,23 @@ def test_guardrails_are_loaded_and_asked_before_anything_is_made(make: Make, eng
         with pytest.raises(Failure, match=what) as raised:
             make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt, guardrails=True)
         assert raised.value.error.code == "Blocked" and prompt not in raised.value.error.message
-        make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt)
+        assert make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt).checks == Checks()
+
+
+def test_guardrails_that_looked_are_told(make: Make, engine: FrameworkGenerator) -> None:
+    made = make({"mode": "t2v", **SMALL, **FEW}, guardrails=True)
+    assert made.checks == Checks(by=engine.name, prompt="passed", output="facesBlurred")
+    made = make({"mode": "t2v", **SMALL, **FEW}, prompt="never looked", guardrails=True)
+    assert made.checks.output == "notEvaluated", "the verdict of the job before is not this one's"
+
+
+@pytest.mark.parametrize(("prompt", "what"), [("unlabelled", "the prompt"), ("broken", "the output")])
+def test_guardrails_that_cannot_judge_end_the_job_and_the_next_is_made(make: Make, prompt: str, what: str) -> None:
+    """As the framework has them, they take an answer without a label for safe."""
+    with pytest.raises(Failure, match=f"could not judge {what}") as raised:
+        make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt, guardrails=True)
+    assert raised.value.error.code == "EngineFailed" and "Nothing was delivered" in raised.value.error.message
+    assert make({"mode": "t2v", **SMALL, **FEW}, guardrails=True).checks.prompt == "passed"
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_
     assert isinstance(engine, PhyaiEngine) and isinstance(engine, Sharing) and not isinstance(engine, Guarding)
     job = make_job("a.png").model_copy(update={"generation": settled({"mode": "t2v"}, guardrails=True)})
     with pytest.raises(Failure, match=f"{engine.name} has no guardrails here, and the job asks for them") as raised:
-        refuse_unguarded(engine, job)
+        refuse_unguarded(engine, job, required=False)
     assert raised.value.error.code == "EngineFailed", "the job is in order"
 
 

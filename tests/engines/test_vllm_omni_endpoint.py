@@ -14,12 +14,13 @@ from cosmos_batch.contract.config import Config, ConfigError
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.settling import settle
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, Guarding
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
-from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
 from cosmos_batch.engines.serving import remote
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
@@ -127,6 +128,11 @@ def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Failure, match="does not answer") as raised:
         engine.load(Path("/nothing"))
     assert raised.value.error.retryable and isinstance(engine, Guarding)
+
+
+def test_its_checks_are_not_verified(make: Make) -> None:
+    assert make({"mode": "t2i", **SMALL}, guardrails=True).checks == NOT_VERIFIED
+    assert make({"mode": "t2i", **SMALL}, guardrails=False).checks == Checks()
 
 
 def configured(**entry: Any) -> EnabledPipeline:

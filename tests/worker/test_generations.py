@@ -9,9 +9,10 @@ import pytest
 
 from cosmos_batch.contract import Job
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.generation.document import GeneratorDocument
+from cosmos_batch.contract.generation.document import DocumentedGuardrails, GeneratorDocument
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.origin import Origin
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.engines import Guarding
@@ -45,8 +46,8 @@ def planned(bench: Bench, said: dict[str, Any], script: dict[str, Any] | None = 
     return job
 
 
-def run(bench: Bench, engine: ScriptedGenerator | None = None) -> None:
-    environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": SERVING})
+def run(bench: Bench, engine: ScriptedGenerator | None = None, serving: Serving = SERVING) -> None:
+    environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": serving})
     Hand(bench, environment, engine or ScriptedGenerator(), None).run(60)
 
 
@@ -199,6 +200,9 @@ def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
         ({"leaves": ["video"]}, "EngineFailed", "no made.mp4"),
         ({"blocked": "prompt"}, "Blocked", "refused the prompt"),
         ({"blocked": "output"}, "Blocked", "refused the output"),
+        ({"checks": {}}, "EngineFailed", "whether they checked the prompt and the output"),
+        ({"checks": {"prompt": "passed"}}, "EngineFailed", "whether they checked the output"),
+        ({"checks": {"output": "facesBlurred"}}, "EngineFailed", "whether they checked the prompt"),
     ],
 )
 def test_what_was_not_asked_for_is_not_delivered(bench: Bench, script: dict[str, Any], code: str, told: str) -> None:
@@ -213,6 +217,54 @@ def test_without_guardrails_nothing_is_made_that_asks_for_them(bench: Bench) -> 
     planned(bench, {"mode": "t2v", **SMALL})
     run(bench, engine)
     assert "scripted generator 1 has no guardrails here" in failure(bench)["cause"]
+
+
+def documented(bench: Bench, folder: Path) -> DocumentedGuardrails:
+    text = written(bench, folder)[".json"].read_text()
+    found = GeneratorDocument.model_validate_json(text).guardrails
+    assert found is not None
+    earlier = {name: value for name, value in json.loads(text).items() if name != "guardrails"}
+    assert GeneratorDocument.model_validate_json(json.dumps(earlier)).guardrails is None, "as 0f4e7e0 wrote them"
+    return found
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_document_tells_what_guardrails_said_of_what(bench: Bench, tmp_path: Path, asked: bool) -> None:
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": asked})
+    run(bench)
+    verdicts = Checks(by="scripted guardrails", **{"prompt": "passed", "output": "facesBlurred"} if asked else {})
+    assert documented(bench, tmp_path) == DocumentedGuardrails(requested=asked, required=False, verdicts=verdicts)
+
+
+def test_actions_alone_show_nothing_that_guardrails_could_look_at(bench: Bench, tmp_path: Path) -> None:
+    video = put(bench, "in/moves.mp4", broken.video(tmp_path / "moves.mp4").read_bytes())
+    said = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
+    planned(bench, said, {"checks": {"prompt": "passed"}}, input=video)
+    run(bench)
+    assert documented(bench, tmp_path).verdicts.output == "notEvaluated"
+
+
+NOT_VERIFIED = {"prompt": "notVerified", "output": "notVerified"}
+
+
+def test_what_a_server_says_of_its_checks_is_noted_as_unverified(bench: Bench, tmp_path: Path) -> None:
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
+    run(bench)
+    assert "does not report whether it did" in written(bench, tmp_path)[".json"].read_text()
+
+
+def test_where_guardrails_are_required_nothing_else_is_enough(bench: Bench) -> None:
+    required = SERVING.model_copy(update={"guardrails_required": True})
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
+    run(bench, serving=required)
+    assert "whether they checked the prompt and the output" in failure(bench)["cause"]
+
+
+def test_where_guardrails_are_required_a_job_that_was_planned_without_is_refused(bench: Bench) -> None:
+    """Before the pipeline was deployed so."""
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
+    run(bench, serving=SERVING.model_copy(update={"guardrails_required": True}))
+    assert failure(bench)["error"] == "InvalidInput" and "requires guardrails" in failure(bench)["cause"]
 
 
 class Shortened(ScriptedGenerator):

@@ -9,6 +9,7 @@ from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.document import JobLogs
 from cosmos_batch.contract.generation.lossy import named
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.schema import Generation
@@ -21,6 +22,14 @@ class DocumentedFile(Model):
     file: str = Field(description="Its name alone")
     role: Role
     size: int = Field(ge=0, description="Bytes")
+
+
+class DocumentedGuardrails(Model):
+    """What was asked of the guardrails, and what they said of the one thing that was delivered."""
+
+    requested: bool = Field(description="Whether this generation was to be checked")
+    required: bool = Field(description="Whether the pipeline checks every generation, whatever a request says")
+    verdicts: Checks
 
 
 class Recipe(Model):
@@ -84,6 +93,7 @@ class GeneratorDocument(Recipe):
     model_size: str = Field(description="Such as Nano")
     job_id: str
     timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
+    guardrails: DocumentedGuardrails | None = Field(default=None, description="None in documents of earlier releases")
     files: list[DocumentedFile]
     notes: list[str] = Field(description="What a reader must know")
     facts: dict[str, JsonValue] = Field(description="How, as far as it is the engine's own")

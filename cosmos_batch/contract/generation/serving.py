@@ -34,6 +34,7 @@ class Serving(Model):
     engine: str = Field(description="By its name, or package.module:Class")
     by_url: bool = Field(default=False, description="Whether a server has it, which sees none of our files")
     guardrails: bool = Field(description="Whether its workers have any")
+    guardrails_required: bool = Field(default=False, description="Whether every job has them, whatever it asks for")
     max_resolution: Resolution = Field(description="Of the largest video")
     upsamples: bool = Field(default=False, description="Whether a model is configured that writes prompts")
     lossy: LossyModes = Field(default_factory=list, description="What its workers do to be faster and less exact")

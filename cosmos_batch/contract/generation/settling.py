@@ -119,7 +119,7 @@ def _settled(
         flow_shift=_or(said.flow_shift, rules.flow_shift),
         seed=drawn_seed(job_id) if said.seed is None else said.seed,
         sound=_settle_sound(said, mode),
-        guardrails=_settle_guardrails(said, serving.guardrails, pipeline),
+        guardrails=_settle_guardrails(said, serving, pipeline),
         conditioning=_settle_conditioning(said, frames) if mode == "v2v" else None,
         action=action,
         transfer=transfer,
@@ -235,14 +235,21 @@ def _settle_sound(said: GenerationParameters, mode: Mode) -> bool:
     return bool(said.sound)
 
 
-def _settle_guardrails(said: GenerationParameters, pipeline_has: bool, pipeline: Pipeline) -> bool:
-    if said.guardrails and not pipeline_has:
+def _settle_guardrails(said: GenerationParameters, serving: Serving, pipeline: Pipeline) -> bool:
+    if said.guardrails is False and serving.guardrails_required:
+        raise Failure(
+            "InvalidInput",
+            f"guardrails: {pipeline.id} requires them, so that no request can switch them off.",
+            f"Leave guardrails out. Whoever deploys the pipeline can set guardrails of {pipeline.config_key} in "
+            "config.json to true, which lets requests switch them off.",
+        )
+    if said.guardrails and not serving.guardrails:
         raise Failure(
             "InvalidInput",
             f"guardrails: {pipeline.id} is configured without any, so none can be switched on.",
             f"Set guardrails of {pipeline.config_key} in config.json and deploy, or leave them out.",
         )
-    return pipeline_has if said.guardrails is None else said.guardrails
+    return serving.guardrails if said.guardrails is None else said.guardrails
 
 
 def _settle_conditioning(said: GenerationParameters, frames: int | None) -> Conditioning:

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES, refuse_engine
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -129,6 +130,7 @@ class GroupGenerator(ABC):
             timings=journal.seconds,
             logs=journal.lines,
             notes=self.notes(prepared.generation),
+            checks=self._checks(said.get("checks", {})),
             facts={"scheduler": "UniPC", "plan": str(self.plan)},
         )
 
@@ -139,6 +141,10 @@ class GroupGenerator(ABC):
             self._served.close()
             self._served = None
             self._media.shutdown()
+
+    def _checks(self, verdicts: dict[str, str]) -> Checks:
+        """What the group's guardrails said, which are its own."""
+        return Checks.model_validate({"by": self.name if verdicts else None, **verdicts})
 
     def _prepare(self, asked: Generation, files: GenerationFiles, inside: Path, check: Check) -> tuple[Prepared, Body]:
         prepared = prepare(asked, files, check)

@@ -9,13 +9,25 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines import Engine, Guarding
 
 # A traceback through `cosmos_guardrail`, what vLLM-Omni has of it, or Cosmos Framework's own.
-_THROUGH_GUARDRAILS = re.compile(r'File "[^"]*/(cosmos_guardrail/|cosmos3/guardrails\.py|auxiliary/guardrail/)')
+_THROUGH_GUARDRAILS = re.compile(
+    r'File "[^"]*/(cosmos_guardrail/|cosmos3/guardrails\.py|auxiliary/guardrail/|engines/strict_guardrails\.py)'
+)
+PACKAGE = "cosmos_guardrail"
+"""NVIDIA's package, which Diffusers and vLLM-Omni use."""
 
 
-def refuse_unguarded(engine: Engine, job: Job) -> None:
-    """Raises Failure where a job asks for guardrails and its engine has none: nothing is made unchecked by mistake."""
-    asks = job.generation is not None and job.generation.guardrails
-    if asks and not (isinstance(engine, Guarding) and engine.guardrails):
+def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
+    """Raise Failure where a job would be made unchecked by mistake: it asks for guardrails and its engine has none, or
+    it goes without them and its pipeline requires them."""
+    if job.generation is None:
+        return
+    if required and not job.generation.guardrails:
+        raise Failure(
+            "InvalidInput",
+            f"{job.pipeline} requires guardrails, and the job was planned to do without them.",
+            "Ask again: jobs that are planned from now on have guardrails.",
+        )
+    if job.generation.guardrails and not (isinstance(engine, Guarding) and engine.guardrails):
         raise unguarded(engine.name)
 
 

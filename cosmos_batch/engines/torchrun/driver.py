@@ -33,7 +33,7 @@ class Resident(Protocol):
     """How many it made; whoever watches the group sees by it that it goes on."""
 
     def check(self, body: Body) -> None:
-        """In the first process alone, before any other hears of it. Raises ValueError, or Blocked."""
+        """In the first process alone, before any other hears of it. Raises ValueError, Blocked, or WorkFailed."""
 
     def work(self, body: Body) -> Body | None:
         """In every process; what is answered counts in the first. Raises WorkFailed, in all of them or in none."""
@@ -110,7 +110,7 @@ def _valid(arrived: "queue.Queue[Asked]", resident: Resident) -> Iterator[Asked]
         asked = arrived.get()
         try:
             resident.check(asked.body)
-        except (ValueError, Blocked) as error:  # pydantic's too
+        except (ValueError, Blocked, WorkFailed) as error:  # pydantic's are ValueErrors
             asked.answer.set_exception(error)
         else:
             yield asked

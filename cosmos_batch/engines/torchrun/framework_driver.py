@@ -2,7 +2,7 @@
 
 A request is `{"sample": ..., "folder": ..., "guardrails": ..., "system_prompt": ...}`: a sample as the framework reads
 it from a file, and where its files go; the system prompt, or null, is a generator's. The answer is `{"content": ...,
-"files": [...]}` of the one output.
+"files": [...], "checks": {...}}` of the one output, with the verdicts of the guardrails that looked at it.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.engines.strict_guardrails import GuardrailFailed, make_strict
 from cosmos_batch.engines.torchrun.driver import Blocked, Body, WorkFailed, serve
 
 VAE = "COSMOS_WAN_VAE"  # path of Wan2.2_VAE.pth, which is in no checkpoint; without it, it is asked of the Hub
@@ -67,6 +68,9 @@ class Framework:
         self._samples = setup.get_sample_overrides_cls()
         self._pipe = setup.get_inference_cls().create(setup)
         self._guardrails = self._pipe.guardrails
+        self._verdicts: dict[str, str] = {}  # of the work under way
+        if self._guardrails is not None:
+            make_strict(self._guardrails.text, self._guardrails.video, self._verdicts.__setitem__)
         self._count_steps()
         if given.generator:
             self._have_a_system_prompt()
@@ -78,13 +82,11 @@ class Framework:
         """By the framework's own model of arguments, and its guardrail for prompts: by itself it asks that at last."""
         arguments = self._arguments(body)
         if body["guardrails"]:
-            from cosmos_framework.auxiliary.guardrail.common import presets
-
-            if not presets.run_text_guardrail(arguments.prompt, self._guardrails.text):
-                raise Blocked("prompt")
+            self._check_prompt(arguments.prompt)
 
     def work(self, body: Body) -> Body | None:
         """Every process enters. The first has the output."""
+        self._verdicts.clear()
         self._pipe.guardrails = self._guardrails if body["guardrails"] else None
         self._system_prompt = body.get("system_prompt")
         outputs = self._pipe.generate([self._arguments(body)])
@@ -93,11 +95,21 @@ class Framework:
         output = outputs[0]
         if output.status == "success":
             made = output.outputs[0]
-            return {"content": made.content, "files": [str(path) for path in made.files]}
+            files = [str(path) for path in made.files]
+            return {"content": made.content, "files": files, "checks": dict(self._verdicts)}
         for words, what in _BLOCKED.items():
             if words in output.message:  # which quotes the prompt
                 raise Blocked(what)
         raise WorkFailed(output.message)
+
+    def _check_prompt(self, prompt: str) -> None:
+        from cosmos_framework.auxiliary.guardrail.common import presets
+
+        try:
+            if not presets.run_text_guardrail(prompt, self._guardrails.text):
+                raise Blocked("prompt")
+        except GuardrailFailed as error:
+            raise WorkFailed(str(error)) from error
 
     def _arguments(self, body: Body) -> Any:
         overrides = self._samples.model_validate(body["sample"])

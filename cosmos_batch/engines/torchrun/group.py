@@ -13,10 +13,11 @@ from typing import Any, Self
 import httpx2
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.outcomes import blocked, unjudged
 from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server
+from cosmos_batch.engines.strict_guardrails import UNJUDGED
 
 _REFUSED, _BLOCKED = 400, 403
 _POLL_SECONDS = 1.0
@@ -105,10 +106,12 @@ async def work(
         return answer
     if response.status_code == _BLOCKED:
         raise blocked(response.json()["error"]["blocked"])
+    if UNJUDGED in (said := said_by(response)):
+        raise unjudged(said[said.index(UNJUDGED) :])
     refused = response.status_code == _REFUSED
     raise Failure(
         "EngineFailed",
-        f"{engine} {'refused the request' if refused else 'failed at this job'}: {said_by(response)}",
+        f"{engine} {'refused the request' if refused else 'failed at this job'}: {said}",
         "Try it again; if it fails again, use another engine, and report it with the worker's log.",
         retryable=not refused,
     )

@@ -1,4 +1,4 @@
-"""Guardrails of Diffusers' pipelines: what they see, and what they block."""
+"""Guardrails of Diffusers' pipelines: what they see, what they block, and what they cannot judge."""
 
 import logging
 import traceback
@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.engines.generator.diffusers.checkpoint import Guard
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.strict_guardrails import make_strict
 from tests.engines.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.engines.making import PROMPT, SMALL, frames, refused
+from tests.guardrail_files import FORBIDDEN
+from tests.guardrail_runners import CORNER, GREY, Checker
+
+BOTH = pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
 
 
 def test_guardrails_that_are_not_here_refuse_before_work(make: Make) -> None:
@@ -24,70 +31,80 @@ def test_guardrails_that_are_not_here_refuse_before_work(make: Make) -> None:
     assert told == []
 
 
-class StandIn:
-    """A classifier in place of the guardrails' models; all around it is Diffusers' own."""
-
-    def __init__(self, prompt: bool = True, output: bool = True) -> None:
-        self.prompt, self.output = prompt, output
-        self.seen: list[tuple[Any, ...]] = []
-
-    def to(self, _device: object) -> None:
-        pass
-
-    def check_text_safety(self, prompt: str) -> bool:
-        self.seen.append((prompt,))
-        return self.prompt
-
-    def check_video_safety(self, pixels: np.ndarray) -> np.ndarray | None:
-        self.seen.append(pixels.shape)
-        return np.full_like(pixels, 90) if self.output else None
-
-
 @pytest.fixture
-def guard(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[[StandIn], StandIn]:
-    """The engine as it is where guardrails were loaded."""
+def checker(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Checker:
+    """Of an engine as it is where guardrails were loaded: only their models are stand-ins."""
     from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
 
-    def guard(checker: StandIn) -> StandIn:
-        assert engine._checkpoint is not None
-        monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", StandIn)
-        monkeypatch.setattr(engine._checkpoint.omni, "safety_checker", checker)
-        monkeypatch.setattr(engine._checkpoint.modular, "safety_checker", checker, raising=False)
-        monkeypatch.setattr(engine, "_checkpoint", replace(engine._checkpoint, guardrails=True))
-        return checker
+    checker = Checker([FORBIDDEN])
+    guard = Guard(checker, "stand-in 1")
+    make_strict(checker.text_guardrail, checker.video_guardrail, guard.verdicts.__setitem__)
+    assert engine._checkpoint is not None
+    monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", Checker)
+    monkeypatch.setattr(engine._checkpoint.omni, "safety_checker", checker)
+    monkeypatch.setattr(engine._checkpoint.modular, "safety_checker", checker, raising=False)
+    monkeypatch.setattr(engine, "_checkpoint", replace(engine._checkpoint, guard=guard))
+    return checker
 
-    return guard
 
-
-@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
-def test_guardrails_see_prompt_and_output(
-    make: Make, guard: Callable[[StandIn], StandIn], clip: Path, said: dict[str, Any]
-) -> None:
+@BOTH
+def test_guardrails_see_prompt_and_output(make: Make, checker: Checker, clip: Path, said: dict[str, Any]) -> None:
     medium = clip if said is FOLLOWED else None
-    checker = guard(StandIn())
     made = make(said, medium, guardrails=True, prompt=PROMPT)
-    [seen], shape = checker.seen
-    assert str(seen).startswith(PROMPT) and shape == (5, 48, 64, 3)
-    assert (
-        np.abs(frames(made.video).astype(int) - 90).max() <= 2
-    )  # faces would be blurred: what comes back is delivered
-    make(said, medium, guardrails=False)
-    assert len(checker.seen) == 2
+    [seen] = checker.text_guardrail.seen
+    assert seen.startswith(PROMPT) and checker.video_guardrail.seen == [(5, 48, 64, 3)]
+    corner = frames(made.video)[:, : CORNER - 4, : CORNER - 4].astype(int)
+    assert np.abs(corner - GREY).max() <= 8, "faces would be blurred: what comes back is delivered"
+    assert made.made.checks == Checks(by="stand-in 1", prompt="passed", output="facesBlurred")
+    unchecked = make(said, medium, guardrails=False)
+    assert len(checker.text_guardrail.seen) == 1 and unchecked.made.checks == Checks()
 
 
-@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
-@pytest.mark.parametrize("what", ["prompt", "output"])
+def test_guardrails_that_are_never_asked_have_said_nothing(
+    make: Make, checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Diffusers passes by a checker that is no instance of its own class, without a word."""
+    from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
+
+    make(PLAIN, guardrails=True)
+    monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", DiffusersEngine)
+    assert make(PLAIN, guardrails=True).made.checks == Checks(by="stand-in 1"), "nor of the job before"
+    assert len(checker.text_guardrail.seen) == 1
+
+
+def blocked_or_not(make: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> Failure:
+    logging.getLogger("diffusers").addHandler(caplog.handler)
+    with pytest.raises(Failure) as raised:
+        make()
+    assert PROMPT not in "".join(traceback.format_exception(raised.value)) + caplog.text
+    return raised.value
+
+
+@BOTH
+@pytest.mark.parametrize(("word", "what"), [(FORBIDDEN, "the prompt"), ("unseemly", "the output")])
 def test_what_guardrails_block_is_said_without_the_prompt(
     make: Make,
-    guard: Callable[[StandIn], StandIn],
+    checker: Checker,
     clip: Path,
     said: dict[str, Any],
+    word: str,
     what: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    guard(StandIn(**{what: False}))
-    logging.getLogger("diffusers").addHandler(caplog.handler)
-    with pytest.raises(Failure) as raised:
-        make(said, clip if said is FOLLOWED else None, guardrails=True, prompt=PROMPT)
-    assert raised.value.error.code == "Blocked" and what in raised.value.error.message
-    assert PROMPT not in "".join(traceback.format_exception(raised.value)) + caplog.text
+    medium = clip if said is FOLLOWED else None
+    failure = blocked_or_not(lambda: make(said, medium, guardrails=True, prompt=f"{PROMPT} {word}"), caplog)
+    assert failure.error.code == "Blocked" and what in failure.error.message
+
+
+@BOTH
+@pytest.mark.parametrize("what", ["the prompt", "the output"])
+def test_what_guardrails_cannot_judge_ends_the_job_and_says_so(
+    make: Make, checker: Checker, clip: Path, said: dict[str, Any], what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As they come, they take an answer without a label for safe."""
+    checker.video_guardrail.broken = what == "the output"
+    prompt = f"{PROMPT} unlabelled" if what == "the prompt" else PROMPT
+    medium = clip if said is FOLLOWED else None
+    failure = blocked_or_not(lambda: make(said, medium, guardrails=True, prompt=prompt), caplog)
+    assert failure.error.code == "EngineFailed" and f"could not judge {what}" in failure.error.message
+    assert "Nothing was delivered" in failure.error.message

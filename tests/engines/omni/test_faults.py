@@ -11,17 +11,20 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import EngineDied, GenerationFiles, Stepping
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
 from cosmos_batch.engines.serving import hang, served_model
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
 from tests.engines.making import ACTIONS, PROMPT, SMALL, refused
 from tests.engines.omni.conftest import VIDEO, Make, folder, generation, video
+from tests.engines.omni_served import PLUGINLESS
 from tests.engines.test_server import lives, until
 
 
@@ -218,6 +221,29 @@ def test_one_that_cannot_start_and_does_not_end_is_ended(
     until(lambda: not lives(int(child.read_text())))
 
 
+@pytest.mark.parametrize("mode", ["t2i", "t2v"])
+def test_guardrails_report_what_they_said_of_each_job(make: Make, mode: str) -> None:
+    said = {**VIDEO, "mode": mode, "num_frames": 1 if mode == "t2i" else 9}
+    assert make(said).checks == Checks(by="cosmos_guardrail 0.30.0", prompt="passed", output="facesBlurred")
+    assert make(said, prompt="unheard").checks == Checks(), "that the one before passed says nothing of this one"
+    assert make(said, guardrails=False).checks == Checks()
+    error = refused(make, said, prompt="unjudged")
+    assert error.code == "EngineFailed" and "gave no verdict. The guardrail could not judge the prompt" in error.message
+
+
+def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
+    asked: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLUGINLESS, "1")
+    engine = VllmOmniEngine()
+    with pytest.raises(Failure, match="without our plugin, which has its guardrails fail closed") as raised:
+        engine.load(checkpoint)
+    assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
+    engine.guardrails = False
+    engine.load(checkpoint)
+    engine.close()
+
+
 def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:
     return OmniPlan(plan, gpus, guardrails).command(Path("/models/nano"), Path("/tmp/s/socket"))
 
@@ -238,5 +264,6 @@ def test_guardrails_are_loaded_or_not_and_only_they_ask_the_network() -> None:
     for guardrails in (True, False):
         variables = OmniPlan(ParallelPlan(), 1, guardrails).environment(Path("/caches"), Path("/tmp/s/socket"))
         assert ("HF_HUB_OFFLINE" in variables) == (not guardrails)
+        assert VERDICTS not in variables
         assert variables["VLLM_OMNI_SERVER_STORAGE__PATH"] == "/tmp/s/videos"
         assert variables["TRITON_CACHE_DIR"] == "/caches/triton"

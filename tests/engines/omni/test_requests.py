@@ -10,6 +10,7 @@ import pytest
 
 from cosmos_batch.engines import Compiling, Guarding, Sharing, create
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.engines.making import ACTIONS, PROMPT, ROWS, SMALL, TABLE
 from tests.engines.omni.conftest import VIDEO, Make, probe_upload, video
@@ -27,7 +28,7 @@ def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_pat
     assert probe(tmp_path / "out" / made.files[0].name) == ImageInfo(64, 48) and made.files[0].role == "image"
     (said,) = asked()
     extra = said.pop("extra_params")
-    assert said.pop("extra_args") == extra
+    assert said.pop("extra_args") == extra and extra.pop(CHECKS_OF)
     assert said == {
         "path": "/v1/images/generations",
         "prompt": f"{PROMPT} This image is of 48x64 resolution.",

@@ -3,24 +3,51 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.lossy import LossyMode
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.diffusers_import import import_diffusers
 from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
 from cosmos_batch.engines.generator.diffusers.encoding import given_latents
 from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
-from cosmos_batch.engines.generator.guarding import guardrails_failed
+from cosmos_batch.engines.generator.guarding import PACKAGE, guardrails_failed
 from cosmos_batch.engines.hub_cache import offline_here
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.strict_guardrails import make_strict
 
 # Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
 _TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Loaded guardrails.
+
+    Attributes
+    ----------
+    checker
+        `CosmosSafetyChecker` of `cosmos_guardrail`, made strict.
+    by
+        Name and version of that package.
+    verdicts
+        What it said of the job that is being generated: one job is at a time.
+    """
+
+    checker: Any
+    by: str
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def checks(self) -> Checks:
+        """The verdicts so far, for the job's document."""
+        return Checks.model_validate({"by": self.by, **self.verdicts})
 
 
 @dataclass(frozen=True)
@@ -35,8 +62,8 @@ class Checkpoint:
         `Cosmos3OmniModularPipeline`: transfer.
     device
         Where it computes.
-    guardrails
-        Whether there is a safety checker, which each job may have or leave.
+    guard
+        Its guardrails, which each job may have or leave; None where there are none.
     measures
         What was taken to make it fast.
     """
@@ -44,7 +71,7 @@ class Checkpoint:
     omni: Any
     modular: Any
     device: str
-    guardrails: bool
+    guard: Guard | None
     measures: Measures
 
     def working(self, asked: Generation) -> AbstractContextManager[None]:
@@ -69,7 +96,7 @@ def import_libraries(journal: Journal) -> None:
 
 def load_checkpoint(
     folder: Path,
-    checker: Any | None,
+    guard: Guard | None,
     offload: bool,
     measures: Measures,
     journal: Journal,
@@ -80,7 +107,7 @@ def load_checkpoint(
     With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
     Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
 
-    `checker` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
+    `guard` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
     (ModelUnavailable) where the folder holds no checkpoint, or a broken one, and (EngineFailed) where the lossy modes
     cannot be had.
     """
@@ -100,8 +127,8 @@ def load_checkpoint(
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             local_files_only=True,
             use_safetensors=True,
-            safety_checker=checker,
-            enable_safety_checker=checker is not None,  # what was saved would be inherited
+            safety_checker=guard.checker if guard else None,
+            enable_safety_checker=guard is not None,  # what was saved would be inherited
         )
         _place(omni, device, offload)
         take(omni, measures, device, journal)
@@ -111,19 +138,24 @@ def load_checkpoint(
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
     journal.note(
-        f"loaded {folder.name} on {where}; guardrails {'on' if checker else 'off'}; lossy: {', '.join(lossy) or 'no'}"
+        f"loaded {folder.name} on {where}; guardrails {'on' if guard else 'off'}; lossy: {', '.join(lossy) or 'no'}"
     )
-    return Checkpoint(omni, modular, device, checker is not None, measures)
+    return Checkpoint(omni, modular, device, guard, measures)
 
 
-def load_guardrails(cache: Path, models: Mapping[str, Path]) -> Any:
-    """`cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_here`. Raises Failure."""
+def load_guardrails(cache: Path, models: Mapping[str, Path]) -> Guard | None:
+    """Load `cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_here`.
+
+    Raises Failure where it does not load, or is not one of which is known how it fails.
+    """
     diffusers: Any = import_module("diffusers")
     if not diffusers.utils.is_cosmos_guardrail_available():
         return None
     try:
         with offline_here(cache, models):
-            return import_module("cosmos_guardrail").CosmosSafetyChecker()
+            guard = Guard(import_module(PACKAGE).CosmosSafetyChecker(), f"{PACKAGE} {version(PACKAGE)}")
+        make_strict(guard.checker.text_guardrail, guard.checker.video_guardrail, guard.verdicts.__setitem__)
+        return guard
     except Exception as error:
         raise guardrails_failed(f"{type(error).__name__}: {error}") from error
 

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -27,6 +27,7 @@ from cosmos_batch.engines.compiled import cache_variables, made_for
 from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
     Checkpoint,
+    Guard,
     import_libraries,
     load_checkpoint,
     load_guardrails,
@@ -88,8 +89,8 @@ class DiffusersEngine:
         with self._timed("imports"):
             import_libraries(journal)
         with self._timed("weights"):
-            checker = self._load_guardrails()
-            checkpoint = load_checkpoint(model_dir, checker, self.plan.offload, self.measures, journal, self.lossy)
+            guard = self._load_guardrails()
+            checkpoint = load_checkpoint(model_dir, guard, self.plan.offload, self.measures, journal, self.lossy)
         with self._timed("compile"):
             checkpoint.warm_up(journal)
         self._checkpoint = checkpoint
@@ -151,7 +152,7 @@ class DiffusersEngine:
         yield
         self.startup_seconds[phase] = round(time.monotonic() - began, 2)
 
-    def _load_guardrails(self) -> Any | None:
+    def _load_guardrails(self) -> Guard | None:
         if not self.guardrails:
             return None
         self._hub_cache = TemporaryDirectory(prefix="hub-")  # some of it is read when it is first needed
@@ -170,6 +171,7 @@ class _Work:
         self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
         self._journal = TimedJournal()
         self._peak: int | None = None
+        self._checks = Checks()
 
     def prepare(self, asked: Generation, files: GenerationFiles) -> Prepared:
         with self._journal.timed("prepare"):
@@ -189,8 +191,13 @@ class _Work:
                 self._journal.took("firstStep", began)
             self._progress(done, total)
 
+        guard = self._checkpoint.guard if prepared.generation.guardrails else None
+        if guard is not None:
+            guard.verdicts.clear()
         with self._journal.listening("diffusers"):
             rendered = generate(self._checkpoint, prepared, step)
+        if guard is not None:
+            self._checks = guard.checks
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
         self._journal.took("generate", began)
         return rendered
@@ -203,5 +210,6 @@ class _Work:
             generation=prepared.generation,
             timings=self._journal.seconds,
             logs=self._journal.lines,
+            checks=self._checks,
             facts={"scheduler": "UniPC", "device": self._checkpoint.device, "peakGpuBytes": self._peak},
         )

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.outcomes import blocked, unjudged
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
 from cosmos_batch.engines.generator.guarding import unguarded
 from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
 from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.strict_guardrails import GuardrailFailed
 from cosmos_batch.media import Sound
 
 _VERDICTS: dict[str, Literal["prompt", "output"]] = {
@@ -28,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
     """Raises Failure, before any work, where this checkpoint or this worker lacks what is asked for."""
-    if asked.guardrails and not checkpoint.guardrails:
+    if asked.guardrails and checkpoint.guard is None:
         raise unguarded("Diffusers")
     omni = checkpoint.omni
     refuse_lacking(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
@@ -43,10 +44,10 @@ def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:
 def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
     """Generate in the calling thread. The same seed gives the same result.
 
-    Raises Failure (Blocked) where a guardrail refuses prompt or output.
+    Raises Failure: Blocked where a guardrail refuses prompt or output, EngineFailed where it cannot judge them.
     """
     asked = prepared.generation
-    with _blocks(), checkpoint.working(asked):
+    with _guardrails_speaking(), checkpoint.working(asked):
         if asked.transfer:
             return _transfer(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, asked)
@@ -186,10 +187,19 @@ def _counter(progress: Progress, total: int) -> Callable[[], None]:
 
 
 @contextmanager
-def _blocks() -> Iterator[None]:
-    """What a guardrail refuses comes as a ValueError that quotes the prompt; nobody is to read that in a log."""
+def _guardrails_speaking() -> Iterator[None]:
+    """Raise Failure for what guardrails refuse or cannot judge.
+
+    What they refuse comes as a ValueError of Diffusers that quotes the prompt; nobody is to read that in a log.
+    """
+    import torch
+
     try:
         yield
+    except GuardrailFailed as error:
+        if isinstance(error.__cause__, torch.AcceleratorError):  # the GPU is lost for every later job too
+            raise error.__cause__ from None
+        raise unjudged(str(error)) from error
     except ValueError as error:
         for words, what in _VERDICTS.items():
             if words in str(error):

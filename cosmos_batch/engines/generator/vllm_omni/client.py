@@ -13,11 +13,12 @@ import httpx2
 import numpy as np
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.outcomes import blocked, unjudged
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
 from cosmos_batch.engines.serving.refusals import refused, said_by
 from cosmos_batch.engines.serving.server import ServerFault
+from cosmos_batch.engines.strict_guardrails import UNJUDGED
 
 POLL_SECONDS = 0.2
 _FORGET_SECONDS = 10  # it waits some seconds itself for what it aborts
@@ -104,6 +105,8 @@ def failed(status: int, said: str) -> Failure:
     """What it means that a server did not make something. Its guardrails check prompts, and blur outputs."""
     if _GUARDRAIL in said:
         return blocked("prompt" if f"Input was {_GUARDRAIL}" in said else "output")
+    if UNJUDGED in said:
+        return unjudged(said[said.index(UNJUDGED) :])
     if _OUT_OF_MEMORY.search(said):
         return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY, retryable=True)
     return refused(status, said)

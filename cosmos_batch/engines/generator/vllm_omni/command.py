@@ -10,6 +10,7 @@ import httpx2
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
 from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.server import Server, program_here
 
@@ -41,12 +42,15 @@ class OmniPlan:
         Whether it loads any. A request may leave them then; it cannot have what was not loaded.
     guardrail_models
         Copies of their models; where there are none, it asks the Hub for them.
+    verdicts
+        Folder for what its guardrails say of each request; see `plugin`. None where it has no guardrails.
     """
 
     parallel: ParallelPlan
     gpus: int
     guardrails: bool
     guardrail_models: Mapping[str, Path] = field(default_factory=dict)
+    verdicts: Path | None = None
 
     program = "vLLM-Omni"
     last_words = "Orchestrator initialization failed"
@@ -81,6 +85,8 @@ class OmniPlan:
         }
         if self.guardrail_models or not self.guardrails:
             variables |= offline(socket.with_name("hub"), self.guardrail_models)
+        if self.verdicts is not None:
+            variables[VERDICTS] = str(self.verdicts)
         if not self.gpus:
             variables["OMP_NUM_THREADS"] = "1"
         return variables if caches is None else {**variables, **cache_variables(caches)}

@@ -15,6 +15,7 @@ import httpx2
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import generation_files
@@ -22,6 +23,9 @@ from cosmos_batch.engines.generator.vllm_omni.work import Work
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
 from cosmos_batch.engines.serving.remote import BUSY, RemoteServer
+
+NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
+"""Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
 
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
@@ -61,7 +65,8 @@ class OmniEndpointEngine(EngineElsewhere):
             files = generation_files(job, workdir)
             order = await self._preparing.run(job, work.prepare, job.generation, files)
             made = await work.make(order, partial(_send, server, work.journal))
-            return await asyncio.to_thread(work.write, made, order)
+            checks = NOT_VERIFIED if job.generation.guardrails else Checks()
+            return await asyncio.to_thread(work.write, made, order, checks)
 
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,7 @@ import httpx2
 from tokenizers import Tokenizer
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
@@ -28,10 +30,11 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
-from cosmos_batch.engines.generator.guarding import explaining_guardrails
+from cosmos_batch.engines.generator.guarding import PACKAGE, explaining_guardrails, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
+from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED, verdicts_of
 from cosmos_batch.engines.generator.vllm_omni.work import Order, Work
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import TimedJournal
@@ -87,8 +90,13 @@ class VllmOmniEngine:
         refuse_distilled(model_dir)
         self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         models = self.guardrail_models if self.guardrails else {}
+        self._verdicts = TemporaryDirectory(prefix="verdicts-")
         self._served.plan = replace(
-            self._served.plan, parallel=self.plan, guardrails=self.guardrails, guardrail_models=models
+            self._served.plan,
+            parallel=self.plan,
+            guardrails=self.guardrails,
+            guardrail_models=models,
+            verdicts=Path(self._verdicts.name) if self.guardrails else None,
         )
         self._served.caches = self.caches
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
@@ -96,6 +104,9 @@ class VllmOmniEngine:
         self._turn = asyncio.Lock()
         with read_ahead(model_dir), explaining_guardrails(lambda: self._served.lines_since(0)):
             self._served.start(model_dir)
+        if self.guardrails and not (Path(self._verdicts.name) / LOADED).exists():
+            self._served.close()
+            raise guardrails_failed("vLLM-Omni started without our plugin, which has its guardrails fail closed.")
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""
@@ -123,7 +134,7 @@ class VllmOmniEngine:
             async with self._turn:
                 self._at_work = name, self._served.lines_read
                 made = await self._make(work, order)
-            done = await on_thread(work.write, made, order)
+            done = await on_thread(work.write, made, order, self._checks(work.name))
         return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
     def close(self) -> None:
@@ -133,6 +144,13 @@ class VllmOmniEngine:
         if self._tokenizer is not None:
             self._tokenizer = None
             self._media.shutdown()
+            self._verdicts.cleanup()
+
+    def _checks(self, name: str) -> Checks:
+        """What the server's guardrails reported of a request."""
+        verdicts = verdicts_of(Path(self._verdicts.name), name)
+        by = f"{PACKAGE} {version(PACKAGE)}" if verdicts else None
+        return Checks.model_validate({"by": by, **verdicts})
 
     async def _make(self, work: Work, order: Order) -> MadeThere:
         looking = asyncio.ensure_future(self._time_first_step(work.journal))

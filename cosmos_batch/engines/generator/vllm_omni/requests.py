@@ -18,6 +18,7 @@ from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
 from cosmos_batch.engines.generator.captions import captions_of, untouched
 from cosmos_batch.engines.generator.inputs import Frames, Prepared
+from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF
 from cosmos_batch.media import exact_rate, write_video
 
 # It is decoded and written again: nothing is to be lost twice.
@@ -42,9 +43,9 @@ class VideoForm:
         return {name: (None, text) for name, text in self.fields.items()} | self.files
 
 
-def image_body(prepared: Prepared) -> dict[str, Any]:
-    """Of `POST /v1/images/generations`."""
-    extra = _extra(prepared)
+def image_body(prepared: Prepared, checks_of: str) -> dict[str, Any]:
+    """Of `POST /v1/images/generations`; `checks_of` is the name by which our own server reports its checks."""
+    extra = {**_extra(prepared), CHECKS_OF: checks_of}
     return {
         **_common(prepared),
         "n": 1,
@@ -55,14 +56,17 @@ def image_body(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def video_form(prepared: Prepared, folder: Path, shares_files: bool, check: Callable[[], None]) -> VideoForm:
-    """Its media are written into `folder`; `check` is called after each frame, and what it raises ends it.
+def video_form(
+    prepared: Prepared, checks_of: str, folder: Path, shares_files: bool, check: Callable[[], None]
+) -> VideoForm:
+    """Its media are written into `folder`; `check` is called after each frame, and what it raises ends it. For
+    `checks_of`, see `image_body`.
 
     Raises Failure (InvalidInput) for several controls on a server that does not see our files: it takes one upload.
     """
     asked = prepared.generation
     files: dict[str, Upload] = {}
-    extra = {**_extra(prepared), "video_codec_options": _LOSSLESS}
+    extra = {**_extra(prepared), CHECKS_OF: checks_of, "video_codec_options": _LOSSLESS}
     fields = {name: str(value) for name, value in _common(prepared).items()}
     fields |= {"num_frames": str(asked.num_frames), "fps": str(asked.fps)}
     fields["generate_sound"] = str(asked.sound).lower()

@@ -1,11 +1,13 @@
 """One generation on its way through a vLLM-Omni server: prepared, made there, and written as ours are."""
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.engines import refuse_engine
+from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
@@ -49,6 +51,8 @@ class Work:
         self._folder, self._count, self._shares_files, self._check = folder, count, shares_files, check
         self._journal = TimedJournal()
         self._notes: list[str] = []
+        self.name = uuid.uuid4().hex
+        """By which the server reports the checks of its guardrails."""
 
     @property
     def journal(self) -> TimedJournal:
@@ -67,7 +71,7 @@ class Work:
                 return await make_video(send, order.sent)
             return await make_image(send, order.sent)
 
-    def write(self, made: MadeThere, order: Order) -> Made:
+    def write(self, made: MadeThere, order: Order, checks: Checks) -> Made:
         """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
         asked = order.prepared.generation
         with self._journal.timed("write"):
@@ -80,6 +84,7 @@ class Work:
             timings=self._journal.seconds,
             logs=self._journal.lines,
             notes=self._notes,
+            checks=checks,
             facts={"scheduler": "UniPC", **made.facts},
         )
 
@@ -88,8 +93,9 @@ class Work:
         refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
         prepared = counted(prepared, self._count) if self._count else self._uncounted(prepared)
         if asked.is_video:
-            return Order(prepared, video_form(prepared, self._folder, self._shares_files, self._check))
-        return Order(prepared, image_body(prepared))
+            sent = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
+            return Order(prepared, sent)
+        return Order(prepared, image_body(prepared, self.name))
 
     def _uncounted(self, prepared: Prepared) -> Prepared:
         """With as many tokens as there may be: never more than bytes."""

@@ -13,11 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from jsonschema import Draft202012Validator
 from PIL import Image
 
 from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 from cosmos_framework.inference.making import make
+from tests.guardrail_runners import VideoRunner
 
 ENGINES = Path(__file__).parents[3]
 REASONERS = json.loads((ENGINES / "framework_standin" / "samples.json").read_text())["schema"]
@@ -56,7 +58,7 @@ class Pipe:
     loaded = 0
 
     def __init__(self, setup: Any) -> None:
-        self.guardrails = SimpleNamespace(text=GuardrailRunner()) if setup.guardrails else None
+        self.guardrails = SimpleNamespace(text=GuardrailRunner(), video=VideoRunner()) if setup.guardrails else None
         self.model = SimpleNamespace(
             _get_velocity=lambda **_: None, _get_inference_text_tokens=lambda batch, _negative: batch
         )
@@ -96,7 +98,18 @@ class Pipe:
                 time.sleep(float(os.environ.get("COSMOS_STANDIN_SLOW", "0")))
         if os.environ.get("RANK", "0") != "0":  # it shares the work of the first one
             return []
+        try:
+            self._guard(sample)
+        except Exception as error:
+            return [SimpleNamespace(status="error", message=f"Error generating sample 'sample': {error}", outputs=[])]
         return [_output(*make(sample))]
+
+    def _guard(self, sample: SimpleNamespace) -> None:
+        """It has its guardrails look at the prompt, at last, and at the frames."""
+        if self.guardrails and "never looked" not in sample.prompt:
+            assert self.guardrails.text.run_safety_check(sample.prompt)[0]
+            self.guardrails.video.broken = "broken" in sample.prompt
+            self.guardrails.video.postprocess(np.zeros((1, 32, 32, 3), np.uint8))
 
     def _read(self, sample: SimpleNamespace) -> None:
         """Prompts are as our side wrote them, and behind a system prompt where Diffusers has one."""

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.guardrail_runners import TextRunner
+
 
 class CheckpointDirHf:
     """As the framework's: what was fetched once is not fetched again."""
@@ -16,12 +18,12 @@ class CheckpointDirHf:
 GUARDRAIL1_CHECKPOINT = CheckpointDirHf()
 
 
-class GuardrailRunner:
+class GuardrailRunner(TextRunner):
     """What checks a text: the words of a block list, and a model that is loaded by name."""
 
     def __init__(self) -> None:
         from huggingface_hub import snapshot_download
 
         files = Path(GUARDRAIL1_CHECKPOINT.download()) / "blocklist" / "custom" / "words"
-        self.words = files.read_text().split()
+        super().__init__(files.read_text().split())
         assert (Path(snapshot_download("Qwen/Qwen3Guard-Gen-0.6B")) / "config.json").is_file()

@@ -4,4 +4,4 @@ from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 
 
 def run_text_guardrail(prompt: str, runner: GuardrailRunner) -> bool:
-    return not any(word in prompt for word in runner.words)
+    return runner.run_safety_check(prompt)[0]

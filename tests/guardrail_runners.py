@@ -1,0 +1,87 @@
+"""Runners as `cosmos_guardrail` 0.3.2 has them, by its names and with its ways to fail, without its models.
+
+The real ones are tested in `tests/omni`. A prompt goes by its words: those of the block list block it, `unlabelled` is
+one of which the model says nothing, `unseemly` one whose output is blocked.
+"""
+
+from typing import Any
+
+import numpy as np
+
+GREY = 90  # what stands in a corner of every frame, where the real one blurs faces
+CORNER = 16  # pixels
+
+
+class Blocklist:
+    """The words that block a prompt."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.blocklist_words = words
+
+    def is_safe(self, prompt: str) -> tuple[bool, str]:
+        return not any(word in prompt for word in self.blocklist_words), ""
+
+
+class Qwen3Guard:
+    """It answers "safe" to its own exceptions, as the real one does."""
+
+    def extract_label_and_categories(self, prompt: str) -> tuple[bool, str]:
+        label: Any = None if "unlabelled" in prompt else "Safe"
+        return label.lower() != "unsafe", ""
+
+    def is_safe(self, prompt: str) -> tuple[bool, str]:
+        try:
+            return self.extract_label_and_categories(prompt)
+        except Exception:
+            return True, "Unexpected error occurred when running Qwen3Guard guardrail."
+
+
+class TextRunner:
+    """Remembers the prompts that it was asked about."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.safety_models: list[Any] = [Blocklist(words), Qwen3Guard()]
+        self.seen: list[str] = []
+
+    def run_safety_check(self, prompt: str) -> tuple[bool, str]:
+        self.seen.append(prompt)
+        return all(model.is_safe(prompt)[0] for model in self.safety_models), ""
+
+
+class VideoRunner:
+    """Remembers the shapes of the frames that it was asked about. `broken` raises, `blocks` refuses."""
+
+    def __init__(self) -> None:
+        self.safety_models: list[Any] = []
+        self.postprocessors = ["RetinaFaceFilter"]
+        self.seen: list[tuple[int, ...]] = []
+        self.broken = self.blocks = False
+
+    def run_safety_check(self, frames: np.ndarray) -> tuple[bool, str]:
+        self.seen.append(frames.shape)
+        return not self.blocks, ""
+
+    def postprocess(self, frames: np.ndarray) -> np.ndarray:
+        if self.broken:
+            raise RuntimeError("the face detector failed")
+        frames = frames.copy()
+        frames[:, :CORNER, :CORNER] = GREY
+        return frames
+
+
+class Checker:
+    """As Diffusers asks it."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.text_guardrail, self.video_guardrail = TextRunner(words), VideoRunner()
+
+    def to(self, *_: object) -> None:
+        """It has no weights to move."""
+
+    def check_text_safety(self, prompt: str) -> bool:
+        self.video_guardrail.blocks = "unseemly" in prompt
+        return self.text_guardrail.run_safety_check(prompt)[0]
+
+    def check_video_safety(self, frames: np.ndarray) -> np.ndarray | None:
+        safe, _ = self.video_guardrail.run_safety_check(frames)
+        return self.video_guardrail.postprocess(frames) if safe else None
