@@ -75,6 +75,7 @@ class Fleet:
     def __init__(self, pipeline: PipelineCompute, workers: Workers) -> None:
         self._pipeline = pipeline
         self._workers = workers
+        self._recorded = {(one.model, one.revision): one.commit for one in workers.revisions.list()}
         rows = workers.list()
         described = _describe([row.worker for row in rows if row.state != "ENDED"])
         self._fleet = [Worker(row, described.get(row.worker)) for row in rows]
@@ -102,10 +103,19 @@ class Fleet:
             if worker.has_ended and worker.row.state != "ENDED":
                 self._workers.ended(worker.row.worker, worker.failure())
 
+    def is_outdated(self, worker: Worker) -> bool:
+        """Whether its image or settings are old, or the commit of its model is not the recorded one any more."""
+        if worker.job_definition not in (None, self._pipeline.job_definition):
+            return True
+        row = worker.row
+        if row.model is None or row.revision is None:
+            return False  # it has not loaded its model yet, or is of a version that does not tell
+        return row.commit != self._recorded.get((row.model, row.revision), row.commit)
+
     def drain_outdated(self) -> None:
-        """Ask those that were started from another job definition to leave: their image or settings are old."""
+        """Ask outdated workers to leave."""
         for worker in self.live:
-            if worker.job_definition not in (None, self._pipeline.job_definition):
+            if self.is_outdated(worker):
                 self._workers.must_drain(worker.row.worker)
 
     def retire(self, workers: list[Worker]) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.request import Request
-from cosmos_batch.state import Callbacks, Jobs
+from cosmos_batch.state import Callbacks, Jobs, Revisions
 from lambdas.clients import state_table
 from lambdas.generating import plan_generation
 from lambdas.log import log
@@ -56,7 +57,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         job = plan_job(request, execution, environment())
     else:
         job = plan_generation(request, execution, environment(), queue.serving)
-    job = job.model_copy(update={"planned_for": queue.identity})
+    job = job.model_copy(update={"planned_for": identity_of(queue, request, Revisions(table, queue.id))})
     Jobs(table).create(job)
     nudge_for_work(environment().nudge_queue_url, job.pipeline)
     log("planned", jobId=job.job_id, pipeline=job.pipeline)
@@ -81,6 +82,17 @@ def enabled_queue(pipeline: str) -> PipelineQueue:
             f"Use one of: {', '.join(queues)}; or enable it in config.json and deploy.",
         )
     return queues[pipeline]
+
+
+def identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -> Identity:
+    """What has to answer the job: the commit is the configured or the recorded one.
+
+    A job that asks for a new copy of the model moves the recorded commit itself, so it names none.
+    """
+    if queue.identity.revision is not None or request.invalidate_model:
+        return queue.identity
+    recorded = revisions.get(queue.identity.model, queue.revision)
+    return queue.identity.model_copy(update={"revision": None if recorded is None else recorded.commit})
 
 
 def message_group(request: Request) -> str:

@@ -95,7 +95,7 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
     stuck = give_up_stuck(pipeline, fleet.all, timedelta(minutes=environment().scaling.stuck_minutes), now)
     breaker = judge(workers, fleet, now)
     fleet.drain_outdated()
-    live = [worker for worker in fleet.live if worker.job_definition in (None, pipeline.job_definition)]
+    live = [worker for worker in fleet.live if not fleet.is_outdated(worker)]
     # The message of a planned job is sent after its nudge, and SQS's counts lag a minute behind.
     backlog = max(count(pipeline.queue_url), 1 if work_is_coming else 0)
     wanted = max(

@@ -75,7 +75,7 @@ def _add_run(commands: Commands) -> None:
     run = commands.add_parser("run", help="answer one file on this machine, and stop what was started for it")
     run.add_argument("file", metavar="FILE")
     add_question(run)
-    run.add_argument("--model", metavar="ID|FOLDER", help="Hugging Face id, or a checkpoint's folder")
+    run.add_argument("--model", metavar="ID|FOLDER", help="Hugging Face id, or ID@REVISION, or a checkpoint's folder")
     run.add_argument("--endpoint", metavar="URL", help="ask this server of OpenAI's protocol, for --model if named")
     run.add_argument("--output", metavar="PATH", help="write the document there too")
     run.set_defaults(command="run:run")
@@ -119,10 +119,15 @@ def _add_result(commands: Commands) -> None:
 
 
 def _add_models(commands: Commands) -> None:
-    models = commands.add_parser("models", help="the models of a deployment whose workers cannot reach the Hub")
+    models = commands.add_parser("models", help="the models of a deployment: bring them, move them to another commit")
     actions = models.add_subparsers(metavar="ACTION", required=True)
     put = actions.add_parser(
         "put", help="download one to TMPDIR, with HF_TOKEN or the login of `hf`, and upload it to the model bucket"
     )
-    put.add_argument("name", metavar="NAME", help="Hugging Face id, such as nvidia/Cosmos-Reason2-2B")
+    put.add_argument("name", metavar="NAME", help="Hugging Face id, such as nvidia/Cosmos-Reason2-2B, or ID@REVISION")
     put.set_defaults(command="models:put")
+    update = actions.add_parser(
+        "update", help="let pipelines load what the tags and branches of their models are on the Hub now"
+    )
+    update.add_argument("pipelines", metavar="PIPELINE", nargs="*", help="default: all")
+    update.set_defaults(command="models:update")

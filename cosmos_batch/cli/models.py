@@ -3,9 +3,15 @@
 import argparse
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.state import RecordedRevision
+from cosmos_batch.store.huggingface import Hub
+from cosmos_batch.store.put import LOGIN
 from cosmos_batch.store.put import put as put_model
 
 STEPS = 20  # lines of progress
@@ -21,6 +27,26 @@ def put(arguments: argparse.Namespace) -> int:
         )
     print(f"{arguments.name} is in s3://{bucket}" + ("." if uploaded else " already, at its newest commit."))
     return 0
+
+
+def update(arguments: argparse.Namespace) -> int:
+    """Resolve the recorded tags and branches on the Hub again. Workers and jobs follow within minutes."""
+    deployment = deployments.find()
+    for pipeline in arguments.pipelines or deployment.pipelines:
+        for recorded in _recorded(deployment, pipeline):
+            commit = Hub(recorded.model, None, LOGIN).resolve(recorded.revision).commit
+            deployment.workers(pipeline).revisions.record(
+                recorded.model, recorded.revision, commit, unless_since=datetime.now(UTC)
+            )
+            changed = "as before" if commit == recorded.commit else f"before: {recorded.commit}"
+            print(f"{pipeline}: {recorded.model}@{recorded.revision} is {commit} ({changed})")
+    return 0
+
+
+def _recorded(deployment: Deployment, pipeline: str) -> list[RecordedRevision]:
+    if pipeline not in deployment.pipelines:
+        raise CliError(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
+    return deployment.workers(pipeline).revisions.list()
 
 
 class Percents:

@@ -20,6 +20,7 @@ from cosmos_batch.contract.entries import (
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import ImageSettings
 from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
@@ -185,9 +186,11 @@ class Config(Model):
         generator = entry if isinstance(entry, GeneratorEntry) else None
         upsampler = self.app.pipelines.use_nvidia_cosmos3.prompt_upsampling if generator else None
         serving = generator.serving(pipeline, upsampler is not None) if generator else None
+        name = ModelName.parse(entry.model or pipeline.model)
         return EnabledPipeline(
             pipeline=generator.planned(pipeline) if generator else pipeline,
-            model=entry.model or pipeline.model,
+            model=name.model,
+            revision=name.revision,
             engine=serving.engine if serving and entry.endpoint is None else entry.engine,
             instance_types=entry.types_of(pipeline),
             max_vcpus=entry.max_vcpus,

@@ -9,6 +9,7 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.contract.model_name import MAIN, is_commit
 
 COSTLY_FROM = 2  # times the price of the preferred instance type
 
@@ -19,6 +20,7 @@ class EnabledPipeline:
 
     pipeline: catalogue.Pipeline
     model: str
+    revision: str
     engine: str
     instance_types: list[str]
     max_vcpus: int
@@ -47,10 +49,12 @@ class EnabledPipeline:
     def identity(self) -> Identity:
         """What its jobs are planned for, as far as the configuration says it."""
         asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
+        of_model = asked if self.revision == MAIN else f"{asked}@{self.revision}"
         digest = configuration_digest(
-            asked, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler
+            of_model, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler
         )
-        return Identity(model=asked, engine=self.engine, configuration=digest)
+        commit = self.revision if is_commit(self.revision) else None
+        return Identity(model=asked, revision=commit, engine=self.engine, configuration=digest)
 
     @property
     def resources(self) -> capacity.WorkerResources:

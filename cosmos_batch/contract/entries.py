@@ -15,6 +15,7 @@ from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions
 from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned, refuse_lossy
 from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
 
@@ -59,8 +60,9 @@ class PipelineEntry(Model):
     )
     model: str | None = Field(
         default=None,
-        pattern=r"^([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}|/.+)$",
-        description="Hugging Face id, or the absolute path of a checkpoint in the image; the catalogue's by default",
+        pattern=MODEL_NAME_PATTERN,
+        description="Hugging Face id, with `@` and a commit, tag or branch if not `main`, or the absolute path of a "
+        "checkpoint in the image; the catalogue's by default",
     )
     instance_types: list[InstanceTypeName] | None = Field(
         default=None,

@@ -17,6 +17,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity
+from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 
 # The delay of the nudge queue, and the width of the time bucket by which nudges are deduplicated. They are one number
@@ -71,6 +72,7 @@ class PipelineQueue(Model):
     id: str
     queue_url: str
     identity: Identity = Field(description="What its jobs are planned for")
+    revision: str = Field(default=MAIN, description="Of the model, as it is configured")
     serving: Serving | None = Field(default=None, description="Of a generator")
 
 
@@ -174,6 +176,7 @@ class WorkerEnvironment(Environment):
     aws_batch_job_id: str = Field(description="The worker's name")
     pipeline: str
     model: str
+    model_revision: str = Field(default=MAIN, description="Commit, tag or branch, as it is configured")
     engine: str
     context: int | None = Field(default=None, ge=1, description="Tokens of a request; None: as many as the model takes")
     serving: Serving | None = Field(default=None, description="Of a generator")

@@ -5,6 +5,7 @@ from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState
 from cosmos_batch.state.outputs import Outputs
 from cosmos_batch.state.reports import Reports
+from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import PipelineRow, WorkerRow, Workers
 
@@ -20,7 +21,9 @@ __all__ = [
     "Jobs",
     "Outputs",
     "PipelineRow",
+    "RecordedRevision",
     "Reports",
+    "Revisions",
     "Table",
     "WorkerRow",
     "Workers",

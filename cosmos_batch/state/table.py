@@ -9,6 +9,7 @@
 | `group#<group id>` | `group` | callback that waits for several jobs: `groups` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `outputs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
+| `pipeline#<pipeline>` | `revision#<model>@<tag or branch>` | recorded commit of a model: `revisions` |
 | `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |
 """
 

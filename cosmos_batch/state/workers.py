@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from cosmos_batch.contract.error import Error
+from cosmos_batch.state.revisions import Revisions
 from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
 
 ENDED_KEEP_SECONDS = 86_400
@@ -20,6 +21,9 @@ class WorkerRow(Row):
     submitted_at: str | None = None
     last_seen: str
     job_definition: str | None = Field(default=None, description="ARN, with its revision")
+    model: str | None = Field(default=None, description="That it has loaded")
+    revision: str | None = Field(default=None, description="Tag or branch of the model that the configuration names")
+    commit: str | None = Field(default=None, description="That it has loaded of it; a folder's digest")
     completed: int = Field(default=0, description="Jobs that it answered")
     alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
     in_company: bool = Field(default=False, description="It has begun jobs together with others")
@@ -61,7 +65,13 @@ class Workers:
 
     def __init__(self, table: Table, pipeline: str) -> None:
         self._table = table
+        self._pipeline = pipeline
         self._pk = _pk(pipeline)
+
+    @property
+    def revisions(self) -> Revisions:
+        """The recorded revisions of the pipeline's models."""
+        return Revisions(self._table, self._pipeline)
 
     def list(self) -> list[WorkerRow]:
         """Every worker that is known, ended ones included (a day long)."""
@@ -97,6 +107,16 @@ class Workers:
     def ready(self, worker: str) -> WorkerRow:
         """The model is loaded; also the way back from a drain that found work."""
         return self._set(worker, "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now", ready="READY")
+
+    def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:
+        """Note which model the worker answers with: `scale` lets it leave when another commit is recorded."""
+        self._set(
+            worker,
+            "SET #model = :model, #revision = :revision, #commit = :commit",
+            model=model,
+            revision=revision,
+            commit=commit,
+        )
 
     def seen(self, worker: str, completed: int) -> WorkerRow:
         """The worker is alive. What is returned says whether it must drain."""

@@ -52,7 +52,11 @@ class Copies:
 
         An older copy does not take the place of a damaged one: it would be another revision of the model.
         """
-        manifest = self.newest_manifest()
+        return self.whole(None)
+
+    def whole(self, commit: str | None) -> StoredModel | None:
+        """The copy of a commit, or the one that was published last; None if it is not there or its files lack bytes."""
+        manifest = self.manifest(commit) if commit else self.newest_manifest()
         if manifest is None:
             return None
         stored = _stored(manifest, self._directory / manifest.commit)

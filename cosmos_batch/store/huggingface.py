@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
     LocalTokenNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
+    RevisionNotFoundError,
 )
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 
 # Of the HTTP library that the Hub's client stands on: httpx2, or httpx under the client of the 1.x versions, which the
@@ -48,15 +50,15 @@ class Hub:
         self._api = HfApi(token=self._token)
         self._page = f"{constants.ENDPOINT}/{model}"
 
-    def resolve(self) -> Revision:
-        """The commit that `main` stands for now, and its files.
+    def resolve(self, revision: str = MAIN) -> Revision:
+        """The commit that a branch, a tag or a commit stands for now, and its files.
 
         Raises:
             Failure: `ModelUnavailable`.
         """
         with self._explained():
             info = self._api.model_info(
-                self._model, revision="main", files_metadata=True, timeout=constants.DEFAULT_REQUEST_TIMEOUT
+                self._model, revision=revision, files_metadata=True, timeout=constants.DEFAULT_REQUEST_TIMEOUT
             )
             files = tuple(_file(sibling) for sibling in info.siblings or [])
             return Revision(commit=info.sha or "", files=files)
@@ -114,6 +116,8 @@ class Hub:
             return self._unreachable(error, answer)
         if isinstance(answer, GatedRepoError):
             return self._gated()
+        if isinstance(answer, RevisionNotFoundError):
+            return self._no_such_revision()
         if isinstance(answer, RepositoryNotFoundError) or answer.response.status_code == 404:
             return self._not_found()
         if answer.response.status_code == 401:
@@ -150,6 +154,13 @@ class Hub:
             f"{self._model} does not exist on the Hub, or is private.",
             f"Check the pipeline's `model`. If {self._page} is private, put a token that may read it into "
             f"{self._token_place}.",
+        )
+
+    def _no_such_revision(self) -> Failure:
+        return self._failure(
+            f"{self._model} has no such revision on the Hub.",
+            f"Choose a commit, a tag or a branch of {self._page}/commits/main, and write it behind the pipeline's "
+            "`model`, as in org/name@revision. Where a recorded commit is gone: cosmos-batch models update",
         )
 
     def _bad_token(self) -> Failure:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.store import folder
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.copies import Copies, StoredModel
@@ -51,11 +52,42 @@ class ModelStore:
         """
         return folder.in_place(Path(model)) if is_folder(model) else Copies(self._root, model).newest()
 
-    def ensure(self, model: str, newer_than: datetime | None = None, on_progress: Progress = silent) -> StoredModel:
+    def resolve(self, model: str, revision: str) -> str:
+        """The commit that stands for a branch or tag as long as none is recorded.
+
+        For `main` that is the newest one in the file system, else in the backup; for others the Hub is asked.
+
+        Raises:
+            Failure: `ModelUnavailable`.
+        """
+        if revision == MAIN:
+            known = Copies(self._root, model).newest_manifest() or self._find_backup(model, None)
+            if known is not None:
+                return known.commit
+        return self.latest(model, revision)
+
+    def latest(self, model: str, revision: str) -> str:
+        """The commit that a branch or tag stands for on the Hub now.
+
+        Raises:
+            Failure: `ModelUnavailable`.
+        """
+        from cosmos_batch.store.huggingface import Hub
+
+        return Hub(model, self._token()).resolve(revision).commit
+
+    def ensure(
+        self,
+        model: str,
+        newer_than: datetime | None = None,
+        on_progress: Progress = silent,
+        commit: str | None = None,
+    ) -> StoredModel:
         """The copy of `model` to load; fills the store from the backup or the Hub if there is none.
 
-        The Hub is asked what `main` is only where neither the store nor the backup has the model. A copy whose files
-        lack bytes is replaced by the same commit, from the backup or the Hub. A backup that cannot be read is an error,
+        With a `commit`, copies and backups of other commits do not count. Without one, the Hub is asked what `main` is
+        only where neither the store nor the backup has the model. A copy whose files lack bytes is replaced by the same
+        commit, from the backup or the Hub. A backup that cannot be read is an error,
         and no reason to ask the Hub: its `main` may have moved on, and this worker would run another model than those
         beside it.
 
@@ -70,6 +102,7 @@ class ModelStore:
             model: Hugging Face id (`org/name`), or the absolute path of a checkpoint folder, which is used in place.
             newer_than: Time with a zone; None accepts every copy.
             on_progress: Called with bytes done and in all while a copy is filled, also from another thread.
+            commit: The one commit to load; a worker knows it from the configuration or the state table.
 
         Raises:
             Failure: `ModelUnavailable`, with the remedy; `retryable` if it may pass by itself.
@@ -77,11 +110,12 @@ class ModelStore:
         if is_folder(model):
             return folder.in_place(Path(model))
         copies = Copies(self._root, model)
-        if stored := _acceptable(copies.newest(), newer_than):
+        if stored := _acceptable(copies.whole(commit), newer_than):
             return stored
         with self._disk_full_explained(), copies.changing():
             # Whoever had the lock before may have done it.
-            return _acceptable(copies.newest(), newer_than) or self._fill(model, copies, newer_than, on_progress)
+            found = _acceptable(copies.whole(commit), newer_than)
+            return found or self._fill(model, commit, copies, newer_than, on_progress)
 
     def back_up(self, stored: StoredModel) -> bool:
         """Copy `stored` to S3, unless there is a complete backup of its commit or it is a folder used in place.
@@ -109,15 +143,17 @@ class ModelStore:
         logger.info("backed up %s at %s", stored.model, stored.commit)
         return True
 
-    def _fill(self, model: str, copies: Copies, newer_than: datetime | None, on_progress: Progress) -> StoredModel:
+    def _fill(
+        self, model: str, commit: str | None, copies: Copies, newer_than: datetime | None, on_progress: Progress
+    ) -> StoredModel:
         if newer_than is not None:
             logger.info("dropping the copies of %s from before %s", model, newer_than.isoformat())
             self._drop_backups(model, newer_than)
             copies.withdraw_until(newer_than)
-        damaged = copies.newest_manifest()
-        backup = self._find_backup(model, damaged)
+        damaged = copies.manifest(commit) if commit else copies.newest_manifest()
+        backup = self._find_backup(model, damaged.commit if damaged else commit)
         restored = self._restore(backup, copies, on_progress) if backup else None
-        return restored or self._download(model, backup or damaged, copies, on_progress)
+        return restored or self._download(model, commit or MAIN, backup or damaged, copies, on_progress)
 
     def _drop_backups(self, model: str, moment: datetime) -> None:
         try:
@@ -126,10 +162,10 @@ class ModelStore:
             # Going on would leave a backup behind that the next empty file system is filled from.
             raise self._backup_failure(model, "dropped", error) from error
 
-    def _find_backup(self, model: str, damaged: Manifest | None) -> Manifest | None:
-        """The backup of the damaged copy's commit; without such a copy, the newest backup. None if there is none."""
+    def _find_backup(self, model: str, commit: str | None) -> Manifest | None:
+        """The backup of a commit, or the newest one. None if there is none."""
         try:
-            return self._backup.manifest(model, damaged.commit) if damaged else self._backup.newest(model)
+            return self._backup.manifest(model, commit) if commit else self._backup.newest(model)
         except FAULTS as error:
             raise self._backup_failure(model, "read", error) from error
 
@@ -164,13 +200,15 @@ class ModelStore:
         except FAULTS as error:
             raise self._backup_failure(manifest.model, "dropped, though it is damaged,", error) from error
 
-    def _download(self, model: str, known: Revision | None, copies: Copies, on_progress: Progress) -> StoredModel:
-        """Fetch the `known` revision from the Hub, or what `main` is now."""
+    def _download(
+        self, model: str, wanted: str, known: Revision | None, copies: Copies, on_progress: Progress
+    ) -> StoredModel:
+        """Fetch the `known` revision from the Hub, or what the `wanted` commit or branch is now."""
         # Imported here: it takes half a second, and most workers find their model in the store.
         from cosmos_batch.store.huggingface import Hub
 
         hub = Hub(model, self._token())
-        revision = Revision(commit=known.commit, files=known.files) if known else hub.resolve()
+        revision = Revision(commit=known.commit, files=known.files) if known else hub.resolve(wanted)
         logger.info("downloading %s at %s, %d bytes", model, revision.commit, revision.size)
         partial = copies.new_partial()
         with watch(partial, revision.size, on_progress):

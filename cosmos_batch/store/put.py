@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmos_batch.contract import Failure
+from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.huggingface import Hub
 from cosmos_batch.store.manifest import Manifest
@@ -25,7 +26,8 @@ def put(
     on_download: Progress = silent,
     on_upload: Progress = silent,
 ) -> bool:
-    """Copy what `main` of `model` is now from the Hub to S3, by way of the empty folder `scratch`.
+    """Copy a revision of a model (`org/name`, `org/name@revision`) from the Hub to S3, by way of the empty folder
+    `scratch`.
 
     A store restores it like a worker's own backup. No lock is held, which only workers share: the manifest comes last,
     and a backup that an invalidation took files of meanwhile is found damaged, and put again.
@@ -37,9 +39,11 @@ def put(
         Failure: `ModelUnavailable`.
         One of `store.patience.FAULTS`: What S3 says.
     """
+    name = ModelName.parse(model)
+    model = name.model
     directory_name(model)  # refuses what is no id of the Hub
     hub, backup = Hub(model, None, LOGIN), Backup(bucket, s3)
-    revision = hub.resolve()
+    revision = hub.resolve(name.revision)
     if backup.manifest(model, revision.commit) is not None:
         return False
     free = shutil.disk_usage(scratch).free

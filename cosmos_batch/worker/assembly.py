@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines import Engine
-from cosmos_batch.state import Jobs, Table, Workers
+from cosmos_batch.state import Jobs, Revisions, Table, Workers
 from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -13,6 +13,7 @@ from cosmos_batch.worker.guardrails import Guardrails
 from cosmos_batch.worker.hub_token import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.pinned_store import PinnedStore
 from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.runner import Runner
 from cosmos_batch.worker.slots import Slots
@@ -36,7 +37,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),
         model=ResidentModel(
             engine,
-            _store(environment, clients),
+            _store(environment, clients, Revisions(table, environment.pipeline)),
             _caches(environment, clients),
             environment.model,
             environment.context,
@@ -48,11 +49,12 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
     return Worker(runner)
 
 
-def _store(environment: WorkerEnvironment, clients: Clients) -> ModelStore | Elsewhere:
+def _store(environment: WorkerEnvironment, clients: Clients, revisions: Revisions) -> PinnedStore | Elsewhere:
     if environment.endpoint is not None:
         return Elsewhere()
     token = HubToken(environment.hf_token_secret, clients)
-    return ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)
+    store = ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)
+    return PinnedStore(store, revisions, {environment.model: environment.model_revision})
 
 
 def _caches(environment: WorkerEnvironment, clients: Clients) -> KeptCaches:

@@ -7,7 +7,8 @@ from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import guardrail_models
-from cosmos_batch.store import Elsewhere, ModelStore, StoredModel
+from cosmos_batch.store import Elsewhere, StoredModel
+from cosmos_batch.worker.pinned_store import PinnedStore
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Guardrails:
         key = f"app.pipelines.useNvidiaCosmos3.modelsOmni.{pipeline.config_key}.guardrails"
         return cls(guardrail_models(environment.engine), key)
 
-    def ensure(self, store: ModelStore | Elsewhere) -> list[StoredModel]:
+    def ensure(self, store: PinnedStore | Elsewhere) -> list[StoredModel]:
         """Copies of all. Raises Failure (ModelUnavailable) that says how to do without, too."""
         return [self._ensure(store, model) for model in self.models]
 
-    def _ensure(self, store: ModelStore | Elsewhere, model: str) -> StoredModel:
+    def _ensure(self, store: PinnedStore | Elsewhere, model: str) -> StoredModel:
         try:
             return store.ensure(model)
         except Failure as failure:

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines import Compiling, Engine, LoadingGuardrails
-from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore, StoredModel
+from cosmos_batch.store import Elsewhere, KeptCaches, StoredModel
 from cosmos_batch.worker.guardrails import Guardrails
+from cosmos_batch.worker.pinned_store import PinnedStore
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ class ResidentModel:
     def __init__(
         self,
         engine: Engine,
-        store: ModelStore | Elsewhere,
+        store: PinnedStore | Elsewhere,
         caches: KeptCaches,
         model: str,
         context: int | None,

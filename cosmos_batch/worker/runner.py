@@ -135,7 +135,21 @@ class Runner:
 
     def serves(self, job: Job) -> bool:
         """Whether the job was planned for what this worker runs."""
-        return job.planned_for is None or job.planned_for.configuration == self.environment.configuration
+        planned_for = job.planned_for
+        if planned_for is None:
+            return True
+        if planned_for.configuration != self.environment.configuration:
+            return False
+        if planned_for.revision is None or not self.model.is_loaded:
+            return True
+        return planned_for.revision == self.model.stored.commit
+
+    async def tell_model(self) -> None:
+        """Write down which commit is loaded: `scale` compares it with the recorded one."""
+        stored, environment = self.model.stored, self.environment
+        await asyncio.to_thread(
+            self.workers.loaded, environment.aws_batch_job_id, stored.model, environment.model_revision, stored.commit
+        )
 
     async def _pass_on(self, run: Run) -> End:
         """Leave a job to a worker that runs what the job was planned for; no attempt is spent.
@@ -180,6 +194,8 @@ class Runner:
                 if not self.model.is_loaded:  # its renewal failed while we waited
                     await self._give_back(run)
                     return End.NOT_DECIDED
+                if not self.serves(run.job):  # another commit was loaded while we waited
+                    return await self._pass_on(run)
                 return await self._attempt(run, Path(workdir), alone)
 
     async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
@@ -213,6 +229,7 @@ class Runner:
         if self.model.too_old_for(job):
             async with self.slots.place(alone=True):
                 await self.model.renew(job)
+                await self.tell_model()
 
     async def _open(self, run: Run, alone: bool) -> None:
         """Count an attempt. It begins before the file is looked at: hostile media may kill us there too."""

@@ -89,6 +89,7 @@ class Worker:
         return True
 
     async def _ready(self) -> None:
+        await self.runner.tell_model()
         row = await asyncio.to_thread(self._workers.ready, self._name)
         if row.must_drain:
             await self._drain("asked to while its model was loaded")

@@ -65,7 +65,11 @@ class Pipeline(Construct):
         queue_url = self.queue.queue.queue_url
         return DeployedPipeline(
             queue=KnownQueue(
-                id=self.id, queue_url=queue_url, identity=self.enabled.identity, serving=self.enabled.serving
+                id=self.id,
+                queue_url=queue_url,
+                identity=self.enabled.identity,
+                revision=self.enabled.revision,
+                serving=self.enabled.serving,
             ),
             compute=PipelineCompute(
                 id=self.id,

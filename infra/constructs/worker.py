@@ -110,6 +110,7 @@ def _environment(
         aws_batch_job_id="",
         pipeline=pipeline.pipeline.id,
         model=pipeline.model,
+        model_revision=pipeline.revision,
         engine=pipeline.engine,
         configuration=pipeline.identity.configuration,
         context=pipeline.pipeline.context,

@@ -18,7 +18,7 @@ from cosmos_batch.contract.catalogue import (
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
-from cosmos_batch.state import Callbacks, Jobs, Outputs
+from cosmos_batch.state import Callbacks, Jobs, Outputs, Revisions
 from lambdas import nudge
 from lambdas.plan import handler
 from tests.lambdas.cloud import IDENTITY, LARGE, SMALL, STATE_BUCKET, Cloud
@@ -297,13 +297,12 @@ def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
     assert all(re.fullmatch(r"[0-9a-f]{32}", group) for group in groups.values())
 
 
-def plan_for(schema_version: int | None) -> dict[str, Any]:
+def plan_for(schema_version: int | None, **request: Any) -> dict[str, Any]:
     """The job, planned for an execution whose state machine says this version, or none."""
     said = {} if schema_version is None else {"schemaVersion": schema_version}
     execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": datetime.now(UTC).isoformat()}
-    planned = handler(
-        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}"}, "execution": execution, **said}, None
-    )
+    asked = {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}
+    planned = handler({"request": asked, "execution": execution, **said}, None)
     body: dict[str, Any] = planned["job"]
     return body
 
@@ -323,3 +322,18 @@ def test_a_job_of_an_execution_from_before_has_the_fields_of_before(cloud: Cloud
     }
     assert {"input", "prompt", "promptUri", "parameters"} <= set(body), "these had no default"
     assert Job.model_validate_json(json.dumps(body)).planned_for is None
+
+
+def test_a_job_is_planned_for_the_commit_that_is_recorded(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    assert plan_for(4)["plannedFor"]["revision"] is None, "no worker has resolved it yet"
+    Revisions(cloud.table, SMALL).record(IDENTITY.model, "main", "1" * 40)
+    Revisions(cloud.table, LARGE).record(IDENTITY.model, "main", "2" * 40)
+    assert plan_for(4)["plannedFor"]["revision"] == "1" * 40
+
+
+def test_a_job_that_asks_for_a_new_copy_names_no_commit(cloud: Cloud) -> None:
+    """The recorded one is what it moves."""
+    cloud.put(KEY)
+    Revisions(cloud.table, SMALL).record(IDENTITY.model, "main", "1" * 40)
+    assert plan_for(4, invalidateModel=True)["plannedFor"]["revision"] is None

@@ -405,3 +405,20 @@ def test_metrics_are_a_log_line(cloud: Cloud, lines: Callable[[], str]) -> None:
     [directive] = metric["_aws"]["CloudWatchMetrics"]
     assert directive["Dimensions"] == [["pipeline"]]
     assert {one["Name"] for one in directive["Metrics"]} <= metric.keys()
+
+
+def test_a_worker_of_a_commit_that_is_not_the_recorded_one_any_more_is_replaced(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud)
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.loaded("job-0", "nvidia/Cosmos-Reason2-2B", "main", "1" * 40)
+    workers.ready("job-0")
+    workers.revisions.record("nvidia/Cosmos-Reason2-2B", "main", "1" * 40)
+    nudge(SWEEP)
+    row = workers.get("job-0")
+    assert row is not None and not row.must_drain
+    workers.revisions.record("nvidia/Cosmos-Reason2-2B", "main", "2" * 40, unless_since=datetime.now(UTC))
+    nudge(SWEEP)
+    row = workers.get("job-0")
+    assert row is not None and row.must_drain
+    assert len(cloud.batch.submitted) == 2

@@ -8,7 +8,6 @@ from typing import Any
 
 import boto3
 import pytest
-from huggingface_hub import constants
 from moto.server import ThreadedMotoServer
 
 from cosmos_batch.store import ModelStore
@@ -67,12 +66,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: Path) -> It
     with Hub() as hub:
         hub.add(MODEL, checkpoint)
         hub.add(OTHER, checkpoint)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "no-cache"))
-        monkeypatch.delenv("HF_TOKEN", raising=False)
+        hub.direct_this_process(monkeypatch, tmp_path)
         yield hub
 
 

@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    import pytest
 
 ACCOUNT = "tester"
 _API = re.compile(r"/api/models/(?P<model>[^/]+/[^/]+)(?:/(?P<kind>revision|tree)/(?P<revision>[^/]+))?")
@@ -29,10 +32,11 @@ _CHUNK = 16 * 1024
 class _Repository:
     main: str = ""
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
 
     def at(self, revision: str) -> tuple[str, dict[str, bytes]]:
-        """The commit that a branch or a commit stands for, and its files; none if there is no such revision."""
-        commit = self.main if revision == "main" else revision
+        """The commit that a branch, a tag or a commit stands for, and its files; none if there is no such revision."""
+        commit = self.main if revision == "main" else self.tags.get(revision, revision)
         return commit, self.commits.get(commit, {})
 
 
@@ -75,6 +79,17 @@ class Hub:
     def url(self) -> str:
         """What HF_ENDPOINT is to be set to."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def direct_this_process(self, monkeypatch: "pytest.MonkeyPatch", folder: Path) -> None:
+        """Let the `huggingface_hub` that is imported here ask this hub, without a token or a cache of this machine."""
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "ENDPOINT", self.url)
+        template = self.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "no-token"))
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "no-cache"))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"hub": self})

@@ -118,3 +118,11 @@ def test_without_a_deployment_it_is_said_what_is_missing(
     assert put() == 1
     assert "'ModelBucketName'" in capsys.readouterr().err
     assert hub.requests == 0
+
+
+def test_a_revision_can_be_named(hub: Hub, bucket: str, checkpoint: Path, keys: Callable[[], list[str]]) -> None:
+    old = hub.repositories[MODEL].main
+    (checkpoint / "config.json").write_text('{"new": true}')
+    new = hub.add(MODEL, checkpoint)
+    assert put(f"{MODEL}@{old}") == 0
+    assert any(f"/{old}/manifest.json" in key for key in keys()) and not any(new in key for key in keys())

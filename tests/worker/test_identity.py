@@ -7,7 +7,8 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
-from tests.worker.conftest import ASSETS, STATE, Bench
+from cosmos_batch.store.folder import in_place
+from tests.worker.conftest import ASSETS, IDENTITY, STATE, Bench
 
 OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
 
@@ -102,3 +103,21 @@ def test_a_field_that_is_not_known_is_newer_codes_and_the_job_is_not_lost(bench:
     bench.worker(idle_seconds=600).run()
     assert bench.stepfunctions.said("failure") == []
     assert sum(bench.waiting()) == 1
+
+
+def of_commit(commit: str | None) -> Identity:
+    return IDENTITY.model_copy(update={"revision": commit})
+
+
+def test_a_job_planned_for_another_commit_is_planned_again(bench: Bench) -> None:
+    """The recorded commit has moved since the worker started, or since the job was planned."""
+    hand = bench.worker()
+    own = in_place(bench.folder).commit
+    bench.send(bench.job("own", planned_for=of_commit(own)))
+    bench.send(bench.job("before-any-was-recorded", planned_for=of_commit(None)))
+    bench.send(bench.job("other", planned_for=of_commit("0" * 40)))
+    hand.run()
+    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-other"]
+    assert len(bench.stepfunctions.said("success")) == 2
+    row = bench.workers.get("worker-1")
+    assert row is not None and (row.model, row.revision, row.commit) == (bench.folder.name, "main", own)

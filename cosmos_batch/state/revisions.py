@@ -1,0 +1,67 @@
+"""Recorded revisions: which commit a pipeline's workers load for a tag or branch of a model.
+
+A row moves only by `cosmos-batch models update` and by a job with `INVALIDATE_COSMOS_MODELS`: workers that start
+months apart load the same commit, whatever the Hub has then.
+"""
+
+from datetime import UTC, datetime
+
+from pydantic import Field
+
+from cosmos_batch.state.table import ConditionFailed, Row, Table, now
+
+
+class RecordedRevision(Row):
+    """One row."""
+
+    model: str = Field(description="Hugging Face id")
+    revision: str = Field(description="The tag or branch that is configured")
+    commit: str
+    resolved_at: str = Field(description="ISO 8601, UTC")
+
+    def is_newer_than(self, moment: datetime) -> bool:
+        """Whether it was resolved after that moment."""
+        return datetime.fromisoformat(self.resolved_at) > moment
+
+
+class Revisions:
+    """The rows of one pipeline, one for each model and tag or branch."""
+
+    def __init__(self, table: Table, pipeline: str) -> None:
+        self._table = table
+        self._pk = f"pipeline#{pipeline}"
+
+    def list(self) -> list[RecordedRevision]:
+        """All of the pipeline, those of an earlier configuration included."""
+        return [RecordedRevision.model_validate(item) for item in self._table.query(self._pk, "revision#")]
+
+    def get(self, model: str, revision: str) -> RecordedRevision | None:
+        """The recorded one, or None if no worker has resolved it yet."""
+        item = self._table.get(self._pk, _sk(model, revision))
+        return None if item is None else RecordedRevision.model_validate(item)
+
+    def record(self, model: str, revision: str, commit: str, unless_since: datetime | None = None) -> RecordedRevision:
+        """Record a commit unless one is recorded, or, with a time, unless one was recorded after it.
+
+        Returns what is recorded then: where two workers resolve at once, both load what the first one wrote.
+        """
+        values = {"model": model, "revision": revision, "commit": commit, "now": now()}
+        condition = "attribute_not_exists(#commit)"
+        if unless_since is not None:
+            values["since"] = unless_since.astimezone(UTC).isoformat(timespec="milliseconds")
+            condition += " OR #resolvedAt <= :since"
+        try:
+            item = self._table.update(
+                self._pk,
+                _sk(model, revision),
+                "SET #model = :model, #revision = :revision, #commit = :commit, #resolvedAt = :now",
+                values,
+                condition,
+            )
+        except ConditionFailed:
+            item = self._table.get(self._pk, _sk(model, revision)) or {}
+        return RecordedRevision.model_validate(item)
+
+
+def _sk(model: str, revision: str) -> str:
+    return f"revision#{model}@{revision}"

@@ -1,0 +1,48 @@
+"""`model` of a pipeline: an id with or without a revision, or a folder."""
+
+import json
+
+import pytest
+
+from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import ConfigError
+from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract.model_name import ModelName
+
+COMMIT = "7d6c1a6f2c2a4b6d8f0e1a2b3c4d5e6f7a8b9c0d"
+
+
+def enabled(model: str) -> EnabledPipeline:
+    models = {"reason2B": {"enabled": True, "model": model}}
+    block = {"useNvidiaCosmos": {"enabled": True, "modelsReason": models}}
+    (found,) = Config.parse(json.dumps({"app": {"pipelines": block}})).enabled_pipelines()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "revision"),
+    [
+        ("org/name", "org/name", "main"),
+        ("org/name@v1.2", "org/name", "v1.2"),
+        ("org/name@refs/pr/3", "org/name", "refs/pr/3"),
+        (f"org/name@{COMMIT}", "org/name", COMMIT),
+        ("/models/a@home", "/models/a@home", "main"),
+    ],
+)
+def test_a_model_is_read(text: str, model: str, revision: str) -> None:
+    assert ModelName.parse(text) == ModelName(model, revision)
+    assert (enabled(text).model, enabled(text).revision) == (model, revision)
+    assert enabled(text).models == [model], "what is granted in S3 is the model's, whatever its revision"
+
+
+def test_a_job_is_planned_for_a_configured_commit_at_once_and_for_a_tag_when_it_is_recorded() -> None:
+    assert enabled(f"org/name@{COMMIT}").identity.revision == COMMIT
+    assert enabled("org/name@v1").identity.revision is None
+    assert enabled("org/name@v1").identity.configuration != enabled("org/name").identity.configuration
+    assert enabled("org/name@main").identity == enabled("org/name").identity
+
+
+@pytest.mark.parametrize("text", ["org/name@", "org/name@-x", "org@v1", "org/name@a b"])
+def test_what_is_no_revision_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="model"):
+        enabled(text)

@@ -1,0 +1,37 @@
+"""Which commit stands for a tag or a branch is recorded once, and moves only where somebody asks for it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cosmos_batch.state import Revisions, Table
+
+MODEL = "nvidia/Cosmos-Reason2-2B"
+
+
+@pytest.fixture
+def revisions(table: Table) -> Revisions:
+    return Revisions(table, "cosmos-reason2-2b")
+
+
+def test_the_first_one_is_kept(revisions: Revisions) -> None:
+    assert revisions.get(MODEL, "main") is None
+    assert revisions.record(MODEL, "main", "one").commit == "one"
+    assert revisions.record(MODEL, "main", "two").commit == "one", "whoever comes second loads the same"
+    recorded = revisions.get(MODEL, "main")
+    assert recorded is not None and recorded.commit == "one"
+
+
+def test_it_moves_unless_it_has_moved_since(revisions: Revisions) -> None:
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    revisions.record(MODEL, "main", "one")
+    assert revisions.record(MODEL, "main", "two", unless_since=long_ago).commit == "one"
+    assert revisions.record(MODEL, "main", "two", unless_since=datetime.now(UTC)).commit == "two"
+
+
+def test_tags_models_and_pipelines_are_apart(revisions: Revisions, table: Table) -> None:
+    revisions.record(MODEL, "main", "one")
+    revisions.record(MODEL, "v1", "two")
+    other = Revisions(table, "cosmos-reason2-8b")
+    assert other.get(MODEL, "main") is None
+    assert {(one.revision, one.commit) for one in revisions.list()} == {("main", "one"), ("v1", "two")}

@@ -1,0 +1,134 @@
+"""All workers of a pipeline load one commit of a model, whatever the Hub has when they start."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+
+from cosmos_batch.contract import Failure
+from cosmos_batch.state import Revisions
+from cosmos_batch.store import ModelStore
+from cosmos_batch.worker.pinned_store import PinnedStore
+from tests.store.hub import Hub
+from tests.worker.conftest import Bench
+
+MODEL, BUCKET = "nvidia/Cosmos-Reason2-2B", "model-bucket"
+
+
+class Place:
+    """A Hub with one model, and hosts of one pipeline, each with a disk of its own."""
+
+    def __init__(self, hub: Hub, bench: Bench) -> None:
+        self.hub = hub
+        self.revisions = Revisions(bench.table, "cosmos-reason2-2b")
+        self._folder = bench.folder
+        boto3.client("s3").create_bucket(Bucket=BUCKET)
+
+    def publish(self, content: str) -> str:
+        folder = self._folder / "published"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps({"version": content}))
+        return self.hub.add(MODEL, folder)
+
+    def host(self, name: str, **configured: str) -> PinnedStore:
+        root = self._folder / name
+        root.mkdir(exist_ok=True)
+        store = ModelStore(root, BUCKET, boto3.client("s3"), lambda: None)
+        return PinnedStore(store, self.revisions, {MODEL: configured.get("revision", "main")})
+
+
+@pytest.fixture
+def place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    with Hub() as hub:
+        hub.direct_this_process(monkeypatch, bench.folder)
+        yield Place(hub, bench)
+
+
+def test_a_host_that_starts_later_loads_what_the_first_one_did(place: Place) -> None:
+    first = place.publish("1")
+    assert place.host("a").ensure(MODEL).commit == first
+    place.publish("2")
+    assert place.host("b").ensure(MODEL).commit == first
+
+
+def test_the_commit_of_a_filled_store_is_recorded_and_the_hub_is_not_asked(place: Place) -> None:
+    """As an update of a deployment finds it, whose older workers recorded nothing."""
+    host = place.host("a")
+    old = host.store.ensure(MODEL, commit=place.publish("1")).commit
+    place.publish("2")
+    place.hub.status = 503
+    assert host.ensure(MODEL).commit == old
+    recorded = place.revisions.get(MODEL, "main")
+    assert recorded is not None and recorded.commit == old
+
+
+def test_the_commit_of_a_backup_is_recorded_where_the_store_is_empty(place: Place) -> None:
+    first = place.host("a")
+    assert first.store.back_up(first.store.ensure(MODEL, commit=place.publish("1")))
+    place.publish("2")
+    place.hub.status = 503
+    assert place.host("b").ensure(MODEL).path.is_dir()
+
+
+def test_a_commit_that_is_configured_needs_no_record(place: Place) -> None:
+    old = place.publish("1")
+    place.publish("2")
+    assert place.host("a", revision=old).ensure(MODEL).commit == old
+    assert place.revisions.list() == []
+
+
+def test_another_copy_in_the_store_does_not_take_its_place(place: Place) -> None:
+    """Another pipeline, with the same model and file system, has loaded a newer commit."""
+    old, new = place.publish("1"), place.publish("2")
+    store = place.host("shared").store
+    assert store.ensure(MODEL, commit=new).commit == new
+    assert place.host("shared", revision=old).ensure(MODEL).commit == old
+
+
+def test_an_invalidation_moves_it_once_and_for_all_hosts(place: Place) -> None:
+    place.publish("1")
+    host, other = place.host("a"), place.host("b")
+    host.ensure(MODEL)
+    new = place.publish("2")
+    asked = datetime.now(UTC)
+    time.sleep(0.01)  # a record has milliseconds
+    assert host.ensure(MODEL, asked).commit == new
+    place.publish("3")
+    assert other.ensure(MODEL, asked).commit == new, "it has moved since that was asked"
+    assert place.host("c").ensure(MODEL).commit == new
+
+
+def test_where_the_hub_cannot_be_asked_an_invalidation_drops_nothing(place: Place) -> None:
+    old = place.publish("1")
+    host = place.host("a")
+    host.ensure(MODEL)
+    place.hub.status = 503
+    with pytest.raises(Failure) as raised:
+        host.ensure(MODEL, datetime.now(UTC))
+    assert raised.value.error.retryable
+    assert host.ensure(MODEL).commit == old
+
+
+def test_a_tag_is_resolved_once(place: Place) -> None:
+    first = place.publish("1")
+    place.hub.repositories[MODEL].tags["v1"] = first
+    second = place.publish("2")
+    assert place.host("a", revision="v1").ensure(MODEL).commit == first
+    place.hub.repositories[MODEL].tags["v1"] = second
+    assert place.host("b", revision="v1").ensure(MODEL).commit == first
+
+
+def test_a_revision_that_does_not_exist_is_named_as_such(place: Place) -> None:
+    place.publish("1")
+    with pytest.raises(Failure, match="no such revision"):
+        place.host("a", revision="v9").ensure(MODEL)
+
+
+def test_a_folder_is_used_as_it_is(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert place.host("a").ensure(str(tmp_path)).path == tmp_path
+    assert place.revisions.list() == []
