@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.environment import PlanEnvironment, WorkerEnvironment
+from cosmos_batch.contract.environment import DeployedPipeline, PlanEnvironment, WorkerEnvironment
 from cosmos_batch.worker.guardrails import Guardrails
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, endpoint_service, resolve
@@ -241,8 +241,9 @@ class TestReasoners:
 def test_jobs_are_planned_for_the_workers_that_are_deployed_with_plan(name: str) -> None:
     """Where the two differed, each job would be planned again for ever."""
     assembly = example(name)
-    variables = {key: resolve(value) for key, value in environment_variables(assembly, "Plan").items()}
-    planned = {one.id: one.identity.configuration for one in PlanEnvironment.read(variables).pipelines}
+    parameters = [resolve(one["Value"]) for one in assembly.properties("Pipelines", "SSM::Parameter")]
+    queues = [DeployedPipeline.read(text).queue for text in parameters]
+    planned = {queue.id: queue.identity.configuration for queue in queues}
     containers = [one["ContainerProperties"] for one in assembly.properties("Pipelines", "Batch::JobDefinition")]
     workers = [{one["Name"]: resolve(one["Value"]) for one in container["Environment"]} for container in containers]
     assert planned == {one["PIPELINE"]: one["CONFIGURATION"] for one in workers}
