@@ -6,9 +6,9 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.controls import Hint
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -107,6 +107,43 @@ class Lossy(Protocol):
 
     lossy: Sequence[LossyMode]
     """How it is; set before `load`, which fails where that cannot be had."""
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """What an engine has beside that, if its model is on somebody else's server, which may be away."""
+
+    async def is_there(self) -> bool:
+        """Ask the server for its models; whatever it answers, it is there, unless it says that it cannot serve."""
+
+
+OutageKind = Literal["busy", "away", "hung", "interrupted"]
+"""How a server is unavailable.
+
+`busy`: it would not begin on the request. `away`: nobody listens. `hung`: it answered none of our requests for so long.
+`interrupted`: it had taken the request and may have begun on it, so that the job may be what it fails of.
+"""
+
+
+class ServerUnavailable(Failure):
+    """Somebody else's server is busy or away. The job that asked it can be asked again later, and loses no attempt.
+
+    Attributes
+    ----------
+    kind
+        In which way.
+    retry_after
+        Seconds after which the server wants to be asked again, where it says so.
+    """
+
+    def __init__(self, kind: OutageKind, message: str, remedy: str, retry_after: float | None = None) -> None:
+        super().__init__("EngineFailed", message, remedy, retryable=True)
+        self.kind = kind
+        self.retry_after = retry_after
+
+    def as_interrupted(self) -> "ServerUnavailable":
+        """The same, of a server that had begun on the job by an earlier request."""
+        return ServerUnavailable("interrupted", self.error.message, self.error.remedy, self.retry_after)
 
 
 class EngineDied(Exception):  # noqa: N818 - it says what happened

@@ -17,7 +17,7 @@ from cosmos_batch.contract.generation.prompts import prompt_text
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines import ServerUnavailable, input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import as_data
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
@@ -63,11 +63,10 @@ class Upsampler:
             size, messages = await asyncio.to_thread(_question, asked, image)
             written = await self._write(server, messages, asked.seed)
             prompt = prompt_text("prompt", {**written, **_known(asked, size)})
+        except ServerUnavailable as away:
+            raise ServerUnavailable(away.kind, *_explained(away), away.retry_after) from away
         except Failure as failure:
-            told = failure.error
-            raise Failure(
-                told.code, f"upsamplePrompt: {told.message}", f"{told.remedy} Or leave it out.", told.retryable
-            ) from failure
+            raise Failure(failure.error.code, *_explained(failure), failure.error.retryable) from failure
         made = asked.model_copy(update={"prompt": prompt, "given_prompt": asked.prompt})
         return job.model_copy(update={"generation": made})
 
@@ -96,6 +95,11 @@ class Upsampler:
             f"{self._model} wrote no JSON object, {_TRIES} times.",
             "Configure a larger model, or write the JSON yourself.",
         )
+
+
+def _explained(failure: Failure) -> tuple[str, str]:
+    """Message and remedy that name the parameter by which the failure came about."""
+    return f"upsamplePrompt: {failure.error.message}", f"{failure.error.remedy} Or leave it out."
 
 
 def _question(asked: Generation, image: Path | None) -> tuple[Size, list[dict[str, Any]]]:

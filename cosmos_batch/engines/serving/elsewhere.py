@@ -22,6 +22,10 @@ class EngineElsewhere:
         self._abandoning = Abandoning(thing)
         self._server: RemoteServer | None = None
 
+    async def is_there(self) -> bool:
+        """Whether the server answers when it is asked for its models."""
+        return await self._connected().is_there()
+
     def close(self) -> None:
         """Let go of the server; `load` may be called again."""
         if self._server is not None:

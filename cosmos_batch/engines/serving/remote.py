@@ -1,25 +1,29 @@
-"""Somebody else's server, spoken to with patience: it may be busy, starting, or have replaced its key."""
+"""Somebody else's server, spoken to with patience: it may be busy, starting, away, or have replaced its key."""
 
 import asyncio
-import email.utils
-import random
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import httpx2
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines import OutageKind, ServerUnavailable
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.serving import outages
+from cosmos_batch.engines.serving.outages import BROKEN, BUSY, LONGEST_WAIT, waiting
 from cosmos_batch.engines.serving.refusals import refused, said_by
 
-BUSY = (429, 502, 503, 504)
 TRIES = 8
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; doubled with each try
+# Of a request that has the server begin something. A busy server is waited for here, which keeps further requests from
+# it. While nobody listens, a job waits better in its queue than in this worker's memory. What the server may have begun
+# on is not sent again at once: it may have died of it.
+_TRIES_OF_KIND: dict[OutageKind, int] = {"busy": TRIES, "away": 3, "hung": 1, "interrupted": 1}
 _CONNECT_SECONDS = 10
+# Web servers close idle connections after five seconds or more: one that we let go before that never breaks for it.
+_KEEPALIVE_SECONDS = 2
 _KEY = re.compile(r"[!-~]+")
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
@@ -43,9 +47,12 @@ class RemoteServer:
         self._key = _plain(api_key())
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
-            limits=httpx2.Limits(max_connections=endpoint.concurrency),
+            limits=httpx2.Limits(max_connections=endpoint.concurrency, keepalive_expiry=_KEEPALIVE_SECONDS),
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # of the connections
+        self._doubtful = False  # it was away when it was last asked
+        self._under_way = 0
+        self._answered_at = 0.0  # time.monotonic
 
     def models(self) -> dict[str, Any]:
         """Its models, with what it says of the context of each; blocks, also while it starts. Raises Failure."""
@@ -54,13 +61,14 @@ class RemoteServer:
                 try:
                     response = client.get(self._url("models"), headers=self._headers())
                 except httpx2.TransportError as error:
-                    if attempt == TRIES - 1:
-                        raise self._gone(error) from error
+                    failure = outages.unreachable(self._endpoint.url, error)
+                    if attempt == TRIES - 1 or not failure.error.retryable:
+                        raise failure from error
                     wait = waiting(attempt)
                 else:
-                    if response.status_code not in BUSY or attempt == TRIES - 1:
+                    if response.status_code not in (*BUSY, *BROKEN) or attempt == TRIES - 1:
                         break
-                    wait = waiting(attempt, response)
+                    wait = waiting(attempt, outages.retry_after(response))
                 time.sleep(wait)
         if not response.is_success:
             raise self.refusal(response)
@@ -84,48 +92,96 @@ class RemoteServer:
         )
 
     async def send(self, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:
-        """Its response, after as many tries as that takes. Raises Failure where there is none.
+        """Its response, after as many tries as that takes. `content` is what httpx2 takes beside method and address.
 
-        `content` is what httpx2 takes beside method and address.
+        Raises ServerUnavailable where it is busy or away, and Failure where it will not become better by itself.
         """
         self._loop = asyncio.get_running_loop()
+        if self._doubtful:
+            await self._look()
         response = await self._patiently(journal, method, path, content)
         if response.status_code in _FORBIDDEN and await self._has_new_key():
             response = await self._patiently(journal, method, path, content)
         return response
+
+    async def is_there(self) -> bool:
+        """Whether it answers when it is asked for its models."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._look()
+        except Failure as failure:
+            return not isinstance(failure, ServerUnavailable)
+        return True
 
     def close(self) -> None:
         """Close its connections, in the loop that opened them and while that runs."""
         if self._loop is not None and self._loop.is_running():
             asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
 
+    async def _look(self) -> None:
+        """Ask for its models, which costs it nothing. Raises ServerUnavailable where it is away."""
+        try:
+            response = await self._client.get(self._url("models"), headers=self._headers(), timeout=_CONNECT_SECONDS)
+        except httpx2.TransportError as error:
+            raise outages.unreachable(self._endpoint.url, error) from error
+        if response.status_code in (*BUSY, *BROKEN):
+            raise outages.not_served(self._endpoint.url, response, self._said_by(response))
+        self._doubtful = False
+
     async def _patiently(self, journal: Journal, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
         for attempt in range(TRIES):
-            last = attempt == TRIES - 1
             try:
-                response = await self._client.request(method, self._url(path), headers=self._headers(), **content)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if last:
-                    raise self._gone(error) from error
-                wait, why = waiting(attempt), "does not listen"
-            except httpx2.TimeoutException as error:
-                raise self._too_slow() from error
-            except httpx2.TransportError as error:
-                # It may have died of this request: that is no reason to send it again at once.
-                raise self._gone(error) from error
-            else:
-                if response.status_code not in BUSY or last:
-                    return response
-                wait, why = waiting(attempt, response), f"is busy (HTTP {response.status_code})"
-            journal.note(f"the server {why}; it is asked again in {wait:.0f} s")
-            await asyncio.sleep(wait)
+                return await self._once(method, path, content)
+            except ServerUnavailable as away:
+                tries = TRIES if method == "GET" else _TRIES_OF_KIND[away.kind]
+                if attempt + 1 >= tries or (away.retry_after or 0) > LONGEST_WAIT:
+                    raise
+                wait = waiting(attempt, away.retry_after)
+                journal.note(f"{away.error.message} It is asked again in {wait:.0f} s.")
+                await asyncio.sleep(wait)
         raise AssertionError("the last try returns or raises")
+
+    async def _once(self, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
+        """Ask once. Raises ServerUnavailable, and Failure for a certificate that cannot be trusted."""
+        url, began = self._endpoint.url, time.monotonic()
+        self._under_way += 1
+        try:
+            response = await self._client.request(method, self._url(path), headers=self._headers(), **content)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.WriteTimeout) as error:
+            self._doubtful = True
+            raise outages.unreachable(url, error) from error
+        except httpx2.ReadTimeout as error:
+            self._doubtful = True
+            # Where others were asked at the same time and nobody got an answer, it is not this request's fault.
+            hangs = self._under_way > 1 and self._answered_at < began
+            kind: OutageKind = "hung" if hangs else "interrupted"
+            raise outages.too_slow(url, self._endpoint.timeout_seconds, kind) from error
+        except httpx2.TransportError as error:
+            self._doubtful = True
+            raise outages.unreachable(url, error, "interrupted") from error
+        finally:
+            self._under_way -= 1
+        if response.status_code in (*BUSY, *BROKEN):
+            self._doubtful = response.status_code in BROKEN
+            raise outages.not_served(url, response, self._said_by(response))
+        self._doubtful, self._answered_at = False, time.monotonic()
+        return response
 
     async def _has_new_key(self) -> bool:
         """Whether the key was replaced meanwhile; then it is the new one from now on."""
-        found = _plain(await asyncio.to_thread(self._api_key))
-        changed, self._key = found != self._key, found
+        try:
+            key = _plain(await asyncio.to_thread(self._api_key))
+        except Failure as failure:
+            if not failure.error.retryable:
+                raise
+            raise ServerUnavailable("busy", failure.error.message, failure.error.remedy) from failure
+        changed, self._key = key != self._key, key
         return changed
+
+    def _said_by(self, response: httpx2.Response) -> str:
+        """What a response says, without the key: the server may quote it."""
+        said = said_by(response)
+        return said.replace(self._key, "[key]") if self._key else said
 
     def _url(self, path: str) -> str:
         return f"{self._endpoint.url}/{path}"
@@ -135,9 +191,7 @@ class RemoteServer:
 
     def refusal(self, response: httpx2.Response) -> Failure:
         """What a response that is no success means. Whatever the server says, the key is not told on."""
-        status, said, where = response.status_code, said_by(response), self._endpoint.url
-        if self._key:
-            said = said.replace(self._key, "[key]")
+        status, said, where = response.status_code, self._said_by(response), self._endpoint.url
         if status in _FORBIDDEN:
             what = "refused the API key" if self._key else "wants an API key"
             remedy = "Put a key that may use this model into a secret, and name it: endpoint.apiKeySecretArn."
@@ -148,32 +202,14 @@ class RemoteServer:
         if response.is_redirect:
             remedy = "Name the address that it leads to: neither files nor a key are carried elsewhere."
             return Failure("ModelUnavailable", f"{where} sends us elsewhere (HTTP {status}).", remedy)
-        if status in BUSY:
-            remedy = "Lower endpoint.concurrency or maxVCpus, or give the server more GPUs."
-            message = f"{where} was busy {TRIES} times (HTTP {status}): {said}"
-            return Failure("EngineFailed", message, remedy, retryable=True)
+        if status in (*BUSY, *BROKEN):
+            return outages.not_served(where, response, said)
         return refused(status, said)
 
     def nonsense(self) -> Failure:
         """For a success that holds no answer."""
         message = f"{self._endpoint.url} answered what is no chat completion."
         return Failure("EngineFailed", message, _OTHER_PROTOCOL, retryable=True)
-
-    def _gone(self, error: Exception) -> Failure:
-        return Failure(
-            "EngineFailed",
-            f"{self._endpoint.url} does not answer: {type(error).__name__}: {error}",
-            "Check that the server runs, and that the workers may reach it: security groups, routes, name.",
-            retryable=True,
-        )
-
-    def _too_slow(self) -> Failure:
-        return Failure(
-            "EngineFailed",
-            f"{self._endpoint.url} gave no answer within {self._endpoint.timeout_seconds} s.",
-            "Lower maxTokens or endpoint.concurrency, or raise endpoint.timeoutSeconds.",
-            retryable=True,
-        )
 
 
 def _plain(key: str | None) -> str | None:
@@ -185,24 +221,3 @@ def _plain(key: str | None) -> str | None:
         "The endpoint's API key is no plain key: it holds a space, a line break, or a letter outside of ASCII.",
         "Store the key alone: of a secret in Secrets Manager the plaintext, not key and value as JSON.",
     )
-
-
-def waiting(attempt: int, response: httpx2.Response | None = None) -> float:
-    """Seconds until the next try: what the server asks for, else twice as many each time, less a random part."""
-    asked = _asked_seconds(response.headers.get("retry-after")) if response is not None else None
-    if asked is not None:
-        return min(max(asked, 0.0), LONGEST_WAIT)
-    return min(FIRST_WAIT * 2.0**attempt, LONGEST_WAIT) * random.uniform(0.5, 1)
-
-
-def _asked_seconds(retry_after: str | None) -> float | None:
-    """Of the header Retry-After: a number, or a date."""
-    if retry_after is None:
-        return None
-    try:
-        if retry_after.strip().isdecimal():
-            return float(retry_after)
-        moment = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    return (moment - datetime.now(moment.tzinfo)).total_seconds()

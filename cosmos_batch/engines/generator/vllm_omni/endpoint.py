@@ -18,11 +18,11 @@ from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_d
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import generation_files
+from cosmos_batch.engines import ServerUnavailable, generation_files
 from cosmos_batch.engines.generator.vllm_omni.work import Work
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
-from cosmos_batch.engines.serving.remote import BUSY, RemoteServer
+from cosmos_batch.engines.serving.remote import RemoteServer
 
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
 """Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
@@ -71,8 +71,13 @@ class OmniEndpointEngine(EngineElsewhere):
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:
     """Raises Failure where the response says something of the server, or of us, and nothing of a job."""
-    response = await server.send(journal, method, path, **content)
+    try:
+        response = await server.send(journal, method, path, **content)
+    except ServerUnavailable as away:
+        if method == "POST":
+            raise
+        raise away.as_interrupted() from away  # it had begun on what we ask about
     unknown = method == "POST" and response.status_code == _UNKNOWN
-    if unknown or response.is_redirect or response.status_code in (*_FORBIDDEN, *BUSY):
+    if unknown or response.is_redirect or response.status_code in _FORBIDDEN:
         raise server.refusal(response)
     return response
