@@ -72,6 +72,8 @@ class Sight:
             return "checking the request"
         if self.row.state == "RUNNING":
             return _steps_of(self.row) or "the model is answering"
+        if waiting := waits_for_server(self.row):
+            return waiting
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
             return "writing the result, telling who asked"
         if self.worker is None or self.worker.state == "ENDED":
@@ -93,6 +95,13 @@ class Sight:
         if worker.state == "STARTING":
             return f"loading the model: {self.last_line}" if self.last_line else "loading the model"
         return "waiting in the queue"
+
+
+def waits_for_server(row: JobRow) -> str | None:
+    """Of a job whose engine asks a server that was busy or away: why it waits, and how long."""
+    if row.state != "PLANNED" or row.waiting is None:
+        return None
+    return f"{row.waiting.reason} It is asked again at {row.waiting.until[11:19]} UTC."
 
 
 def _steps_of(row: JobRow) -> str | None:

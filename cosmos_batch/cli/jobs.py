@@ -13,14 +13,14 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import progress
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.follow import Execution, Follower, read_execution
+from cosmos_batch.cli.follow import Execution, Follower, read_execution, waits_for_server
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
 from cosmos_batch.contract import Error
 from cosmos_batch.state import JobRow
 
 RECENT = 20
 START_SECONDS = 60.0  # so long may an upload's event take to start its execution
-HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)"]
+HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)", "WAITS FOR"]
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Line:
     worker: str
     stages: dict[str, str]
     steps: str = ""
+    waits_for: str = ""
 
     def cells(self) -> list[str]:
         """As people read it."""
         stages = " ".join(f"{name}={time[11:19]}" for name, time in self.stages.items())
-        return [self.id, f"{self.state} {self.steps}".rstrip(), self.pipeline, self.input, self.worker, stages]
+        state = f"{self.state} {self.steps}".rstrip()
+        return [self.id, state, self.pipeline, self.input, self.worker, stages, self.waits_for]
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -119,7 +121,8 @@ def _line(deployment: Deployment, job_id: str) -> Line:
         return Line(job_id, execution.status, request.get("pipeline", ""), request.get("input", ""), "", {})
     attempt = row.open_attempt
     steps = f"{attempt.steps_done}/{attempt.steps}" if attempt is not None and attempt.steps else ""
-    return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages, steps)
+    waits_for = waits_for_server(row) or ""
+    return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages, steps, waits_for)
 
 
 def _print_table(rows: list[list[str]]) -> None:

@@ -9,6 +9,9 @@ from cosmos_batch.contract.base import Model
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
 LONGEST_LIFE = 1.1  # times `maxLifeHours`: `lambdas/fleet.py` adds up to a tenth, so that workers do not end together
+# A job dies of its own attempts or of its deadline. One that was received so often, pauses that a busy server asked for
+# aside, is one whose attempts nobody could even count.
+MAX_RECEIPTS = 20
 LONGEST_SILENCE_SECONDS = 30  # of a worker towards `scale`
 
 

@@ -2,7 +2,7 @@
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.groups import Group, Groups
-from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState
+from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState, Waiting
 from cosmos_batch.state.outputs import Outputs
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
@@ -25,6 +25,7 @@ __all__ = [
     "Reports",
     "Revisions",
     "Table",
+    "Waiting",
     "WorkerRow",
     "Workers",
 ]

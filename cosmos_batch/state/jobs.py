@@ -3,6 +3,7 @@
 States: PLANNED -> RUNNING -> COMMITTED -> SUCCEEDED or FAILED; CANCELLED from any but the last three.
 An attempt counts from the moment the engine starts on a job. It is undone when a worker gives the job back, and when
 it was lost together with others: the job is then a suspect and runs alone, and only a death on its own counts.
+Where a server that the engine asks is busy or away, it is undone, and the job waits in its queue: see `Waiting`.
 """
 
 from typing import Literal
@@ -32,6 +33,13 @@ class Attempt(Row):
     steps: int | None = Field(default=None, description="That the engine takes; None where it does not say")
 
 
+class Waiting(Row):
+    """What a planned job waits for, whose engine asks a server that was busy or away."""
+
+    reason: str = Field(description="What the server did, in a person's words")
+    until: str = Field(description="It is asked again then (ISO 8601, UTC)")
+
+
 class JobRow(Row):
     """What is known of a job."""
 
@@ -48,6 +56,9 @@ class JobRow(Row):
         default_factory=set,
         description="Ids of all attempts that are under way: two, where a message was delivered twice",
     )
+    waiting: Waiting | None = None
+    pauses: int = Field(default=0, description="How often it was put back to wait for a server")
+    interruptions: int = Field(default=0, description="Of these, how often the server may have begun on it")
     winner: str | None = Field(default=None, description="Id of the attempt whose files count")
     worker: str | None = Field(default=None, description="Batch job id of the last worker")
     last_error: Error | None = Field(default=None, description="What the engine failed of when it last did")
@@ -109,7 +120,7 @@ class Jobs:
             return self._update(
                 job_id,
                 "SET #state = :running, #attempts = #attempts + :one, #openAttempt = :attempt, #worker = :worker, "
-                "#stages.#started = :now ADD #opened :ids",
+                "#stages.#started = :now ADD #opened :ids REMOVE #waiting",
                 {
                     "running": "RUNNING",
                     "one": 1,
@@ -140,6 +151,17 @@ class Jobs:
     def undo_attempt(self, job_id: str, attempt_id: str) -> None:
         """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
         self._change(job_id, attempt_id, f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}")
+
+    def pause(self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool) -> None:
+        """A server was busy or away: the attempt does not count, and the job waits, suspected of nothing."""
+        self._change(
+            job_id,
+            attempt_id,
+            "SET #attempts = #attempts - :one, #state = :planned, #waiting = :waiting, "
+            "#pauses = if_not_exists(#pauses, :none) + :one, "
+            f"#interruptions = if_not_exists(#interruptions, :none) + :interruptions {_CLOSED}",
+            {"waiting": waiting.model_dump(by_alias=True), "none": 0, "interruptions": int(interrupted)},
+        )
 
     def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
         """The engine failed on the job and lives: the attempt stays counted, the next one runs alone."""

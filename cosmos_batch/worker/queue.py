@@ -11,6 +11,8 @@ from cosmos_batch.contract.error import Error, explain
 from cosmos_batch.contract.job import SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.worker.leases import BATCH, LeaseHolder
 
+_RECEIPTS = "ApproximateReceiveCount"
+
 log = logging.getLogger(__name__)
 
 
@@ -30,6 +32,7 @@ class Delivery:
     task_token: str
     job: Job
     received_at: datetime
+    receipts: int = 1  # of the message, this one included
 
 
 class NewerSchema(Exception):  # noqa: N818 - no fault: another worker will read it
@@ -60,7 +63,10 @@ class Queue:
     def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
         """Messages as SQS has them, each under lease from here on."""
         answer = self._sqs.receive_message(
-            QueueUrl=self._url, MaxNumberOfMessages=min(at_most, BATCH), WaitTimeSeconds=wait_seconds
+            QueueUrl=self._url,
+            MaxNumberOfMessages=min(at_most, BATCH),
+            WaitTimeSeconds=wait_seconds,
+            AttributeNames=[_RECEIPTS],
         )
         messages: list[dict[str, Any]] = answer.get("Messages", [])
         if messages:
@@ -96,7 +102,8 @@ def read(message: dict[str, Any]) -> Delivery:
         if all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
             raise NewerSchema(f"unknown fields: {explain(error)}") from error
         raise Unreadable(header.task_token, _contract_broken(explain(error))) from error
-    return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at)
+    receipts = int(message.get("Attributes", {}).get(_RECEIPTS, 1))
+    return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at, receipts)
 
 
 def _read_header(body: str) -> _Header:

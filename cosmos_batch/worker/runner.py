@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,21 +18,22 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines import EngineDied, ServerUnavailable
 from cosmos_batch.engines.generator.guarding import refuse_unguarded
 from cosmos_batch.engines.reasoner import structured
-from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Workers
+from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.inputs import is_full_disk, prepare, wait_for_disk
 from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
 from cosmos_batch.worker.outcomes import present
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.steps import tell_steps
 from cosmos_batch.worker.tasks import Tasks
-from cosmos_batch.worker.verdicts import refusal, timed_out
+from cosmos_batch.worker.verdicts import refusal, timed_out, waited_in_vain
 from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
 
 if TYPE_CHECKING:
@@ -95,6 +97,9 @@ class Runner:
     upsampler: Upsampler | None = None
     _had_company: bool = False
 
+    def __post_init__(self) -> None:
+        self.outage = Outage(self.model.engine)
+
     async def handle(self, run: Run) -> End:
         """Bring one delivery to an end.
 
@@ -125,7 +130,7 @@ class Runner:
         if row.winner is not None:
             await self._conclude(run, self.committer.finish, run.delivery, row)
             return End.NOT_DECIDED
-        if (error := refusal(run.job, row, self.environment)) is not None:
+        if (error := refusal(run.delivery, row, self.environment)) is not None:
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
             return End.FAILED
         if not self.serves(run.job):
@@ -208,8 +213,11 @@ class Runner:
                 job = await self.upsampler.upsampled(job, workdir)
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir)
+            self.outage.over()
             timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
             outcome = await asyncio.to_thread(present, self.environment, self.model, job, answer, workdir, timings)
+        except ServerUnavailable as away:
+            return await self._pause(run, away)
         except Failure as failure:
             return await self._failed(run, failure.error)
         except ConditionFailed:
@@ -273,6 +281,27 @@ class Runner:
                 f"{self.environment.aws_batch_job_id} says more.",
                 retryable=True,
             ) from error
+
+    async def _pause(self, run: Run, away: ServerUnavailable) -> End:
+        """A server was busy or away: the job waits in its queue, and neither an attempt is spent nor a place taken."""
+        self.outage.noticed(away)
+        row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
+        if row is None:
+            return await self._drop(run)
+        interrupted = away.kind == "interrupted"
+        if interrupted and row.interruptions >= FORGIVEN_INTERRUPTIONS:
+            return await self._failed(run, away.error)
+        seconds = pause_seconds(run.job, row.pauses, away)
+        if seconds is None:
+            error = waited_in_vain(run.job, away.error.message)
+            await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
+            return End.FAILED
+        log.info("waits %d s: %s", seconds, away.error.message, extra={"jobId": run.job.job_id})
+        until = datetime.now(UTC) + timedelta(seconds=seconds)
+        waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
+        await asyncio.to_thread(self.jobs.pause, run.job.job_id, run.attempt_id, waiting, interrupted)
+        await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
+        return End.NOT_DECIDED
 
     async def _failed(self, run: Run, error: Error) -> End:
         """An attempt failed: once more, if that may help and attempts are left; else for good."""

@@ -104,10 +104,13 @@ class Worker:
                 return
             if not self._room:
                 await self._something_changes()
-            elif not self._idle_for(self._settings.idle_seconds):
+            elif self._idle_for(self._settings.idle_seconds):
+                if await self._leave():
+                    return
+            elif self.runner.outage.is_on:
+                await self._look_for_server()
+            else:
                 await self._take(POLL_SECONDS)
-            elif await self._leave():
-                return
 
     @property
     def _room(self) -> int:
@@ -116,9 +119,19 @@ class Worker:
     def _idle_for(self, seconds: float) -> bool:
         return not self._kept and not self._runs and time.monotonic() - self._busy_at >= seconds
 
-    async def _something_changes(self) -> None:
+    async def _something_changes(self, seconds: float | None = None) -> None:
+        """Wait for it, at most so long."""
         self._wake.clear()
-        await self._wake.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    async def _look_for_server(self) -> None:
+        """Take no job that could not be served. Where that lasts, we have no work, and leave: the GPU costs money."""
+        outage = self.runner.outage
+        if seconds := outage.seconds_until_look:
+            await self._something_changes(min(seconds, POLL_SECONDS))
+        else:
+            await outage.look()
 
     async def _leave(self) -> bool:
         """Say that we leave, then look a last time: what was sent before we said so must not wait for nobody."""
@@ -127,8 +140,8 @@ class Worker:
             return True  # others take what comes
         self._kept = row.keep
         look = min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))
-        if not self._kept and await self._take(look) == 0:
-            log.info("no work for %d s: leaving", self._settings.idle_seconds)
+        if not self._kept and (self.runner.outage.is_on or await self._take(look) == 0):
+            log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
         return False

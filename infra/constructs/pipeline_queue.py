@@ -4,9 +4,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-# A job dies of its own attempts or of its deadline (10 days at most); this many receipts mean that nobody could even
-# count them.
-MAX_RECEIVES = 20
+# The most that SQS takes. Workers end a job whose receipts come to nothing much earlier (`MAX_RECEIPTS`); they know how
+# many of them were pauses, and a job that waits for a server until its deadline, 10 days at most, has a thousand.
+MAX_RECEIVES = 1000
 
 
 class PipelineQueue(Construct):

@@ -182,7 +182,7 @@ def test_status_of_one_job_as_a_table(
     stepfunctions.put("other", "RUNNING")
     assert main(["status", job.job_id]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES", "(UTC)"]
+    assert head.split() == ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES", "(UTC)", "WAITS", "FOR"]
     assert line.split()[:4] == [job.job_id, "PLANNED", PIPELINE, "s3://assets/clip.mp4"]
 
 

@@ -21,7 +21,7 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, Guarding
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
-from cosmos_batch.engines.serving import remote
+from cosmos_batch.engines.serving import outages
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
 from tests.engines.making import ACTIONS, ROWS, SMALL, TABLE, check, kind_of, refused
@@ -36,7 +36,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where it listens."""
     monkeypatch.setattr(Handler, "asked", tmp_path / "asked", raising=False)
     monkeypatch.setattr(Handler, "jobs", {})
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -123,7 +123,7 @@ def test_a_fault_is_told(make: Make, prompt: str, code: str) -> None:
 
 
 def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
     engine = OmniEndpointEngine(Endpoint(url="http://127.0.0.1:9/v1"), lambda: None)
     with pytest.raises(Failure, match="does not answer") as raised:
         engine.load(Path("/nothing"))

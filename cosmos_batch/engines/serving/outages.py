@@ -40,8 +40,8 @@ def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failur
     )
 
 
-def not_served(url: str, response: httpx2.Response, said: str) -> ServerUnavailable:
-    """For a response that is `BUSY` or `BROKEN`."""
+def not_served(url: str, response: httpx2.Response, said: str, broken: OutageKind = "interrupted") -> ServerUnavailable:
+    """For a response that is `BUSY`, or `BROKEN`, which is of the kind that is given."""
     status = response.status_code
     if status in BUSY:
         return ServerUnavailable(
@@ -51,7 +51,7 @@ def not_served(url: str, response: httpx2.Response, said: str) -> ServerUnavaila
             retry_after(response),
         )
     return ServerUnavailable(
-        "interrupted",
+        broken,
         f"{url} cannot be reached through its proxy (HTTP {status}): {said}",
         "Check the server behind it, and how long the proxy waits for an answer.",
     )

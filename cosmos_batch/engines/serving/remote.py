@@ -51,7 +51,8 @@ class RemoteServer:
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # of the connections
         self._doubtful = False  # it was away when it was last asked
-        self._under_way = 0
+        self._under_way = 0  # requests
+        self._begun = 0  # requests, ever
         self._answered_at = 0.0  # time.monotonic
 
     def models(self) -> dict[str, Any]:
@@ -125,7 +126,7 @@ class RemoteServer:
         except httpx2.TransportError as error:
             raise outages.unreachable(self._endpoint.url, error) from error
         if response.status_code in (*BUSY, *BROKEN):
-            raise outages.not_served(self._endpoint.url, response, self._said_by(response))
+            raise outages.not_served(self._endpoint.url, response, self._said_by(response), "away")
         self._doubtful = False
 
     async def _patiently(self, journal: Journal, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
@@ -144,7 +145,10 @@ class RemoteServer:
     async def _once(self, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
         """Ask once. Raises ServerUnavailable, and Failure for a certificate that cannot be trusted."""
         url, began = self._endpoint.url, time.monotonic()
+        had_company = self._under_way > 0
         self._under_way += 1
+        self._begun += 1
+        number = self._begun
         try:
             response = await self._client.request(method, self._url(path), headers=self._headers(), **content)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.WriteTimeout) as error:
@@ -153,7 +157,7 @@ class RemoteServer:
         except httpx2.ReadTimeout as error:
             self._doubtful = True
             # Where others were asked at the same time and nobody got an answer, it is not this request's fault.
-            hangs = self._under_way > 1 and self._answered_at < began
+            hangs = (had_company or self._begun > number) and self._answered_at < began
             kind: OutageKind = "hung" if hangs else "interrupted"
             raise outages.too_slow(url, self._endpoint.timeout_seconds, kind) from error
         except httpx2.TransportError as error:

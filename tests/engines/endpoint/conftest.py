@@ -16,7 +16,7 @@ import pytest
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-from cosmos_batch.engines.serving import remote
+from cosmos_batch.engines.serving import outages
 from tests.engines.conftest import make_job, place
 
 MODEL, KEY = "nvidia/cosmos-reason2-2b", "nvapi-very-secret"
@@ -37,12 +37,17 @@ def error(status: int, message: str = "no") -> tuple[int, Any]:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with what lies in `answers`, in turn, and then with a completion."""
+    """Answers with what lies in `answers`, in turn, then with `fault` while there is one, and then with a completion.
+
+    Where there is a barrier, `together`, a completion is given only when as many requests are under way.
+    """
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.fault: Any = None
+        self.together: threading.Barrier | None = None
         self.models: tuple[int, Any] = (200, {"data": [{"id": MODEL, "max_model_len": 4096}]})
         self.answers: list[Any] = []
         self.asked: list[dict[str, Any]] = []
@@ -65,12 +70,19 @@ class Handler(BaseHTTPRequestHandler):
         assert self.path == "/v1/chat/completions"
         self.server.headers.append(self.headers)
         self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        answer = self.server.answers.pop(0) if self.server.answers else completion()
-        if answer == "hang up":
+        answer = self.server.answers.pop(0) if self.server.answers else self.server.fault
+        if callable(answer):
+            answer = answer(self.server.asked[-1])
+        if answer is None:
+            if self.server.together is not None:
+                self.server.together.wait(120)
+            self._send(*completion())
+        elif answer == "hang up":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
         elif answer == "sleep":
             time.sleep(5)
+            self.close_connection = True
         else:
             self._send(*answer)
 
@@ -87,8 +99,8 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred times as fast."""
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(remote, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(outages, "LONGEST_WAIT", 0.02)
 
 
 @pytest.fixture

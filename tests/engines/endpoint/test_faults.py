@@ -2,22 +2,31 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.engines import ServerUnavailable
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-from cosmos_batch.engines.serving import remote
+from cosmos_batch.engines.serving import outages, remote
 from tests.engines.conftest import make_job, place
 from tests.engines.endpoint.conftest import KEY, Server, error, failure, filtered
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_asked_again(server: Server, ask: Callable[..., Answer], picture: Path, status: int) -> None:
     server.answers = [error(status)] * 3
     answer = ask(picture)
@@ -25,27 +34,93 @@ def test_a_busy_server_is_asked_again(server: Server, ask: Callable[..., Answer]
     assert sum(f"is busy (HTTP {status})" in line for line in answer.logs) == 3
 
 
+def away(ask: Callable[..., Answer], *sources: Path, **parameters: Any) -> ServerUnavailable:
+    failed = failure(ask, *sources, **parameters)
+    assert isinstance(failed, ServerUnavailable) and failed.error.retryable
+    return failed
+
+
 def test_one_that_stays_busy_is_left_for_later(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
-    server.answers = [error(429, "rate limit")] * 50
-    failed = failure(ask, picture).error
-    assert (failed.code, failed.retryable, len(server.asked)) == ("EngineFailed", True, remote.TRIES)
-    assert "rate limit" in failed.message and "concurrency" in failed.remedy
+    server.fault = error(429, "rate limit")
+    busy = away(ask, picture)
+    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", None, remote.TRIES)
+    assert "rate limit" in busy.error.message and "concurrency" in busy.error.remedy
 
 
-def test_the_wait_is_what_the_server_asks_for_within_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_WAIT", 1.0)
-    monkeypatch.setattr(remote, "LONGEST_WAIT", 60.0)
+def test_one_that_asks_for_a_long_pause_is_not_waited_for_here(
+    server: Server, ask: Callable[..., Answer], picture: Path
+) -> None:
+    server.fault = (*error(429), {"Retry-After": "600"})
+    busy = away(ask, picture)
+    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", 600, 1)
 
-    def waited(said: str | None, attempt: int = 0) -> float:
-        headers = {} if said is None else {"retry-after": said}
-        return remote.waiting(attempt, remote.httpx2.Response(429, headers=headers))
 
-    assert (waited("7"), waited("0"), waited("100000")) == (7, 0, 60)
-    assert 25 < waited(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)) <= 30
-    assert waited("Fri, 01 Jan 2010 00:00:00 GMT") == 0
+@pytest.mark.parametrize("status", [502, 504])
+def test_behind_a_proxy_it_may_have_begun(
+    server: Server, ask: Callable[..., Answer], picture: Path, status: int
+) -> None:
+    server.fault = error(status)
+    assert away(ask, picture).kind == "interrupted" and len(server.asked) == 1
+
+
+def test_one_that_was_away_is_looked_at_before_it_is_sent_a_job(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    engine, job = load(), make_job(picture.name)
+    place(picture, job, tmp_path)
+    models = server.models
+
+    async def outage() -> None:
+        server.fault = "hang up"
+        with pytest.raises(ServerUnavailable) as raised:
+            await engine.run(job, tmp_path)
+        assert raised.value.kind == "interrupted" and len(server.asked) == 1
+        server.models = error(502)
+        with pytest.raises(ServerUnavailable) as raised:
+            await engine.run(job, tmp_path)
+        assert raised.value.kind == "away" and len(server.asked) == 1
+        assert not await engine.is_there()
+        server.fault, server.models = None, models
+        assert await engine.is_there()
+        assert (await engine.run(job, tmp_path)).text == "A robot."
+
+    asyncio.run(outage())
+
+
+def test_where_nobody_is_answered_no_job_is_to_blame(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    engine, job = load(timeout_seconds=1), make_job(picture.name)
+    place(picture, job, tmp_path)
+    server.fault = "sleep"
+
+    async def ask(times: int) -> list[Any]:
+        return await asyncio.gather(*(engine.run(job, tmp_path) for _ in range(times)), return_exceptions=True)
+
+    assert [failed.kind for failed in asyncio.run(ask(3))] == ["hung"] * 3
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("7", 7), ("0", 0), ("100000", 100_000), ("soon", None), (None, None)])
+def test_how_long_the_server_asks_us_to_wait(asked: str | None, expected: float | None) -> None:
+    headers = {} if asked is None else {"retry-after": asked}
+    assert outages.retry_after(httpx2.Response(429, headers=headers)) == expected
+
+
+def test_it_may_name_a_date_too() -> None:
+    def asked(date: str) -> float | None:
+        return outages.retry_after(httpx2.Response(429, headers={"retry-after": date}))
+
+    later = asked(format_datetime(datetime.now(UTC) + timedelta(seconds=300), usegmt=True))
+    assert later is not None and 100 < later <= 300
+    assert asked("Fri, 01 Jan 2010 00:00:00 GMT") == 0
+
+
+def test_waits_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outages, "FIRST_WAIT", 1.0)
+    monkeypatch.setattr(outages, "LONGEST_WAIT", 60.0)
     for attempt, longest in ((0, 1), (3, 8), (20, 60)):
-        assert longest / 2 <= waited(None, attempt) <= longest
-        assert longest / 2 <= waited("soon", attempt) <= longest
+        assert longest / 2 <= outages.waiting(attempt) <= longest
+    assert outages.waiting(3, 7) == 7
 
 
 def test_the_key_is_sent_and_never_said(
@@ -125,9 +200,9 @@ def test_faults_are_told_apart(
 
 def test_one_that_takes_too_long_is_left_for_later(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.answers = ["sleep"]
-    failed = failure(ask, picture, changes={"timeout_seconds": 1}).error
-    assert (failed.code, failed.retryable) == ("EngineFailed", True)
-    assert "within 1 s" in failed.message and "timeoutSeconds" in failed.remedy
+    slow = away(ask, picture, changes={"timeout_seconds": 1})
+    assert slow.kind == "interrupted", "nobody else was asked: the job may be too long"
+    assert "within 1 s" in slow.error.message and "timeoutSeconds" in slow.error.remedy
 
 
 def test_one_that_is_gone_may_come_back(
@@ -137,8 +212,66 @@ def test_one_that_is_gone_may_come_back(
     place(picture, job, tmp_path)
     server.shutdown()
     server.server_close()
-    with pytest.raises(Failure) as raised:
+    with pytest.raises(ServerUnavailable, match="does not answer") as raised:
         asyncio.run(engine.run(job, tmp_path))
-    assert raised.value.error.retryable and "does not answer" in raised.value.error.message
+    assert (raised.value.kind, raised.value.error.retryable) == ("away", True)
     with pytest.raises(Failure, match="does not answer"):
         load()
+
+
+def certificate(folder: Path, days: int, name: str = "localhost") -> Path:
+    """Key and certificate, signed by itself and valid until so many days from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    until = datetime.now(UTC) + timedelta(days=days)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(who)
+        .issuer_name(who)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(until - timedelta(days=30))
+        .not_valid_after(until)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = folder / "server.pem"
+    path.write_bytes(private + built.public_bytes(Encoding.PEM))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("days", "name", "trusted", "kind"),
+    [
+        (10, "localhost", True, None),
+        (10, "localhost", False, "refused"),
+        (10, "other.example.com", True, "refused"),
+        (-1, "localhost", True, "away"),
+    ],
+    ids=["good", "of nobody known", "of another", "expired"],
+)
+def test_a_certificate_that_can_not_be_trusted_is_refused_and_one_that_expired_is_waited_for(
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    name: str,
+    trusted: bool,
+    kind: str | None,
+) -> None:
+    path = certificate(tmp_path, days, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    engine = EndpointEngine(Endpoint(url=server.url.replace("http://127.0.0.1", "https://localhost")), lambda: KEY)
+    if kind is None:
+        engine.load(Path())
+        return
+    with pytest.raises(Failure, match="certificate") as raised:
+        engine.load(Path())
+    assert isinstance(raised.value, ServerUnavailable) is (kind == "away")
+    assert raised.value.error.retryable is (kind == "away")
+    assert not server.headers, "it was sent neither a request nor a key"

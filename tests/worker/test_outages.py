@@ -1,0 +1,295 @@
+"""Jobs whose engine asks somebody else's server, while that is away, busy, slow or broken, and when it is back.
+
+A real HTTP server, a real worker, and the queue and the table of moto.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli.follow import waits_for_server
+from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.settings import MAX_RECEIPTS
+from cosmos_batch.engines import ServerUnavailable
+from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
+from cosmos_batch.engines.serving import outages as waits
+from cosmos_batch.state import JobRow
+from cosmos_batch.worker import outages
+from cosmos_batch.worker.outages import FORGIVEN_INTERRUPTIONS, pause_seconds
+from cosmos_batch.worker.queue import Delivery
+from cosmos_batch.worker.verdicts import refusal
+from tests.engines.endpoint.conftest import Server, error
+from tests.worker.conftest import Bench, Hand
+from tests.worker.engines import until
+
+NAMES = [f"job-{number}" for number in range(6)]
+PATIENCE = 120  # seconds of a busy machine; every wait ends with its condition
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS counts in whole seconds."""
+    monkeypatch.setattr(waits, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(waits, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(outages, "FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(outages, "LONGEST_PAUSE", 2.0)
+    monkeypatch.setattr(outages, "FIRST_LOOK", 0.05)
+    monkeypatch.setattr(outages, "LONGEST_LOOK", 0.2)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Starts a server, at a port that another one had where that is given."""
+    servers = []
+
+    def serve(port: int = 0) -> Server:
+        server = Server(port)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield serve
+    for server in servers:
+        stop(server)
+
+
+def stop(server: Server) -> None:
+    server.shutdown()
+    server.server_close()
+
+
+def hand_at(bench: Bench, server: Server, idle_seconds: int = 600, **settings: Any) -> Hand:
+    """A worker whose engine asks the server, and that stays where there is no work."""
+    endpoint = Endpoint(url=server.url, concurrency=len(NAMES), timeout_seconds=settings.pop("timeout_seconds", 60))
+    environment = bench.environment("worker-1", idle_seconds=idle_seconds, **settings)
+    environment = environment.model_copy(update={"endpoint": endpoint})
+    return Hand(bench, environment, EndpointEngine(endpoint, lambda: None), None)
+
+
+def rows(bench: Bench, names: list[str] = NAMES) -> list[JobRow]:
+    found = [bench.jobs.get(name) for name in names]
+    return [row for row in found if row is not None]
+
+
+def work(hand: Hand, story: Callable[[], Awaitable[None]]) -> None:
+    """Tell a story while the worker serves, and stop it after that."""
+
+    async def both() -> None:
+        await hand.model.load()
+        serving = asyncio.create_task(hand.worker.serve())
+        try:
+            await story()
+        finally:
+            hand.worker.stop()
+            await serving
+            hand.model.engine.close()
+
+    asyncio.run(both())
+
+
+async def all_answered(bench: Bench, names: list[str] = NAMES) -> None:
+    await until(lambda: all(row.state == "SUCCEEDED" for row in rows(bench, names)), PATIENCE)
+
+
+def assert_blameless(bench: Bench, names: list[str] = NAMES) -> None:
+    """Each has spent the attempt that answered it, and no other."""
+    assert {(row.attempts, row.suspect, row.state) for row in rows(bench, names)} == {(1, False, "SUCCEEDED")}
+
+
+def test_jobs_outlast_a_server_that_is_away_and_are_in_flight_together_when_it_is_back(
+    bench: Bench, serve: Callable[..., Server]
+) -> None:
+    server = serve()
+    hand = hand_at(bench, server)
+
+    async def story() -> None:
+        stop(server)
+        for name in NAMES:
+            bench.send(bench.job(name))
+        await until(lambda: any(row.waiting for row in rows(bench)), PATIENCE)
+        row = next(row for row in rows(bench) if row.waiting)
+        assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED")
+        said = waits_for_server(row) or ""
+        assert server.url in said and "does not answer" in said and "It is asked again at" in said
+        await until(lambda: all(row.waiting for row in rows(bench)), PATIENCE)
+        back = serve(server.server_address[1])
+        back.together = threading.Barrier(len(NAMES))
+        await all_answered(bench)
+        assert len(back.asked) == len(NAMES)
+
+    work(hand, story)
+    assert_blameless(bench)
+    assert all(row.waiting is None for row in rows(bench))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [(*error(429), {"Retry-After": "1"}), error(503), error(502), error(504), "hang up", "sleep"],
+    ids=["429", "503", "502", "504", "breaks off", "slow"],
+)
+def test_no_fault_of_a_server_spends_an_attempt_or_makes_a_suspect(
+    bench: Bench, serve: Callable[..., Server], fault: Any
+) -> None:
+    server = serve()
+    server.fault = fault
+    names = NAMES[:3]
+    for name in names:
+        bench.send(bench.job(name))
+
+    async def story() -> None:
+        await until(lambda: all(row.pauses >= 2 for row in rows(bench, names)), PATIENCE)
+        server.together = threading.Barrier(len(names))
+        server.fault = None
+        await all_answered(bench, names)
+
+    # Slow is one that is asked for longer than it may take; what is answered after all must not meet that limit.
+    hand = hand_at(bench, server, timeout_seconds=3 if fault == "sleep" else 60)
+    work(hand, story)
+    assert_blameless(bench, names)
+
+
+def test_a_job_that_breaks_the_server_whenever_it_is_asked_fails_in_the_end(
+    bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    server.fault = lambda asked: "hang up" if "poison" in json.dumps(asked) else None
+    bench.send(bench.job("poison", prompt="poison"))
+
+    async def story() -> None:
+        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+        bench.send(bench.job("sound"))
+        await all_answered(bench, ["sound"])
+
+    work(hand_at(bench, server, max_attempts=2), story)
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "EngineFailed" and "does not answer" in json.loads(told["cause"])["message"]
+    [poison] = rows(bench, ["poison"])
+    assert (poison.interruptions, poison.attempts, poison.state) == (FORGIVEN_INTERRUPTIONS, 2, "FAILED")
+    assert_blameless(bench, ["sound"])
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_what_the_server_refuses_for_good_ends_at_once(bench: Bench, serve: Callable[..., Server], status: int) -> None:
+    server = serve()
+    server.fault = error(status, "model `x` does not exist")
+    bench.send(bench.job("one"))
+
+    async def story() -> None:
+        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+
+    work(hand_at(bench, server), story)
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "ModelUnavailable" and "model `x` does not exist" in json.loads(told["cause"])["message"]
+    assert len(server.asked) == 1
+
+
+def test_at_the_deadline_the_caller_hears_what_was_waited_for(bench: Bench, serve: Callable[..., Server]) -> None:
+    server = serve()
+    server.fault = error(503, "no room")
+    bench.send(bench.job("one", deadline=datetime.now(UTC) + timedelta(seconds=4)))
+
+    async def story() -> None:
+        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+
+    work(hand_at(bench, server), story)
+    [told] = bench.stepfunctions.said("failure")
+    cause = json.loads(told["cause"])
+    assert told["error"] == "TimedOut" and "waited for a server" in cause["message"] and "no room" in cause["message"]
+    assert rows(bench, ["one"])[0].pauses >= 1
+
+
+def test_a_worker_does_not_wait_for_a_server_longer_than_for_work(bench: Bench, serve: Callable[..., Server]) -> None:
+    """Its GPU costs money; the next worker finds the job in the queue."""
+    server = serve()
+    hand = hand_at(bench, server, idle_seconds=2)
+
+    async def serve_until_it_leaves() -> None:
+        await hand.model.load()
+        stop(server)
+        bench.send(bench.job("one"))
+        await asyncio.wait_for(hand.worker.serve(), PATIENCE)
+        hand.model.engine.close()
+
+    asyncio.run(serve_until_it_leaves())
+    assert sum(bench.waiting()) == 1
+    [row] = rows(bench, ["one"])
+    assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED") and row.waiting
+
+
+def test_while_its_server_is_away_a_worker_takes_no_jobs(bench: Bench, serve: Callable[..., Server]) -> None:
+    server = serve()
+    hand = hand_at(bench, server)
+    looks: list[bool] = []
+
+    async def story() -> None:
+        stop(server)
+        bench.send(bench.job("first"))
+        await until(lambda: any(row.waiting for row in rows(bench, ["first"])), PATIENCE)
+        look = hand.runner.outage.look
+
+        async def counted() -> None:
+            await look()
+            looks.append(hand.runner.outage.is_on)
+
+        hand.runner.outage.look = counted  # type: ignore[method-assign]
+        await until(lambda: looks, PATIENCE)  # the receive that was under way has ended
+        bench.send(bench.job("second"))
+        await until(lambda: len(looks) > 5, PATIENCE)
+        [second] = rows(bench, ["second"])
+        assert all(looks) and (second.pauses, second.stages.get("started")) == (0, None)
+        serve(server.server_address[1])
+        await all_answered(bench, ["first", "second"])
+
+    work(hand, story)
+
+
+def unavailable(retry_after: float | None = None) -> ServerUnavailable:
+    return ServerUnavailable("busy", "It is busy.", "Wait.", retry_after)
+
+
+def test_pauses_grow_follow_the_server_and_end_before_the_deadline(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "FIRST_PAUSE", 10.0)
+    monkeypatch.setattr(outages, "LONGEST_PAUSE", 900.0)
+    later = bench.job("later", deadline=datetime.now(UTC) + timedelta(days=3))
+    for pauses, longest in ((0, 10), (3, 80), (9, 900), (5000, 900)):
+        pause = pause_seconds(later, pauses, unavailable())
+        assert pause is not None and 0.75 * longest <= pause <= longest
+    assert pause_seconds(later, 0, unavailable(300)) == 300
+    assert pause_seconds(later, 0, unavailable(86_400)) == outages.LONGEST_ASKED
+    soon = bench.job("soon", deadline=datetime.now(UTC) + timedelta(seconds=70))
+    pause = pause_seconds(soon, 9, unavailable())
+    assert pause is not None and 30 < pause <= 60, "there is time for one more try"
+    assert pause_seconds(bench.job("now", deadline=datetime.now(UTC)), 0, unavailable()) is None
+
+
+def test_pauses_are_not_the_receipts_of_a_job_that_nobody_ends(bench: Bench) -> None:
+    job = bench.job("one")
+    [row] = rows(bench, ["one"])
+    environment = bench.environment("worker-1")
+
+    def verdict(receipts: int, pauses: int) -> Any:
+        delivery = Delivery("handle", "token", job, datetime.now(UTC), receipts)
+        return refusal(delivery, row.model_copy(update={"pauses": pauses}), environment)
+
+    assert verdict(MAX_RECEIPTS, 0) is None and verdict(900, 900 - MAX_RECEIPTS) is None
+    error = verdict(MAX_RECEIPTS + 1, 0)
+    assert error is not None and (error.code, error.retryable) == ("Internal", True)
+
+
+def test_a_worker_counts_the_receipts_of_a_message(bench: Bench) -> None:
+    bench.send(bench.job("one"))
+    for _ in range(MAX_RECEIPTS):
+        [message] = bench.sqs.receive_message(QueueUrl=bench.queue_url)["Messages"]
+        bench.sqs.change_message_visibility(
+            QueueUrl=bench.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+        )
+    bench.worker().run(PATIENCE)
+    [told] = bench.stepfunctions.said("failure")
+    assert told["error"] == "Internal" and f"{MAX_RECEIPTS + 1} times" in json.loads(told["cause"])["message"]
