@@ -1,4 +1,4 @@
-"""`dead_letter`: a message was received twenty times and nobody brought its job to an end. Its caller is told."""
+"""`dead_letter`: a message was received a thousand times and nobody brought its job to an end. Its caller is told."""
 
 from functools import cache
 from typing import Any

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import ReportEnvironment
+from cosmos_batch.contract.error import MESSAGE_LIMIT
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Callbacks, JobRow, Jobs, Reports, Table
 from lambdas.batches import Record, each_record
@@ -94,14 +95,27 @@ def report_once(end: End) -> End:
 
 def end_of_job(end: End, row: JobRow | None) -> End:
     """The end that the job's row knows, if it knows one; else that of the execution. Raises NotDeliveredYet."""
-    if end.result.error is None or row is None or row.result is None:
+    if end.result.error is None or row is None:
         return end
+    if row.result is None:
+        return _with_what_was_waited_for(end, row)
     if row.result.error is not None:
         return End(end.job_id, row.result)
     if row.state == "COMMITTED":
         raise NotDeliveredYet(end.job_id)
     # A result that could not be delivered leaves a failed row, whose error older versions did not keep.
     return end if row.state == "FAILED" else End(end.job_id, row.result)
+
+
+def _with_what_was_waited_for(end: End, row: JobRow) -> End:
+    """A deadline that passed while the job waited for a server that was busy or away says so."""
+    error = end.result.error
+    if error is None or error.code != "TimedOut" or row.waiting is None:
+        return end
+    message = f"{error.message} It waited for a server: {row.waiting.reason}"[:MESSAGE_LIMIT]
+    remedy = "See to it that the server is there and has room, and start the job again."
+    told = error.model_copy(update={"message": message, "remedy": remedy})
+    return End(end.job_id, Result(job_id=end.job_id, error=told))
 
 
 def report(end: End, table: Table) -> None:

@@ -15,7 +15,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state.jobs import Attempt
+from cosmos_batch.state.jobs import Attempt, Waiting
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.cli.test_follow import run_through
 
@@ -184,6 +184,23 @@ def test_status_of_one_job_as_a_table(
     head, line = capsys.readouterr().out.splitlines()
     assert head.split() == ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES", "(UTC)", "WAITS", "FOR"]
     assert line.split()[:4] == [job.job_id, "PLANNED", PIPELINE, "s3://assets/clip.mp4"]
+
+
+def test_status_says_what_a_job_waits_for_whose_server_is_away(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    deployment.jobs.open_attempt(job.job_id, Attempt(id="a", worker="w", solo=False))
+    waiting = Waiting(reason="https://nim does not answer.", until="2026-11-12T10:20:30+00:00")
+    deployment.jobs.pause(job.job_id, "a", waiting, interrupted=False)
+    assert main(["status", job.job_id]) == 0
+    said = "https://nim does not answer. It is asked again at 10:20:30 UTC."
+    assert capsys.readouterr().out.rstrip().endswith(said)
+    assert main(["result", job.job_id]) == 1
+    assert said in capsys.readouterr().err, "as it is told to who waits"
+    deployment.jobs.open_attempt(job.job_id, Attempt(id="b", worker="w", solo=False))
+    assert main(["status", job.job_id]) == 0
+    assert "https://nim" not in capsys.readouterr().out
 
 
 def test_status_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:

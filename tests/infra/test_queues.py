@@ -45,7 +45,7 @@ def test_the_queue_of_a_pipeline(assembly: Assembly, pipeline: str) -> None:
     queue = only(queues(assembly), pipeline.replace("-", ""), "JobsQueue")
     assert queue["VisibilityTimeout"] == 120
     assert queue["MessageRetentionPeriod"] == 10 * DAY
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == 20
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 1000
     dead_letters = queues(assembly)[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]
     assert dead_letters["MessageRetentionPeriod"] == 14 * DAY
 

@@ -9,7 +9,7 @@ import pytest
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, Callbacks, Jobs
+from cosmos_batch.state import Attempt, Callbacks, Jobs, Waiting
 from lambdas.report import NotDeliveredYet, handler
 from tests.lambdas.cloud import Cloud, event, sqs_batch
 from tests.state.jobs import make_job
@@ -262,3 +262,14 @@ def test_a_failure_is_counted_for_the_pipeline_and_for_its_code(jobs: Jobs, line
         [["pipeline", "code"]],
     ]
     assert found[1]["code"] == "EngineFailed"
+
+
+def test_a_deadline_that_passed_in_wait_for_a_server_says_so(cloud: Cloud, jobs: Jobs) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
+    waiting = Waiting(reason="https://nim is busy (HTTP 503).", until="2026-11-12T00:00:00+00:00")
+    jobs.pause("job-1", "a", waiting, interrupted=False)
+    failed("States.Timeout", None)
+    [answer] = cloud.stepfunctions.answers
+    cause = json.loads(answer["cause"])
+    assert cause["code"] == "TimedOut" and "It waited for a server: https://nim is busy" in cause["message"]
+    assert "server is there" in cause["remedy"]

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table
+from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table, Waiting
 from tests.state.conftest import client
 from tests.state.jobs import make_job
 
@@ -95,6 +95,26 @@ def test_given_back_it_has_lost_no_attempt(jobs: Jobs) -> None:
     jobs.undo_attempt("j", "shared")
     found = row(jobs)
     assert (found.state, found.attempts, found.open_attempt, found.suspect) == ("PLANNED", 0, None, False)
+
+
+WAITING = Waiting(reason="It is busy.", until="2026-11-12T00:00:00+00:00")
+
+
+def test_put_back_to_wait_for_a_server_it_has_lost_no_attempt_and_is_suspected_of_nothing(jobs: Jobs) -> None:
+    for number, interrupted in enumerate((False, True, False)):
+        attempt = Attempt(id=f"a{number}", worker="w", solo=number == 1)
+        assert jobs.open_attempt("j", attempt).waiting is None, "it waits no more"
+        jobs.pause("j", attempt.id, WAITING, interrupted)
+    found = row(jobs)
+    assert (found.state, found.attempts, found.open_attempt, found.suspect) == ("PLANNED", 0, None, False)
+    assert (found.waiting, found.pauses, found.interruptions) == (WAITING, 3, 1)
+
+
+def test_a_job_that_was_decided_meanwhile_does_not_wait(jobs: Jobs) -> None:
+    jobs.open_attempt("j", SHARED)
+    jobs.commit("j", "solo", GOOD)
+    jobs.pause("j", "shared", WAITING, interrupted=False)
+    assert (row(jobs).state, row(jobs).waiting) == ("COMMITTED", None)
 
 
 def test_given_back_by_a_worker_that_is_late_it_stays_the_others(jobs: Jobs) -> None:
