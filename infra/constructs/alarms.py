@@ -62,7 +62,7 @@ class Alarms(Construct):
             f"{name}-dead-letters",
             measured(metrics.DEAD_LETTERS, name, "Sum"),
             1,
-            f"A job of {name} was received a thousand times and never ended. Its caller was told; see the workers' log.",
+            f"A job of {name} was received 1,000 times and never ended. Its caller was told; see the workers' log.",
         )
         self._alarm(
             f"{name}-foreign-tokens",

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -358,3 +359,27 @@ def test_what_commit_0f4e7e0_wrote_is_read_and_not_fetched_again(
     shutil.rmtree(root)
     assert store.ensure(MODEL) == stored
     assert hub.requests == 0
+
+
+def test_files_side_by_side_take_a_fraction_of_the_time_of_one_after_another(
+    s3: Any, bucket: str, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection has its limit, as S3's have. What is measured is sleep, so that a busy machine changes little."""
+    monkeypatch.setattr(restoring, "PART_BYTES", 8 << 20)
+    files = [ModelFile(name=f"part-{number}", size=16 << 20) for number in range(4)]
+    for file in files:
+        s3.put_object(Bucket=bucket, Key=f"x/{file.name}", Body=bytes(file.size))
+    faulty.bytes_per_second = 4e6
+    of_ours, of_theirs = tmp_path / "ours", tmp_path / "theirs"
+    of_ours.mkdir()
+    of_theirs.mkdir()
+    slow = client(faulty)
+    began = time.monotonic()
+    restore_files(Source(slow, bucket, "x/"), files, of_ours)
+    ours = time.monotonic() - began
+    began = time.monotonic()
+    for file in files:
+        slow.download_file(bucket, f"x/{file.name}", str(of_theirs / file.name))
+    theirs = time.monotonic() - began
+    print(f"side by side {ours:.1f} s, one after another {theirs:.1f} s: {theirs / ours:.1f} times")
+    assert theirs / ours > 2
