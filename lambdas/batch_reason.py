@@ -1,40 +1,89 @@
-"""What Batch says of a worker that failed and left no reason of its own, as an Error."""
+"""What Batch says of a worker that failed and left no reason of its own."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, ErrorCode
+from cosmos_batch.state import Cause
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a worker ended: the kind of cause decides what `scale` does, the error is for a person."""
+
+    cause: Cause
+    error: Error
+
 
 # The first pattern that is found in what Batch says decides. Such texts are "Host EC2 (instance i-...) terminated.",
-# "CannotPullContainerError: ...", "ResourceInitializationError: failed to invoke EFS utils ...", "CAPACITY:...",
-# "MISCONFIGURATION:...", "OutOfMemoryError: Container killed due to memory usage" (in `container.reason`) and
-# "Essential container in task exited".
-_PATTERNS: tuple[tuple[str, ErrorCode, str], ...] = (
-    ("runnable for", "NoCapacity", "Add an instance type or an availability zone, ask for a higher quota, or wait."),
-    ("capacity:", "NoCapacity", "Add an instance type or an availability zone, or ask for a higher quota."),
-    ("misconfiguration:", "NoCapacity", "Correct instanceTypes and maxVCpus in config.json and deploy."),
-    ("cannotpull", "NoCapacity", "Check that the worker's image was built, and that its hosts reach the registry."),
-    (r"\befs\b|\bmount", "ModelUnavailable", "Check the model file system: its mount targets and port 2049."),
-    ("outofmemory", "EngineFailed", "Choose an instance type with more memory."),
-    ("essential container", "EngineFailed", "See the worker's log."),
-    ("host ec2", "NoCapacity", "Spot capacity was taken back: try later, or use On-Demand instances."),
+# "CannotPullContainerError: ...", "ResourceInitializationError: failed to invoke EFS utils ...", "Canceled by
+# JobStateTimeLimit action due to reason: CAPACITY:..." or "...: MISCONFIGURATION:...", "OutOfMemoryError: Container
+# killed due to memory usage" (in `container.reason`) and "Essential container in task exited".
+# Source of the reasons that are written in capitals: "Jobs stuck in RUNNABLE" in AWS Batch's user guide.
+_PATTERNS: tuple[tuple[str, Cause, ErrorCode, str], ...] = (
+    (
+        "runnable for",
+        "capacity",
+        "NoCapacity",
+        "Add an instance type or an availability zone, ask for a higher quota, or wait.",
+    ),
+    ("capacity:", "capacity", "NoCapacity", "Add an instance type or an availability zone, or ask for a higher quota."),
+    ("misconfiguration:", "permanent", "NoCapacity", "Correct instanceTypes and maxVCpus in config.json and deploy."),
+    # What a registry says of an image that is not there or not ours, as opposed to a registry that is out of reach.
+    (
+        r"cannotpull.*(not found|manifest unknown|does not exist|not registered|denied|no basic auth|no match)",
+        "permanent",
+        "NoCapacity",
+        "Check that the worker's image was built, and that the role of its hosts may pull it.",
+    ),
+    (
+        "cannotpull",
+        "passing",
+        "NoCapacity",
+        "Check that the worker's image was built, and that its hosts reach the registry.",
+    ),
+    (
+        r"\befs\b|\bmount",
+        "passing",
+        "ModelUnavailable",
+        "Check the model file system: its mount targets and port 2049.",
+    ),
+    ("outofmemory", "passing", "EngineFailed", "Choose an instance type with more memory."),
+    (
+        r"exec format error|executable file not found|exit status 12[67]\b",
+        "permanent",
+        "EngineFailed",
+        "The worker's image cannot be run: see that it was built for the hosts' architecture, and build it again.",
+    ),
+    # 128 + SIGKILL, 128 + SIGTERM, of a container that left no word: somebody ended it from outside.
+    (r"exit status (137|143)\b", "killed", "EngineFailed", "Nothing: another worker is started. See the worker's log."),
+    ("essential container", "passing", "EngineFailed", "See the worker's log."),
+    ("host ec2", "lost", "NoCapacity", "Spot capacity was taken back: try later, or use On-Demand instances."),
 )
-_OTHER: tuple[ErrorCode, str] = ("NoCapacity", "See the worker's job in the Batch console.")
+_OTHER: tuple[Cause, ErrorCode, str] = ("passing", "NoCapacity", "See the worker's job in the Batch console.")
 
 
-def error_of_batch(worker: str, job: dict[str, Any] | None) -> Error:
-    """`job` as DescribeJobs has it; None where Batch knows of no such job any more."""
-    said = "Batch does not know the job any more" if job is None else _reasons(job)
-    code, remedy = next(
-        ((code, remedy) for pattern, code, remedy in _PATTERNS if re.search(pattern, said.lower())),
+def ending_by_batch(worker: str, job: dict[str, Any] | None) -> Ending:
+    """`job` as DescribeJobs has it; None where Batch knows of no such job any more, which is as lost as its host."""
+    if job is None:
+        text = "Batch does not know the job any more"
+        return Ending("lost", _error(worker, text, "NoCapacity", "Nothing: another worker is started.", True))
+    text = _reasons(job)
+    cause, code, remedy = next(
+        ((cause, code, remedy) for pattern, cause, code, remedy in _PATTERNS if re.search(pattern, text.lower())),
         _OTHER,
     )
-    message = f"No worker could be kept running; the last one ({worker}): {said}"
-    return Error(code=code, message=message[:MESSAGE_LIMIT], remedy=remedy, retryable=True)
+    return Ending(cause, _error(worker, text, code, remedy, retryable=cause != "permanent"))
+
+
+def _error(worker: str, text: str, code: ErrorCode, remedy: str, retryable: bool) -> Error:
+    message = f"No worker could be kept running; the last one ({worker}): {text}"
+    return Error(code=code, message=message[:MESSAGE_LIMIT], remedy=remedy, retryable=retryable)
 
 
 def _reasons(job: dict[str, Any]) -> str:
     container = job.get("container", {})
     status = f"exit status {container['exitCode']}" if "exitCode" in container else ""
-    said = (job.get("statusReason"), container.get("reason"), status)
-    return "; ".join(text for text in said if text) or "no reason given"
+    texts = (job.get("statusReason"), container.get("reason"), status)
+    return "; ".join(text for text in texts if text) or "no reason given"

@@ -7,11 +7,10 @@ from typing import Any
 
 from cosmos_batch.contract.catalogue import PIPELINE_TAG
 from cosmos_batch.contract.environment import PipelineCompute
-from cosmos_batch.contract.error import Error
 from cosmos_batch.state import WorkerRow, Workers
-from lambdas.batch_reason import error_of_batch
+from lambdas.batch_reason import Ending, ending_by_batch
+from lambdas.breaker import Death
 from lambdas.clients import client
-from lambdas.scaling import Death
 
 DESCRIBED_AT_ONCE = 100  # of DescribeJobs
 # Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
@@ -51,22 +50,39 @@ class Worker:
         """What it was started from; one that registered itself leaves that to Batch to say."""
         return self.row.job_definition or (self.batch or {}).get("jobDefinition")
 
-    def failure(self) -> Error | None:
+    def failure(self) -> Ending | None:
         """Why it ended without having served; None where it served, or left because there was nothing to do."""
         if not self.has_ended or self.row.completed > 0:
             return None
-        if self.row.state == "ENDED":
-            return self.row.error
+        if self.row.state == "ENDED" or self.row.error is not None:
+            return self._by_its_row()
         if self.batch is not None and self.batch["status"] == "SUCCEEDED":
             return None
-        return self.row.error or error_of_batch(self.row.worker, self.batch)
+        return ending_by_batch(self.row.worker, self.batch)
+
+    def _by_its_row(self) -> Ending | None:
+        """As it said itself, or as an earlier look wrote for it."""
+        error = self.row.error
+        if error is None:
+            return None
+        if error.retryable or "modelLoaded" in self.row.stages:
+            # Who had loaded its model was able to serve: another worker may be too, whatever this one says.
+            return Ending(self.row.cause or "passing", error.model_copy(update={"retryable": True}))
+        return Ending(self.row.cause or "permanent", error)
 
     def death(self) -> Death | None:
         """What the breaker must know of its end, if it ended without having served."""
-        error = self.failure()
-        if error is None:
+        ending = self.failure()
+        if ending is None:
             return None
-        return Death(error, alone_with=self.row.alone_with, in_company=self.row.in_company)
+        return Death(
+            ending.cause,
+            ending.error,
+            by_own_word=self.row.error is not None and self.row.cause is None,
+            submitted_at=self.row.submitted_at,
+            alone_with=self.row.alone_with,
+            in_company=self.row.in_company,
+        )
 
 
 class Fleet:
@@ -97,11 +113,29 @@ class Fleet:
             worker for worker in self._fleet if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
         ]
 
+    @property
+    def deaths(self) -> list[Death]:
+        """Of those, the ends that the breaker must know of."""
+        return [death for worker in self._unjudged_of_today if (death := worker.death()) is not None]
+
+    @property
+    def has_served(self) -> bool:
+        """Whether one of those has brought a job to its end."""
+        return any(worker.row.completed > 0 for worker in self._unjudged_of_today)
+
+    @property
+    def _unjudged_of_today(self) -> list[Worker]:
+        """Without workers of an earlier deployment, which say nothing of what is deployed now."""
+        current = (None, self._pipeline.job_definition)
+        return [worker for worker in self.unjudged if worker.job_definition in current]
+
     def settle(self) -> None:
         """Write the end of those that could not do so themselves."""
         for worker in self._fleet:
             if worker.has_ended and worker.row.state != "ENDED":
-                self._workers.ended(worker.row.worker, worker.failure())
+                failure = worker.failure()
+                error, cause = (None, None) if failure is None else (failure.error, failure.cause)
+                self._workers.ended(worker.row.worker, error, cause=cause)
 
     def is_outdated(self, worker: Worker) -> bool:
         """Whether its image or settings are old, or the commit of its model is not the recorded one any more."""

@@ -15,6 +15,7 @@ from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
 from lambdas.batches import Record, failed
+from lambdas.breaker import Death, judged, may_start, of_deployment, workers_to_start
 from lambdas.clients import client, state_table
 from lambdas.fleet import Fleet, Worker
 from lambdas.log import log, log_fault
@@ -22,7 +23,7 @@ from lambdas.measuring import measure
 from lambdas.nudge import nudge_to_look
 from lambdas.pipelines import read_pipelines
 from lambdas.refusal import refuse_queue
-from lambdas.scaling import judged, may_start, retiring, wanted_workers, workers_to_start
+from lambdas.scaling import retiring, wanted_workers
 from lambdas.sharing import allowed_to_start
 from lambdas.stuck import give_up_stuck
 
@@ -88,12 +89,13 @@ def known(workers: Workers, body: dict[str, Any]) -> None:
 
 
 def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> None:
-    """Settle what ended, judge the breaker, and start what is missing, or fail the queue if nothing can start."""
+    """Settle what ended, judge the breaker, and start what is missing, or fail the queue if nothing ever will start."""
     now = datetime.now(UTC)
     fleet = Fleet(pipeline, workers)
     fleet.settle()
-    stuck = give_up_stuck(pipeline, fleet.all, timedelta(minutes=environment().scaling.stuck_minutes), now)
-    breaker = judge(workers, fleet, now)
+    give_up_stuck(pipeline, fleet.all, timedelta(minutes=environment().scaling.stuck_minutes), now)
+    deaths = fleet.deaths
+    breaker = judge(pipeline, workers, fleet, deaths, now)
     fleet.drain_outdated()
     live = [worker for worker in fleet.live if not fleet.is_outdated(worker)]
     # The message of a planned job is sent after its nudge, and SQS's counts lag a minute behind.
@@ -102,7 +104,7 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
         wanted_workers(backlog, len(live), breaker, environment().scaling.target_drain_seconds, pipeline.max_workers),
         pipeline.warm_workers,
     )
-    if breaker.open and not fleet.live and not may_start(breaker, now):
+    if breaker.refuses and not fleet.live and not may_start(breaker, now):
         refuse(pipeline, breaker)
     else:
         match(pipeline, workers, fleet, live, breaker, wanted, now)
@@ -114,7 +116,7 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
             metrics.RUNNING_WORKERS: fleet.running,
             metrics.WANTED_WORKERS: wanted,
             metrics.BREAKER_OPEN: int(breaker.open),
-            metrics.STUCK_WORKERS: stuck,
+            metrics.STUCK_WORKERS: sum(death.cause == "capacity" for death in deaths),
         },
     )
 
@@ -145,25 +147,23 @@ def match(
     log("scaled", pipeline=pipeline.id, live=len(live), aging=len(aging), wanted=wanted, started=missing)
 
 
-def judge(workers: Workers, fleet: Fleet, now: datetime) -> PipelineRow:
-    """What the workers that served or ended say about the breaker. Each is heard once."""
-    before = workers.pipeline()
-    unjudged = fleet.unjudged
-    served = any(worker.row.completed > 0 for worker in unjudged)
-    deaths = [death for worker in unjudged if (death := worker.death()) is not None]
-    breaker = judged(before, served, deaths, environment().scaling, now)
-    if breaker != before:
+def judge(pipeline: PipelineCompute, workers: Workers, fleet: Fleet, deaths: list[Death], now: datetime) -> PipelineRow:
+    """The breaker, after what the workers that served or ended say about it. Each is heard once."""
+    stored = workers.pipeline()
+    before = of_deployment(stored, pipeline.job_definition)
+    breaker = judged(before, fleet.has_served, deaths, environment().scaling, now)
+    if breaker != stored:
         workers.set_breaker(breaker)
         log("breaker", failures=breaker.failures, open=breaker.open, retryAt=breaker.retry_at)
     # After the breaker: if we die in between, a failure counts twice rather than never.
-    for worker in unjudged:
+    for worker in fleet.unjudged:
         workers.judged(worker.row.worker)
     return breaker
 
 
 def refuse(pipeline: PipelineCompute, breaker: PipelineRow) -> None:
     """Fail the queue with the breaker's reason, so many at a time."""
-    assert breaker.reason is not None, "a breaker opens with a reason"
+    assert breaker.reason is not None, "without a reason a breaker refuses nobody"
     if refuse_queue(pipeline.queue_url, breaker.reason, state_table(environment().state_table)):
         nudge_to_look(environment().nudge_queue_url, pipeline.id)
 

@@ -1,4 +1,8 @@
-"""Workers for which there is no instance: given up after a while, with what AWS says of its queue."""
+"""Workers for which there is no instance: given up after a while, with what AWS says of its queue as the reason.
+
+Waiting for an instance costs nothing, so `scale` submits another in its place for as long as jobs wait. Giving up is
+how the reason comes to be known.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,24 +15,22 @@ from lambdas.log import log
 REASON_LIMIT = 1000  # characters of TerminateJob's reason that Batch shows
 
 
-def give_up_stuck(pipeline: PipelineCompute, workers: list[Worker], after: timedelta, now: datetime) -> int:
+def give_up_stuck(pipeline: PipelineCompute, workers: list[Worker], after: timedelta, now: datetime) -> None:
     """Terminate the jobs that have been RUNNABLE for too long; their end, with the reason, is heard like any other.
 
-    Batch cancels by itself what it knows to be stuck (`infra/constructs/gpu_compute.py`); this is for the rest. Returns
-    how many there were.
+    Batch cancels by itself what it knows to be stuck (`infra/constructs/gpu_compute.py`); this is for the rest.
     """
     stuck = [worker for worker in workers if is_stuck(worker.batch, after, now)]
     if not stuck:
-        return 0
-    said = what_aws_says(pipeline.job_queue)
+        return
+    states = what_aws_says(pipeline.job_queue)
     for worker in stuck:
         own = (worker.batch or {}).get("statusReason")
         reason = (
-            f"RUNNABLE for more than {after.total_seconds() / 60:g} minutes: {'; '.join(filter(None, [own, *said]))}"
+            f"RUNNABLE for more than {after.total_seconds() / 60:g} minutes: {'; '.join(filter(None, [own, *states]))}"
         )
         client("batch").terminate_job(jobId=worker.row.worker, reason=reason[:REASON_LIMIT])
         log("stuck worker given up", pipeline=pipeline.id, worker=worker.row.worker, reason=reason)
-    return len(stuck)
 
 
 def is_stuck(job: dict[str, Any] | None, after: timedelta, now: datetime) -> bool:

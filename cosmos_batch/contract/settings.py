@@ -69,11 +69,15 @@ class ScalingSettings(Model):
         description="vCPUs of all pipelines together; by default each has its own maxVCpus. See priority",
     )
     breaker_failures: int = Field(
-        default=3, ge=1, le=20, description="Workers that end without an answer, in a row, before no more are started"
+        default=3,
+        ge=1,
+        le=20,
+        description="So many times in a row workers could not start, before an alarm; and, where the cause does not pass "
+        "by itself, before jobs are refused",
     )
     breaker_delay_seconds: int = Field(
-        default=60, ge=1, le=3600, description="Pause after the first such worker; doubles with each"
+        default=60, ge=1, le=3600, description="Pause after the first time; doubles with each"
     )
     breaker_probe_seconds: int = Field(
-        default=900, ge=1, le=86_400, description="An open breaker lets one worker try again after so long"
+        default=900, ge=1, le=86_400, description="The longest pause; after each, one worker tries"
     )

@@ -7,12 +7,13 @@ from cosmos_batch.state.outputs import Outputs
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.table import ConditionFailed, Table
-from cosmos_batch.state.workers import PipelineRow, WorkerRow, Workers
+from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
 
 __all__ = [
     "FINAL",
     "Attempt",
     "Callbacks",
+    "Cause",
     "ConditionFailed",
     "Group",
     "Groups",

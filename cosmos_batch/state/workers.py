@@ -12,6 +12,10 @@ ENDED_KEEP_SECONDS = 86_400
 
 WorkerState = Literal["SUBMITTED", "STARTING", "READY", "DRAINING", "ENDED"]
 
+# The kinds of cause of which a worker ends without having served: there was no instance for it, its host was taken
+# away, its processes were killed from outside, something that may pass by itself, something that does not.
+Cause = Literal["capacity", "lost", "killed", "passing", "permanent"]
+
 
 class WorkerRow(Row):
     """One worker, named by its Batch job."""
@@ -31,21 +35,32 @@ class WorkerRow(Row):
     keep: bool = Field(default=False, description="Warm: `scale` asks it to stay, work or none")
     judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
     error: Error | None = Field(default=None, description="Why it could not serve")
+    cause: Cause | None = Field(default=None, description="Of which kind that was; None where only `error` tells")
     stages: dict[str, str] = Field(default_factory=dict, description="started, modelLoaded, ended: times")
 
 
 class PipelineRow(Row):
     """A pipeline's breaker, and its measured pace."""
 
-    failures: int = Field(default=0, description="Workers, in a row, that ended without an answer")
+    failures: int = Field(default=0, description="Waves of workers, in a row, that could not serve")
     retry_at: str | None = Field(default=None, description="No worker is started before then")
-    open: bool = Field(default=False, description="The breaker is open: the queue is failed with `reason`")
-    reason: Error | None = None
+    open: bool = Field(default=False, description="The breaker is open: one worker at a time tries, after each pause")
+    reason: Error | None = Field(default=None, description="Why the last worker that could not serve ended")
+    job_definition: str | None = Field(default=None, description="Of the workers that all of this is about")
+    kills: int = Field(default=0, description="Waves of workers, in a row, that were killed while they started")
+    counted_at: dict[str, str] = Field(
+        default_factory=dict, description="For a cause, when a worker that died of it was last counted"
+    )
     company_deaths: int = Field(default=0, description="Workers, in a row, that died of one of several jobs")
     culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
     wanted: int = Field(default=0, description="Workers that it wanted when `scale` last looked")
     seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
+
+    @property
+    def refuses(self) -> bool:
+        """Whether waiting jobs fail with `reason`: no worker can start, and the cause does not pass by itself."""
+        return self.open and self.reason is not None and not self.reason.retryable
 
 
 def _pk(pipeline: str) -> str:
@@ -145,13 +160,17 @@ class Workers:
         """Ask a worker to leave when it has finished what it holds."""
         self._set(worker, "SET #mustDrain = :yes, #lastSeen = #lastSeen", yes=True)
 
-    def ended(self, worker: str, error: Error | None = None, completed: int | None = None) -> bool:
+    def ended(
+        self, worker: str, error: Error | None = None, completed: int | None = None, cause: Cause | None = None
+    ) -> bool:
         """The worker is gone. False if that was known already."""
         text = None if error is None else error.model_dump_json()
         expression = "SET #state = :ended, #stages.#ended = :now, #expiresAt = :later"
         values: dict[str, object] = {"ended": "ENDED", "now": now(), "later": expires_at(ENDED_KEEP_SECONDS)}
         if text is not None:
             expression, values["error"] = expression + ", #error = :error", text
+        if cause is not None:
+            expression, values["cause"] = expression + ", #cause = :cause", cause
         if completed is not None:
             expression, values["completed"] = expression + ", #completed = :completed", completed
         try:
@@ -186,7 +205,8 @@ class Workers:
             self._pk,
             "pipeline",
             "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason, #culprits = :culprits, "
-            "#companyDeaths = :companyDeaths",
+            "#companyDeaths = :companyDeaths, #kills = :kills, #countedAt = :countedAt, "
+            "#jobDefinition = :jobDefinition",
             {
                 "failures": breaker.failures,
                 "retryAt": breaker.retry_at,
@@ -194,6 +214,9 @@ class Workers:
                 "reason": None if breaker.reason is None else breaker.reason.model_dump_json(),
                 "culprits": breaker.culprits,
                 "companyDeaths": breaker.company_deaths,
+                "kills": breaker.kills,
+                "countedAt": breaker.counted_at,
+                "jobDefinition": breaker.job_definition,
             },
         )
 

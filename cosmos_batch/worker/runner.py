@@ -112,8 +112,9 @@ class Runner:
             await self._give_back(run)
             return End.NOT_DECIDED
         except Failure:
-            log.error("given back: its model cannot be loaded", extra={"jobId": run.job.job_id})
-            await self._give_back(run)
+            if run.phase is not Phase.CONCLUDING:
+                log.error("given back: its model cannot be loaded", extra={"jobId": run.job.job_id})
+                await self._give_back(run)
             raise
         except Exception:
             # AWS or the disk failed us, not the job: its lease lapses, and it is tried again when that may have passed.
@@ -135,7 +136,7 @@ class Runner:
             return End.FAILED
         if not self.serves(run.job):
             return await self._pass_on(run)
-        await self._renew_model(run.job)
+        await self._renew_model(run)
         return await self._serve(run, alone=row.suspect)
 
     def serves(self, job: Job) -> bool:
@@ -232,12 +233,22 @@ class Runner:
         await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outcome)
         return End.ANSWERED
 
-    async def _renew_model(self, job: Job) -> None:
-        """Where the job wants a newer copy of the model than the one in memory, load it when no other job is in it."""
-        if self.model.too_old_for(job):
-            async with self.slots.place(alone=True):
-                await self.model.renew(job)
-                await self.tell_model()
+    async def _renew_model(self, run: Run) -> None:
+        """Where the job wants a newer copy of the model than the one in memory, load it when no other job is in it.
+
+        Where no newer copy will ever be had, the job that asked for one fails, and only that one: the model is not in
+        memory any more, so this worker ends, and the next one serves the others with the copy that is there.
+        """
+        if not self.model.too_old_for(run.job):
+            return
+        async with self.slots.place(alone=True):
+            try:
+                await self.model.renew(run.job)
+            except Failure as failure:
+                if not failure.error.retryable:
+                    await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, failure.error)
+                raise
+            await self.tell_model()
 
     async def _open(self, run: Run, alone: bool) -> None:
         """Count an attempt. It begins before the file is looked at: hostile media may kill us there too."""

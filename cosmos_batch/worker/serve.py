@@ -22,7 +22,6 @@ from cosmos_batch.worker.mounts import prove_mounts
 from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.sharing import share
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
-from cosmos_batch.worker.worker import Worker
 
 FAILED = 1
 
@@ -64,20 +63,17 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
             await worker.serve()
             await worker.unless_stopped(runner.model.backed_up())
     except Failure as failure:
-        return await _give_up(worker, workers, environment, failure.error)
+        return _give_up(workers, environment, failure.error)
     finally:
         runner.model.engine.close()  # and what it starts again in this moment, for which our end would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
 
 
-async def _give_up(worker: Worker, workers: Workers, environment: WorkerEnvironment, error: Error) -> int:
-    """Where no other worker could do better, answer the queue; else leave it to the next, and to the breaker."""
+def _give_up(workers: Workers, environment: WorkerEnvironment, error: Error) -> int:
+    """Leave the reason to `scale`: it knows whether other workers serve, and refuses what waits or lets it wait."""
     log.error("%s %s", error.message, error.remedy, extra={"code": error.code})
     workers.ended(environment.aws_batch_job_id, error)
-    if not error.retryable:
-        failed = await worker.fail_backlog(error)
-        log.error("failed %d waiting jobs with this error", failed)
     return FAILED
 
 

@@ -8,11 +8,15 @@ import subprocess
 import sys
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.spot import watch
+
+if TYPE_CHECKING:
+    from cosmos_batch.state import Cause
 
 CHANNEL = "COSMOS_BATCH_LEASES"  # the inner process finds its end of the socket by this file descriptor's number
 BEGAN = "COSMOS_BATCH_BEGAN"  # when the worker began, in seconds since 1970
@@ -41,8 +45,10 @@ def main() -> int:
     watch(on_notice=worker.terminate)
     _keep_leases(ours, environment)
     status = worker.wait()
-    if status != 0:
-        _record_end(environment, None if told_to_stop else _reason(environment, status))
+    if status != 0 and told_to_stop:
+        _record_end(environment, None, None)
+    elif status != 0:
+        _record_end(environment, _reason(environment, status), "killed" if status == -signal.SIGKILL else "passing")
     return status if status >= 0 else 128 - status
 
 
@@ -74,10 +80,10 @@ def _reason(environment: WorkerEnvironment, status: int) -> Error:
     )
 
 
-def _record_end(environment: WorkerEnvironment, error: Error | None) -> None:
+def _record_end(environment: WorkerEnvironment, error: Error | None, cause: "Cause | None") -> None:
     """Leave the reason where `scale` looks for it, unless the inner process did so itself."""
     from cosmos_batch.state import Table, Workers
     from cosmos_batch.worker.clients import Clients
 
     table = Table(Clients().dynamodb, environment.state_table)
-    Workers(table, environment.pipeline).ended(environment.aws_batch_job_id, error)
+    Workers(table, environment.pipeline).ended(environment.aws_batch_job_id, error, cause=cause)

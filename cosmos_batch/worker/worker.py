@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker.pace import Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
 from cosmos_batch.worker.runner import End, Phase, Run, Runner
@@ -66,27 +66,6 @@ class Worker:
         if working.done():
             working.result()
         return working.done()
-
-    async def fail_backlog(self, error: Error) -> int:
-        """Answer everything in the queue with an error, for no worker can do better. Returns how many."""
-        failed = 0
-        while messages := await asyncio.to_thread(self.runner.queue.receive, at_most=10, wait_seconds=1):
-            failed += sum(
-                await asyncio.gather(*(asyncio.to_thread(self._fail, message, error) for message in messages))
-            )
-        return failed
-
-    def _fail(self, message: dict[str, str], error: Error) -> bool:
-        """Fail one job, unless it is for workers of another deployment, which may be able to load their model."""
-        try:
-            run = Run(read(message))
-        except (NewerSchema, Unreadable):
-            run = None
-        if run is None or not self.runner.serves(run.job):
-            self.runner.queue.abandon(message["ReceiptHandle"])
-            return False
-        self.runner.committer.fail(run.delivery, run.attempt_id, error)
-        return True
 
     async def _ready(self) -> None:
         await self.runner.tell_model()

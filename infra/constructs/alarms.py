@@ -44,13 +44,13 @@ class Alarms(Construct):
             f"{name}-breaker",
             measured(metrics.BREAKER_OPEN, name),
             1,
-            f"Workers of {name} cannot start; its jobs fail with the reason. Correct it; the next probe closes it.",
+            f"Workers of {name} cannot start: its jobs wait, or fail if that will not pass. cosmos-batch status says why.",
         )
         self._alarm(
             f"{name}-stuck-workers",
             measured(metrics.STUCK_WORKERS, name, "Sum"),
             1,
-            f"Workers of {name} found no instance. Add a type or a zone, or ask for a higher quota.",
+            f"Workers of {name} found no instance; its jobs wait. Add a type or a zone, or ask for a higher quota.",
         )
         self._alarm(
             f"{name}-failures",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cosmos_batch.contract import Config
+from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
@@ -210,9 +211,15 @@ class App:
 
     def queue_url(self, pipeline: str = TWO_B) -> str:
         """Of a pipeline's queue, as `plan` knows it."""
+        return self.deployed(pipeline).queue.queue_url
+
+    def deployed(self, pipeline: str = TWO_B) -> DeployedPipeline:
+        """What the deployment tells the functions of a pipeline."""
         [plan] = [variables for variables in self._environments() if "DEADLINE_SECONDS" in variables]
-        [url] = [one["queueUrl"] for one in json.loads(plan["PIPELINES"]) if one["id"] == pipeline]
-        return str(url)
+        names = json.loads(plan["PIPELINE_PARAMETERS"])
+        parameters = self.client("ssm").get_parameters(Names=names)["Parameters"]
+        all_of_them = [DeployedPipeline.read(one["Value"]) for one in parameters]
+        return next(one for one in all_of_them if one.queue.id == pipeline)
 
     def _environments(self) -> list[dict[str, str]]:
         pages = self.client("lambda").get_paginator("list_functions").paginate()

@@ -14,12 +14,14 @@ A prompt that is a JSON object is a script; any other is answered by itself.
 | `once` | path of a file that is made before the fault: with it there, the fault does not happen again |
 
 A file `cannot-load` in the model's folder makes `load` end the process, one called `refuses` makes it raise Failure.
+While one called `loads` is there, `load` goes on.
 """
 
 import asyncio
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ class ScriptedEngine:
             os._exit(3)
         if (model_dir / "refuses").exists():
             raise Failure("ModelUnavailable", "The licence of this model was not accepted.", "Accept the licence.")
+        while (model_dir / "loads").exists():
+            time.sleep(0.05)
         if _kill_at not in stages.observers:
             stages.observers.append(_kill_at)
 

@@ -149,25 +149,103 @@ def throttled(app: App, arn: str) -> int:
     return refused.count("Lambda.TooManyRequestsException")
 
 
-def test_workers_that_cannot_load_open_the_breaker(app: App) -> None:
-    """Five could be tried, three are; then the queue is failed with the reason, and nothing more is submitted."""
-    wait_for(lambda: not app.live_workers(EIGHT_B), 60, "a worker that has loaded does not leave")
+@pytest.fixture
+def no_workers(app: App) -> None:
+    """None of the 8B is left over from another test."""
+    wait_for(lambda: not app.live_workers(EIGHT_B), 120, "a worker that has loaded does not leave")
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_starting_workers_that_are_killed_are_replaced_without_a_pause(app: App) -> None:
+    loads = app.folder / EIGHT_B / "loads"
+    loads.touch()
+    arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
+    for _ in range(2):
+        victim = wait_for(lambda: starting_worker(app), 120, "no worker is starting")
+        kill(victim)
+        wait_for(lambda victim=victim: victim not in app.live_workers(EIGHT_B), 60, "it lives")
+    wait_for(lambda: starting_worker(app), 120, "the second one is not replaced")
+    breaker = app.workers(EIGHT_B).pipeline()
+    assert (breaker.failures, breaker.retry_at, breaker.kills) == (0, None, 2)
+    loads.unlink()
+    assert [app.ended(arn, 120)["status"] for arn in arns] == ["SUCCEEDED"] * 4
+
+
+def starting_worker(app: App) -> str | None:
+    rows = app.workers(EIGHT_B).list()
+    return next(
+        (row.worker for row in rows if row.state == "STARTING" and row.worker in app.live_workers(EIGHT_B)), None
+    )
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_without_capacity_jobs_wait_until_there_is_some(app: App) -> None:
+    """Batch cancels a worker for which there is no instance; the local one leaves that to this test."""
+    batch = app.client("batch")
+    set_compute(app, "DISABLED")
+    try:
+        arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(3)]
+        for _ in range(4):
+            [waiting] = wait_for(lambda: app.live_workers(EIGHT_B), 60, "no worker is asked for")
+            reason = "Canceled by JobStateTimeLimit action due to reason: CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+            batch.terminate_job(jobId=waiting, reason=reason)
+            wait_for(lambda waiting=waiting: waiting not in app.live_workers(EIGHT_B), 60, "it was not cancelled")
+        wait_for(lambda: app.live_workers(EIGHT_B), 60, "the fourth one is not replaced")
+        breaker = app.workers(EIGHT_B).pipeline()
+        assert (breaker.open, breaker.retry_at) == (False, None)
+        assert breaker.reason is not None and "INSUFFICIENT_INSTANCE_CAPACITY" in breaker.reason.message
+    finally:
+        set_compute(app, "ENABLED")
+    assert [app.ended(arn, 120)["status"] for arn in arns] == ["SUCCEEDED"] * 3
+
+
+def set_compute(app: App, state: str) -> None:
+    """Enable or disable the 8B's compute environments: one that is disabled has room for nobody."""
+    batch = app.client("batch")
+    queues = batch.describe_job_queues(jobQueues=[app.deployed(EIGHT_B).compute.job_queue])["jobQueues"]
+    [queue] = queues
+    for environment in queue["computeEnvironmentOrder"]:
+        batch.update_compute_environment(computeEnvironment=environment["computeEnvironment"], state=state)
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_workers_that_cannot_load_for_a_while_pause_and_their_jobs_wait(app: App) -> None:
+    cannot_load = app.folder / EIGHT_B / "cannot-load"
+    cannot_load.touch()
+    try:
+        arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
+
+        def paused() -> bool:
+            app.sweep()
+            time.sleep(1)
+            return app.workers(EIGHT_B).pipeline().open
+
+        wait_for(paused, 180, "the breaker does not open")
+        reason = app.workers(EIGHT_B).pipeline().reason
+        assert reason is not None and "status 3" in reason.message
+    finally:
+        cannot_load.unlink()
+    assert [app.ended_under_sweeps(arn)["status"] for arn in arns] == ["SUCCEEDED"] * 4
+    assert not app.workers(EIGHT_B).pipeline().open
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_workers_that_never_can_load_have_their_queue_refused(app: App) -> None:
+    """The model's owner refuses: the first worker is believed, and nothing more is submitted."""
     before = len(app.worker_jobs(EIGHT_B))
-    (app.folder / EIGHT_B / "cannot-load").touch()
+    (app.folder / EIGHT_B / "refuses").touch()
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
         for arn in arns:
             error = error_of(app.ended_under_sweeps(arn))
-            assert error["code"] in ("EngineFailed", "ModelUnavailable", "NoCapacity")
-            assert "status 3" in error["message"]
-        submitted = len(app.worker_jobs(EIGHT_B))
-        assert submitted == before + 3
-        assert app.workers(EIGHT_B).pipeline().open
+            assert (error["code"], error["remedy"]) == ("ModelUnavailable", "Accept the licence.")
+        assert len(app.worker_jobs(EIGHT_B)) == before + 1
+        assert app.workers(EIGHT_B).pipeline().refuses
         late = ask(app, "p.png", {}, EIGHT_B)
-        assert error_of(app.ended(late, 30))["code"] == error["code"]
-        assert len(app.worker_jobs(EIGHT_B)) == submitted
+        assert error_of(app.ended(late, 60))["code"] == "ModelUnavailable"
+        assert len(app.worker_jobs(EIGHT_B)) == before + 1
     finally:
-        (app.folder / EIGHT_B / "cannot-load").unlink()
+        (app.folder / EIGHT_B / "refuses").unlink()
 
 
 def test_no_process_of_a_dead_worker_lives_on(app: App) -> None:
@@ -195,6 +273,12 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(app: App) -> None:
     arn = ask(app, "p.png", {"seconds": 3})
     wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt, 30, "never ran")
     [worker] = app.live_workers()
+    kill(worker)
+    one_result(app, arn)
+
+
+def kill(worker: str) -> None:
+    """All processes of a worker, at once."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
@@ -202,4 +286,3 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(app: App) -> None:
                     os.kill(int(process.name), signal.SIGKILL)
             except OSError:
                 continue
-    one_result(app, arn)

@@ -1,5 +1,6 @@
 """What else decides about workers: warm ones, those that are old, those that find no instance, and a shared total."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas import scale
 from lambdas.fleet import Worker
 from lambdas.scaling import Share, retiring, shared_room, to_take_back
 from tests.lambdas.cloud import LARGE, SMALL, Cloud
-from tests.lambdas.test_scale import PLANNED, SWEEP, enqueue, nudge, open_breaker
+from tests.lambdas.test_scale import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
 
 Configure = Callable[..., None]
 
@@ -146,6 +148,101 @@ class TestLife:
     def test_with_room_the_pool_stays_as_large_as_it_is_wanted(self, aging: int, ready: int, wanted: int) -> None:
         left = ready + aging - retiring(aging, ready, wanted, room=1)
         assert left >= min(wanted, ready + aging)
+
+
+class TestEnds:
+    """How workers ended that never served: with twenty jobs waiting and room for sixteen workers."""
+
+    @pytest.fixture
+    def sixteen(self, cloud: Cloud, workers: Workers, deployed) -> list[str]:
+        deployed(max_workers=16)
+        workers.measured(seconds_per_item=100, cold_start_seconds=1)
+        enqueue(cloud, 20)
+        nudge(PLANNED)
+        assert len(cloud.batch.submitted) == 16
+        return list(cloud.batch.jobs)
+
+    def end(self, cloud: Cloud, reason: str, exit_code: int | None = None) -> None:
+        """All that live."""
+        for job in cloud.batch.jobs.values():
+            if job["status"] != "FAILED":
+                container = {} if exit_code is None else {"exitCode": exit_code}
+                job |= {"status": "FAILED", "statusReason": reason, "container": container}
+
+    def holds_all(self, cloud: Cloud) -> bool:
+        return cloud.stepfunctions.answers == [] and scale.count(cloud.jobs_queue) == 20
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            "Canceled by JobStateTimeLimit action due to reason: CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+            "RUNNABLE for more than 60 minutes: g6e.12xlarge is VALID (You have reached your vCPU limit)",
+            "Host EC2 (instance i-0abc) terminated.",
+        ],
+        ids=["cancelled by Batch", "quota", "Spot"],
+    )
+    @pytest.mark.usefixtures("sixteen")
+    def test_without_capacity_all_jobs_wait_and_workers_are_asked_for_again(
+        self, cloud: Cloud, workers: Workers, reason: str
+    ) -> None:
+        """Batch cancels them together, again and again; the breaker would open at the third time."""
+        for times in range(1, 5):
+            self.end(cloud, reason)
+            nudge(SWEEP)
+            assert len(cloud.batch.submitted) == 16 * (times + 1)
+        assert not workers.pipeline().open
+        assert self.holds_all(cloud)
+
+    @pytest.mark.usefixtures("sixteen")
+    def test_those_that_find_no_instance_are_measured_for_the_alarm(
+        self, cloud: Cloud, lines: Callable[[], str]
+    ) -> None:
+        self.end(cloud, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
+        nudge(SWEEP)
+        [metric] = [json.loads(line) for line in lines().splitlines() if "StuckWorkers" in line][-1:]
+        assert metric["StuckWorkers"] == 16
+
+    @pytest.mark.parametrize("told_by", ["batch", "supervisor"])
+    def test_starting_workers_that_are_killed_are_replaced_at_the_next_look(
+        self, cloud: Cloud, workers: Workers, sixteen: list[str], told_by: str
+    ) -> None:
+        for victim in sixteen[:2]:
+            before = len(cloud.batch.submitted)
+            workers.started(victim)
+            cloud.batch.jobs[victim] |= {"status": "FAILED", "statusReason": "Essential container in task exited"}
+            cloud.batch.jobs[victim]["container"] = {"exitCode": 137}
+            if told_by == "supervisor":
+                killed = Error(code="EngineFailed", message="was ended by SIGKILL", remedy="r", retryable=True)
+                workers.ended(victim, killed, cause="killed")
+            nudge(SWEEP)
+            assert len(cloud.batch.submitted) == before + 1
+        assert workers.pipeline().retry_at is None
+
+    def test_sixteen_that_die_of_one_passing_cause_are_one_failure(
+        self, cloud: Cloud, workers: Workers, sixteen: list[str]
+    ) -> None:
+        for victim in sixteen:
+            cloud.batch.jobs[victim] |= {"status": "FAILED", "statusReason": "failed to invoke EFS utils"}
+            nudge(SWEEP)
+        assert (workers.pipeline().failures, workers.pipeline().open) == (1, False)
+        assert self.holds_all(cloud)
+        let_pauses_pass(workers)
+        nudge(SWEEP)
+        assert len(cloud.batch.submitted) == 17, "one tries"
+
+    @pytest.mark.usefixtures("sixteen")
+    def test_an_image_that_is_not_there_refuses_the_queue_at_the_third_wave(
+        self, cloud: Cloud, workers: Workers
+    ) -> None:
+        for wave in range(3):
+            assert self.holds_all(cloud), f"wave {wave}"
+            self.end(cloud, "CannotPullContainerError: worker:1: not found")
+            nudge(SWEEP)
+            let_pauses_pass(workers) if wave < 2 else None
+            nudge(SWEEP)
+        assert len(cloud.stepfunctions.answers) == 20
+        cause = Error.model_validate_json(cloud.stepfunctions.answers[0]["cause"])
+        assert "CannotPullContainerError" in cause.message and "image" in cause.remedy
 
 
 class TestStuck:

@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, Jobs, Workers
+from cosmos_batch.state import Attempt, Jobs, PipelineRow, Workers
 from lambdas import nudge as nudges
 from lambdas import refusal
 from lambdas.scale import handler
@@ -21,6 +21,7 @@ PLANNED = {"pipeline": SMALL}
 SWEEP = {"pipeline": SMALL, "sweep": True}
 NOTHING_FAILED: dict[str, Any] = {"batchItemFailures": []}
 UNLOADABLE = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
+UNREACHABLE = Error(code="ModelUnavailable", message="The Hub is out of reach.", remedy="Wait.", retryable=True)
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +183,7 @@ def test_leaving_because_there_is_no_work_is_no_failure(cloud: Cloud, workers: W
 
 def test_a_failure_counts_once_and_delays_the_next(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
-    fail_worker(cloud, workers)
+    fail_worker(cloud, workers, UNREACHABLE)
     for _ in range(3):
         nudge(PLANNED)
     assert workers.pipeline().failures == 1
@@ -238,17 +239,68 @@ def test_deaths_in_company_are_remembered_from_look_to_look(cloud: Cloud, worker
     assert len(cloud.batch.submitted) == 10
 
 
-def test_five_workers_that_cannot_load_are_not_started(cloud: Cloud, workers: Workers) -> None:
+def test_workers_that_cannot_load_for_a_while_pause_and_their_jobs_wait(cloud: Cloud, workers: Workers) -> None:
     enqueue(cloud)
-    for _ in range(5):
+    for number in range(5):
         nudge(PLANNED)
-        if len(cloud.batch.submitted) > workers.pipeline().failures:
-            fail_worker(cloud, workers)
+        assert len(cloud.batch.submitted) == number + 1
+        fail_worker(cloud, workers, UNREACHABLE)
         nudge(SWEEP)
-        if not workers.pipeline().open:
-            let_pauses_pass(workers)
-    assert len(cloud.batch.submitted) == 3
-    assert workers.pipeline().open
+        assert len(cloud.batch.submitted) == number + 1, "there is a pause"
+        let_pauses_pass(workers)
+    breaker = workers.pipeline()
+    assert (breaker.open, breaker.failures, breaker.reason) == (True, 5, UNREACHABLE)
+    assert cloud.stepfunctions.answers == []
+
+
+def test_a_worker_that_can_never_load_says_so_and_its_queue_is_refused_at_once(cloud: Cloud, workers: Workers) -> None:
+    enqueue(cloud, 9)
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 4
+    for worker in cloud.batch.jobs:
+        workers.ended(worker, UNLOADABLE)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
+    assert {answer["error"] for answer in cloud.stepfunctions.answers} == {"ModelUnavailable"}
+    assert len(cloud.stepfunctions.answers) == 9
+
+
+def test_while_another_worker_lives_nobody_is_refused(cloud: Cloud, workers: Workers) -> None:
+    """One kind of GPU may be too small for a model, and another not."""
+    workers.started("on-a-larger-gpu")
+    cloud.batch.jobs["on-a-larger-gpu"] = {"jobId": "x", "status": "RUNNING", "jobDefinition": DEFINITION}
+    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    enqueue(cloud, 20)
+    nudge(PLANNED)
+    fail_worker(cloud, workers, UNLOADABLE)
+    nudge(SWEEP)
+    assert workers.pipeline().refuses
+    assert cloud.stepfunctions.answers == []
+
+
+def test_a_deployment_closes_the_breaker_of_the_one_before(cloud: Cloud, workers: Workers) -> None:
+    """Whatever was wrong with the workers before it: those of the new job definition have yet to be tried."""
+    enqueue(cloud)
+    nudge(PLANNED)
+    fail_worker(cloud, workers, UNLOADABLE)
+    cloud.table.update(f"pipeline#{SMALL}", "worker#job-0", "SET #jobDefinition = :old", {"old": DEFINITION[:-1] + "0"})
+    workers.set_breaker(PipelineRow(failures=3, open=True, reason=UNLOADABLE, job_definition=DEFINITION[:-1] + "0"))
+    nudge(SWEEP)
+    assert not workers.pipeline().open
+    assert len(cloud.batch.submitted) == 2
+    assert cloud.stepfunctions.answers == []
+
+
+def test_who_had_loaded_its_model_refuses_nobody(cloud: Cloud, workers: Workers) -> None:
+    """A new copy of the model was not to be had; the next worker starts with the one that is there."""
+    enqueue(cloud)
+    nudge(PLANNED)
+    workers.started("job-0")
+    workers.ready("job-0")
+    fail_worker(cloud, workers, UNLOADABLE)
+    nudge(SWEEP)
+    assert not workers.pipeline().open
+    assert cloud.stepfunctions.answers == []
 
 
 def test_an_open_breaker_fails_the_queue_with_its_reason(cloud: Cloud, workers: Workers) -> None:

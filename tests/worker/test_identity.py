@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
@@ -83,15 +82,6 @@ def test_a_result_that_was_decided_is_delivered_by_any_worker(bench: Bench) -> N
     bench.worker().run()
     assert bench.document("one") == b"decided"
     assert len(bench.stepfunctions.said("success")) == 1
-
-
-def test_a_worker_that_cannot_load_leaves_the_jobs_of_others_alone(bench: Bench) -> None:
-    bench.send(bench.job("own"))
-    bench.send(bench.job("other", planned_for=OTHER))
-    error = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
-    assert asyncio.run(bench.worker().worker.fail_backlog(error)) == 1
-    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-own"]
-    assert bench.waiting() == (0, 1), "it comes back when its lease has lapsed"
 
 
 def test_a_field_that_is_not_known_is_newer_codes_and_the_job_is_not_lost(bench: Bench) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.store import StoredModel
+from cosmos_batch.worker import serve
+from cosmos_batch.worker.leases import LeaseHolder
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench, Hand
 
@@ -74,7 +78,7 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
             await hand.serve()
 
     asyncio.run(asyncio.wait_for(scene(), 20))
-    assert bench.stepfunctions.said("failure") == []
+    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-asks"]
     for n in range(8):
         row = bench.jobs.get(f"plain-{n}")
         assert row is not None
@@ -82,36 +86,34 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
 
 
-def test_a_new_model_that_cannot_be_had_fails_whoever_asked(bench: Bench) -> None:
-    bench.send(bench.job(invalidate_model=True))
+def test_a_new_model_that_cannot_be_had_fails_whoever_asked_and_nobody_else(bench: Bench) -> None:
+    bench.send(bench.job("asks", invalidate_model=True))
+    bench.send(bench.job("does-not"))
     hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
 
     async def scene() -> None:
-        with pytest.raises(Failure) as raised:
+        with pytest.raises(Failure):
             await hand.serve()
-        assert await hand.worker.fail_backlog(raised.value.error) == 1
 
     asyncio.run(asyncio.wait_for(scene(), 20))
     [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "ModelUnavailable"
+    assert (told["taskToken"], told["error"]) == ("token-asks", "ModelUnavailable")
+    waits = bench.jobs.get("does-not")
+    assert waits is not None and waits.state in ("PLANNED", "SUCCEEDED")
 
 
-def test_who_cannot_load_for_good_fails_the_backlog_with_the_reason(bench: Bench) -> None:
-    for n in range(15):
-        bench.send(bench.job(f"job-{n}"))
+def test_who_cannot_load_leaves_the_backlog_to_scale(bench: Bench) -> None:
+    """Whether the jobs wait or are refused, `scale` decides, who knows the other workers."""
+    bench.send(bench.job())
     (bench.folder / "refuses").touch()
-    hand = bench.worker()
-
-    async def scene() -> None:
-        with pytest.raises(Failure) as raised:
-            await hand.serve()
-        assert await hand.worker.fail_backlog(raised.value.error) == 15
-
-    asyncio.run(asyncio.wait_for(scene(), 20))
-    told = bench.stepfunctions.said("failure")
-    assert len(told) == 15
-    assert {one["error"] for one in told} == {"ModelUnavailable"}
-    assert bench.waiting() == (0, 0)
+    environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED
+    assert bench.stepfunctions.told == []
+    assert bench.waiting() == (1, 0)
+    row = bench.workers.get("worker-1")
+    assert row is not None and row.error is not None and not row.error.retryable
 
 
 def test_a_model_that_is_newer_than_the_run_stays(bench: Bench) -> None:

@@ -1,0 +1,233 @@
+"""When to stop starting workers, when to refuse what waits, and what Batch's words say of a worker's end."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.settings import ScalingSettings
+from cosmos_batch.state import Cause, PipelineRow
+from lambdas.batch_reason import ending_by_batch
+from lambdas.breaker import KILLS_REPLACED_AT_ONCE, Death, judged, may_start, workers_to_start
+
+NOW = datetime(2026, 11, 12, tzinfo=UTC)
+SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
+PASSING = Error(code="ModelUnavailable", message="The Hub cannot be reached.", remedy="r", retryable=True)
+PERMANENT = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="r")
+DEATH = Death("passing", PASSING)
+REFUSED = Death("permanent", PERMANENT)
+COMPANY = Death("passing", PASSING, in_company=True)
+
+
+def after(*waves: list[Death], breaker: PipelineRow | None = None) -> PipelineRow:
+    """The breaker after several looks, of which none found a worker that had served."""
+    breaker = breaker or PipelineRow()
+    for deaths in waves:
+        breaker = judged(breaker, served=False, deaths=deaths, settings=SETTINGS, now=NOW)
+    return breaker
+
+
+def pause_of(breaker: PipelineRow) -> float:
+    assert breaker.retry_at is not None
+    return (datetime.fromisoformat(breaker.retry_at) - NOW).total_seconds()
+
+
+class TestWhatPasses:
+    def test_pauses_grow_up_to_the_longest_and_nobody_is_refused(self) -> None:
+        breaker, pauses = PipelineRow(), []
+        for _ in range(6):
+            breaker = after([DEATH], breaker=breaker)
+            pauses.append(pause_of(breaker))
+            assert not breaker.refuses
+        assert pauses == [60, 120, 240, 480, 900, 900]
+        assert (breaker.open, breaker.failures, breaker.reason) == (True, 6, PASSING)
+
+    def test_it_opens_at_the_limit_and_not_before(self) -> None:
+        assert not after([DEATH], [DEATH]).open
+        assert after([DEATH], [DEATH], [DEATH]).open
+
+    def test_nothing_starts_before_its_time_and_then_one_at_a_time(self) -> None:
+        failing = PipelineRow(failures=1, retry_at=(NOW + timedelta(seconds=60)).isoformat())
+        later = NOW + timedelta(seconds=60)
+        assert not may_start(failing, NOW)
+        assert workers_to_start(4, 0, 0, failing, NOW) == 0
+        assert workers_to_start(4, 0, 0, failing, later) == 1
+        assert workers_to_start(4, 1, 0, failing, later) == 0
+        assert workers_to_start(4, 2, 2, failing, later) == 1
+        assert workers_to_start(4, 1, 0, PipelineRow(), NOW) == 3
+        assert workers_to_start(1, 3, 0, PipelineRow(), NOW) == 0
+
+
+class TestWhatDoesNotPass:
+    def test_what_batch_says_refuses_at_the_third_time_and_says_which(self) -> None:
+        twice = after([REFUSED], [REFUSED])
+        assert not twice.refuses
+        thrice = after([REFUSED], breaker=twice)
+        assert thrice.refuses and thrice.reason == PERMANENT and pause_of(thrice) == 900
+
+    def test_what_a_worker_says_itself_is_believed_at_once(self) -> None:
+        breaker = after([replace(REFUSED, by_own_word=True)])
+        assert breaker.refuses and pause_of(breaker) == 900
+
+    def test_what_passes_does_not_add_up_with_what_does_not(self) -> None:
+        """Two hosts without a network and one without an image: that is no image which is broken three times."""
+        assert not after([DEATH], [DEATH], [REFUSED]).refuses
+        assert not after([REFUSED], [REFUSED], [DEATH]).refuses
+        assert after([DEATH], [REFUSED], [REFUSED], [REFUSED]).refuses
+
+    def test_an_old_row_that_refused_for_lack_of_capacity_holds_its_jobs(self) -> None:
+        """As commit 0f4e7e0 wrote them, whose errors of Batch were all marked as ones that may pass."""
+        no_capacity = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True)
+        assert not PipelineRow(failures=16, open=True, reason=no_capacity).refuses
+        assert PipelineRow(failures=3, open=True, reason=PERMANENT).refuses
+
+
+class TestWaves:
+    def test_sixteen_that_die_of_one_cause_at_once_count_once(self) -> None:
+        assert after([DEATH] * 16).failures == 1
+        assert after([REFUSED] * 16).failures == 1
+
+    def test_those_that_were_submitted_before_the_last_count_are_of_the_same_wave(self) -> None:
+        """Their ends are heard one after another, in as many looks."""
+        earlier = replace(DEATH, submitted_at=(NOW - timedelta(seconds=1)).isoformat())
+        later = replace(DEATH, submitted_at=(NOW + timedelta(seconds=1)).isoformat())
+        breaker = after(*[[earlier]] * 16)
+        assert (breaker.failures, pause_of(breaker)) == (1, 60)
+        assert after([later], breaker=breaker).failures == 2
+
+    def test_another_cause_is_another_wave(self) -> None:
+        submitted = (NOW - timedelta(seconds=1)).isoformat()
+        breaker = after([replace(DEATH, submitted_at=submitted)])
+        refused = replace(REFUSED, submitted_at=submitted, by_own_word=True)
+        assert after([refused], breaker=breaker).refuses
+
+
+class TestNoFault:
+    @pytest.mark.parametrize("cause", ["capacity", "lost"])
+    def test_a_lack_of_instances_and_a_lost_host_are_replaced_at_once_for_ever(self, cause: Cause) -> None:
+        breaker = after(*[[Death(cause, PASSING)] * 16] * 50)
+        assert (breaker.failures, breaker.open, breaker.retry_at) == (0, False, None)
+        assert workers_to_start(16, 0, 0, breaker, NOW) == 16
+
+    def test_why_there_is_no_instance_is_kept_for_who_asks(self) -> None:
+        assert after([Death("capacity", PASSING)]).reason == PASSING
+
+    def test_a_host_that_is_taken_away_is_no_jobs_fault(self) -> None:
+        lost = Death("lost", PASSING, alone_with="job", in_company=True)
+        assert after(*[[lost]] * 20) == PipelineRow()
+
+    def test_the_killed_are_replaced_at_once_so_many_times(self) -> None:
+        breaker = after(*[[Death("killed", PASSING)] * 16] * KILLS_REPLACED_AT_ONCE)
+        assert (breaker.failures, breaker.retry_at) == (0, None)
+        assert workers_to_start(16, 0, 0, breaker, NOW) == 16
+
+    def test_what_kills_every_start_is_not_paid_for_without_end(self) -> None:
+        breaker = after(*[[Death("killed", PASSING)]] * (KILLS_REPLACED_AT_ONCE + 1))
+        assert (breaker.failures, pause_of(breaker), breaker.refuses) == (1, 60, False)
+
+
+class TestServing:
+    def test_a_worker_that_served_closes_it(self) -> None:
+        was_open = after([REFUSED], [REFUSED], [REFUSED], breaker=PipelineRow(cold_start_seconds=2, wanted=3))
+        assert judged(was_open, True, [], SETTINGS, NOW) == PipelineRow(cold_start_seconds=2, wanted=3)
+        assert judged(was_open, True, [DEATH], SETTINGS, NOW).failures == 1
+
+    def test_nothing_learnt_changes_nothing(self) -> None:
+        breaker = PipelineRow(failures=2, retry_at=NOW.isoformat())
+        assert judged(breaker, False, [], SETTINGS, NOW) == breaker
+
+    def test_who_serves_clears_the_culprits(self) -> None:
+        assert judged(PipelineRow(failures=1, culprits=["a"]), True, [], SETTINGS, NOW).culprits == []
+
+
+class TestJobsThatKill:
+    def test_a_death_in_company_is_the_jobs_account_and_not_the_breakers(self) -> None:
+        assert after([COMPANY], breaker=PipelineRow(failures=1)) == PipelineRow(failures=1, company_deaths=1)
+
+    def test_deaths_in_company_without_end_open_the_breaker(self) -> None:
+        breaker = after(*[[COMPANY]] * 9)
+        assert not breaker.open
+        breaker = after([COMPANY], breaker=breaker)
+        assert breaker.open and breaker.reason == PASSING and not breaker.refuses
+        assert not may_start(breaker, NOW)
+        assert workers_to_start(4, 0, 0, breaker, NOW + timedelta(seconds=900)) == 1, "one tries"
+        assert judged(breaker, True, [], SETTINGS, NOW) == PipelineRow()
+
+    def test_one_poison_is_one_failure_however_often_it_kills(self) -> None:
+        breaker = after(*[[Death("killed", PASSING, alone_with="poison", in_company=True)]] * 5)
+        assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
+
+    def test_an_engine_that_dies_of_every_job_opens_the_breaker_and_its_jobs_wait(self) -> None:
+        breaker = after(*[[Death("killed", PASSING, alone_with=job)] for job in ("a", "a", "b", "b", "c")])
+        assert breaker.open and not breaker.refuses and pause_of(breaker) == 240
+
+
+@pytest.mark.parametrize(
+    ("job", "cause", "code"),
+    [
+        ({"statusReason": "Host EC2 (instance i-0a) terminated."}, "lost", "NoCapacity"),
+        (None, "lost", "NoCapacity"),
+        (
+            {
+                "statusReason": "CannotPullContainerError: pull image manifest has been retried 5 time(s): failed to "
+                "resolve ref 123456789012.dkr.ecr.us-east-1.amazonaws.com/worker:1: not found"
+            },
+            "permanent",
+            "NoCapacity",
+        ),
+        ({"statusReason": "CannotPullContainerError: pull image manifest, mount denied"}, "permanent", "NoCapacity"),
+        ({"statusReason": "CannotPullContainerError: dial tcp 10.0.0.1:443: i/o timeout"}, "passing", "NoCapacity"),
+        (
+            {"statusReason": "RUNNABLE for more than 60 minutes: the amount exceeds your vCPU limit"},
+            "capacity",
+            "NoCapacity",
+        ),
+        (
+            {
+                "statusReason": "Canceled by JobStateTimeLimit action due to reason: "
+                "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+            },
+            "capacity",
+            "NoCapacity",
+        ),
+        ({"statusReason": "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - too large"}, "permanent", "NoCapacity"),
+        ({"statusReason": "failed to mount the volume"}, "passing", "ModelUnavailable"),
+        (
+            {"statusReason": "ResourceInitializationError: failed to invoke EFS utils"},
+            "passing",
+            "ModelUnavailable",
+        ),
+        (
+            {"statusReason": "Essential container in task exited", "container": {"exitCode": 139}},
+            "passing",
+            "EngineFailed",
+        ),
+        (
+            {"statusReason": "Essential container in task exited", "container": {"exitCode": 137}},
+            "killed",
+            "EngineFailed",
+        ),
+        (
+            {"statusReason": "Essential container in task exited", "container": {"exitCode": 127}},
+            "permanent",
+            "EngineFailed",
+        ),
+        (
+            {
+                "statusReason": "Task failed",
+                "container": {"reason": "OutOfMemoryError: Container killed", "exitCode": 137},
+            },
+            "passing",
+            "EngineFailed",
+        ),
+        ({"statusReason": "something new"}, "passing", "NoCapacity"),
+        ({}, "passing", "NoCapacity"),
+    ],
+)
+def test_what_batch_says_becomes_a_cause_and_a_reason(job: dict[str, object] | None, cause: Cause, code: str) -> None:
+    ending = ending_by_batch("job-1", job)
+    assert (ending.cause, ending.error.code) == (cause, code)
+    assert ending.error.retryable == (cause != "permanent")
+    assert ending.error.remedy
+    assert str((job or {}).get("statusReason", "")) in ending.error.message
