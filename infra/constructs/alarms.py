@@ -44,7 +44,7 @@ class Alarms(Construct):
             f"{name}-breaker",
             measured(metrics.BREAKER_OPEN, name),
             1,
-            f"Workers of {name} cannot start: its jobs wait, or fail if that will not pass. cosmos-batch status says why.",
+            f"Workers of {name} cannot start: its jobs wait, or fail where that stays. cosmos-batch status says why.",
         )
         self._alarm(
             f"{name}-stuck-workers",
