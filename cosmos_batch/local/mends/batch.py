@@ -31,6 +31,7 @@ def apply() -> None:
     """Install the mend."""
     models.Job = Job
     _list_running_by_default()
+    _look_again_after_an_update()
     _attribute_names(ComputeEnvironment, {"ComputeEnvironmentArn": "arn"})
     _attribute_names(JobQueue, {"JobQueueArn": "arn"})
     _attribute_names(JobDefinition, {"JobDefinitionArn": "arn"})
@@ -54,6 +55,18 @@ def _list_running_by_default() -> None:
         return original(self, job_queue_name, array_job_id, status, filters)
 
     BatchBackend.list_jobs = list_jobs
+
+
+def _look_again_after_an_update() -> None:
+    """UpdateComputeEnvironment may make room: jobs that wait look again."""
+    original = BatchBackend.update_compute_environment
+
+    def update_compute_environment(self: BatchBackend, *args: Any, **kwargs: Any) -> tuple[str, str]:
+        updated: tuple[str, str] = original(self, *args, **kwargs)
+        CAPACITY.wake()
+        return updated
+
+    BatchBackend.update_compute_environment = update_compute_environment
 
 
 def _attribute_names(cls: Any, names: dict[str, str]) -> None:
