@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.state import RecordedRevision
+from cosmos_batch.state import RecordedRevision, Revisions
 from cosmos_batch.store.huggingface import Hub
 from cosmos_batch.store.put import LOGIN
 from cosmos_batch.store.put import put as put_model
@@ -33,20 +32,24 @@ def update(arguments: argparse.Namespace) -> int:
     """Resolve the recorded tags and branches on the Hub again. Workers and jobs follow within minutes."""
     deployment = deployments.find()
     for pipeline in arguments.pipelines or deployment.pipelines:
-        for recorded in _recorded(deployment, pipeline):
-            commit = Hub(recorded.model, None, LOGIN).resolve(recorded.revision).commit
-            deployment.workers(pipeline).revisions.record(
-                recorded.model, recorded.revision, commit, unless_since=datetime.now(UTC)
-            )
-            changed = "as before" if commit == recorded.commit else f"before: {recorded.commit}"
-            print(f"{pipeline}: {recorded.model}@{recorded.revision} is {commit} ({changed})")
+        if pipeline not in deployment.pipelines:
+            raise CliError(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
+        revisions = deployment.workers(pipeline).revisions
+        recorded = revisions.list()
+        for one in recorded:
+            print(f"{pipeline}: {_moved(revisions, one)}")
+        if not recorded:
+            print(f"{pipeline}: nothing is recorded; its first worker records what it loads")
     return 0
 
 
-def _recorded(deployment: Deployment, pipeline: str) -> list[RecordedRevision]:
-    if pipeline not in deployment.pipelines:
-        raise CliError(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
-    return deployment.workers(pipeline).revisions.list()
+def _moved(revisions: Revisions, recorded: RecordedRevision) -> str:
+    """Move one record, and say from where to where."""
+    model, revision = recorded.model, recorded.revision
+    commit = Hub(model, None, LOGIN).resolve(revision).commit
+    revisions.record(model, revision, commit, unless_since=datetime.now(UTC))
+    changed = "as before" if commit == recorded.commit else f"before: {recorded.commit}"
+    return f"{model}@{revision} is {commit} ({changed})"
 
 
 class Percents:

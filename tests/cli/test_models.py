@@ -1,0 +1,55 @@
+"""`cosmos-batch models update`: a recorded tag or branch moves to what it is on the Hub now, and nothing else does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli import models
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.main import parser
+from tests.cli.conftest import PIPELINE
+from tests.store.hub import Hub
+
+MODEL, OTHER = "nvidia/Cosmos-Reason2-2B", "cosmos-reason2-8b"
+
+
+@pytest.fixture
+def hub(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    monkeypatch.setattr(models.deployments, "find", lambda: deployment)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with Hub() as hub:
+        hub.direct_this_process(monkeypatch, tmp_path)
+        hub.add(MODEL, tmp_path / "model")
+        yield hub
+
+
+def update(*pipelines: str) -> int:
+    return models.update(parser().parse_args(["models", "update", *pipelines]))
+
+
+def test_what_is_recorded_moves_and_says_so(
+    hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = hub.repositories[MODEL].main
+    for pipeline in (PIPELINE, OTHER):
+        deployment.workers(pipeline).revisions.record(MODEL, "main", "0" * 40)
+    assert update(PIPELINE) == 0
+    assert capsys.readouterr().out == f"{PIPELINE}: {MODEL}@main is {new} (before: {'0' * 40})\n"
+    commits = [deployment.workers(one).revisions.list()[0].commit for one in (PIPELINE, OTHER)]
+    assert commits == [new, "0" * 40]
+    assert update() == 0
+    assert f"{PIPELINE}: {MODEL}@main is {new} (as before)" in capsys.readouterr().out
+    assert deployment.workers(OTHER).revisions.list()[0].commit == new
+
+
+def test_a_pipeline_that_is_not_deployed_is_refused(hub: Hub) -> None:
+    with pytest.raises(CliError, match="cosmos3-super is not deployed here"):
+        update("cosmos3-super")
+
+
+def test_a_pipeline_that_has_recorded_nothing_yet_is_told(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert update(PIPELINE) == 0
+    assert capsys.readouterr().out == f"{PIPELINE}: nothing is recorded; its first worker records what it loads\n"
