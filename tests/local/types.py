@@ -262,6 +262,10 @@ TYPES = [
     Type("AWS::EFS::FileSystem", {"FileSystemTags": [{"Key": "Name", "Value": "a"}]},
          {"FileSystemTags": [{"Key": "Name", "Value": "b"}]},
          lambda c, i: _name(c("efs").describe_file_systems(FileSystemId=i)["FileSystems"][0]), "a", "b"),
+    Type("AWS::EFS::FileSystem", {"LifecyclePolicies": [{"TransitionToIA": "AFTER_30_DAYS"}]},
+         {"LifecyclePolicies": [{"TransitionToIA": "AFTER_60_DAYS"}]},
+         lambda c, i: c("efs").describe_lifecycle_configuration(FileSystemId=i)["LifecyclePolicies"][0][
+             "TransitionToIA"], "AFTER_30_DAYS", "AFTER_60_DAYS"),
     Type("AWS::EFS::MountTarget", {"FileSystemId": ref("Files"), "SubnetId": ref("Subnet"),
                                    "SecurityGroups": [get("Group", "GroupId")]},
          {"SecurityGroups": [get("OtherGroup", "GroupId")]},

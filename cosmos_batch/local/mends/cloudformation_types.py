@@ -50,6 +50,7 @@ def apply() -> None:
     _attributes(FileSystem, {"Arn": "file_system_arn", "FileSystemId": "file_system_id"})
     _attributes(AccessPoint, {"Arn": "access_point_arn", "AccessPointId": "access_point_id"})
     AccessPoint.physical_resource_id = property(lambda self: self.access_point_id)
+    FileSystem.update_from_cloudformation_json = classmethod(_update_file_system)
     FileSystem.delete = lambda self, *_: backends.efs().delete_file_system(self.file_system_id)
     _configure_after(FakeBucket, _configure_bucket)
     _configure_after(LambdaFunction, _configure_function)
@@ -182,6 +183,18 @@ def _update_queue(
     original_resource._set_attributes(attributes)
     with original_resource._messages_lock:
         original_resource._messages_lock.notify_all()
+    return original_resource
+
+
+def _update_file_system(
+    cls: Any, /, original_resource: FileSystem, new_resource_name: str, cloudformation_json: Any, **_: Any
+) -> FileSystem:
+    """moto would delete it, which mount targets forbid. AWS changes lifecycle and tags in place; what it replaces a
+    file system for (encryption, performance mode, a single zone) is left as it is here.
+    """
+    properties, efs = cloudformation_json["Properties"], backends.efs()
+    efs.put_lifecycle_configuration(original_resource.file_system_id, properties.get("LifecyclePolicies", []))
+    efs.tagging_service.tag_resource(original_resource.file_system_id, properties.get("FileSystemTags", []))
     return original_resource
 
 
