@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.harness import TWO_B, App, configuration, wait_for
@@ -49,6 +51,7 @@ def busy_queue(app: App, seconds: float) -> Iterator[list[str]]:
         thread.join()
 
 
+@pytest.mark.timeout(900)  # a synthesis, a deployment and two starts of workers, on a machine that may be busy
 def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, tmp_path: Path) -> None:
     app.upload("p.png", picture)
     with busy_queue(app, seconds=1) as arns:
@@ -83,6 +86,7 @@ def ended(app: App, worker: str) -> bool:
     return app.workers().get(worker).state == "ENDED"
 
 
+@pytest.mark.timeout(900)
 def test_a_job_that_waits_while_another_model_is_deployed_is_planned_anew(
     app: App, picture: Path, tmp_path: Path
 ) -> None:

@@ -68,6 +68,21 @@ def test_a_worker_has_the_plan_of_its_gpus_before_it_loads(bench: Bench, monkeyp
     assert "modelLoaded" not in row.stages
 
 
+def test_a_worker_that_was_outdated_before_it_began_loads_nothing(bench: Bench) -> None:
+    """It waited for an instance while another model was deployed."""
+    bench.workers.submitted("worker-1", "definition:1")
+    bench.workers.must_drain("worker-1")
+    bench.send(bench.job())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+        assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == 0
+    row = bench.workers.get("worker-1")
+    assert row is not None and (row.state, row.error) == ("ENDED", None)
+    assert "modelLoaded" not in row.stages
+    assert bench.waiting() == (1, 0)
+
+
 def test_nothing_heavy_is_imported_before_the_engine_is() -> None:
     code = "import sys, cosmos_batch.worker.serve; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
