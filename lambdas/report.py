@@ -121,7 +121,7 @@ def _with_what_was_waited_for(end: End, row: JobRow) -> End:
 def report(end: End, table: Table) -> None:
     """Each step may be taken again: after a crash between two of them, all are."""
     answer_callback(end, Callbacks(table))
-    end_in_group(end.job_id, end.result.error, table, environment().callback_role_arn)
+    end_in_group(end.result, table, environment().callback_role_arn)
     close_job(end, Jobs(table))
     publish(end)
     measure_end(end, Jobs(table).get(end.job_id))

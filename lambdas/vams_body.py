@@ -10,6 +10,8 @@ from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.vams_manifest import read_manifest_run
 from lambdas.vams_request import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
 
+TASK_TOKEN = "TaskToken"  # noqa: S105 - the name of a field
+
 
 def read_body(event: dict[str, Any]) -> dict[str, Any]:
     """The body, which is an object or JSON text. Raises Failure."""
@@ -26,7 +28,7 @@ def read_body(event: dict[str, Any]) -> dict[str, Any]:
 
 def read_token(body: dict[str, Any]) -> str:
     """The task token. Raises Failure."""
-    token = body.get("TaskToken")
+    token = body.get(TASK_TOKEN)
     if not isinstance(token, str) or not token.strip():
         raise Failure(
             "InvalidInput",
@@ -47,7 +49,7 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
     files, caller = _location(body, "outputS3AssetFilesPath"), text(body, "databaseId")
     if starts_from_text(of_run, pipeline):
         request = make_request(pipeline, deadline, of_run, output=files.uri, caller=caller)
-        return Run([Asked("the run", request)])
+        return Run([Asked("the run", request)], files.uri)
     file = _location(body, "inputS3AssetFilePath")
     request = make_request(
         pipeline,
@@ -57,7 +59,7 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
         caller=caller,
         **_output(body, file, files),
     )
-    return Run([Asked(file.uri, request)])
+    return Run([Asked(file.uri, request)], files.uri)
 
 
 def _output(body: dict[str, Any], file: S3Location, files: S3Location) -> dict[str, str | None]:

@@ -74,19 +74,18 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
     metadata = _metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location"))
     _refuse_number(len(manifest.input_files), pipeline)
-    run = manifest.system_config.orchestration_event_prefix or None
+    files = S3Location(manifest.outputs.bucket, manifest.outputs.files).uri
+    event_prefix = manifest.system_config.orchestration_event_prefix or None
     of_run = Said(parameters, of_asset=_of_asset(metadata, manifest.asset))
     if not manifest.input_files or starts_from_text(of_run, pipeline):
-        output = _output(manifest.outputs, None)
-        return Run(
-            [
-                Asked(
-                    "the run",
-                    make_request(pipeline, deadline, of_run, output=output, caller=manifest.asset.database_id or None),
-                )
-            ],
-            run,
+        request = make_request(
+            pipeline,
+            deadline,
+            of_run,
+            output=_output(manifest.outputs, None),
+            caller=manifest.asset.database_id or None,
         )
+        return Run([Asked("the run", request)], files, event_prefix)
     asked = [
         Asked(
             _name(file),
@@ -102,7 +101,7 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
         )
         for file in manifest.input_files
     ]
-    return Run(asked, run)
+    return Run(asked, files, event_prefix)
 
 
 def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:

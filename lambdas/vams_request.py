@@ -40,9 +40,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Run:
-    """What one call of VAMS asks for. `event_prefix` is the run's name on the orchestration bus, if it has one."""
+    """What one call of VAMS asks for.
+
+    `files` is the S3 prefix of all its results; `event_prefix` is its name on the orchestration bus, if it has one.
+    """
 
     asked: list[Asked]
+    files: str
     event_prefix: str | None = None
 
 

@@ -70,17 +70,23 @@ class VamsSettings(Model):
 
     @property
     def execution_inputs(self) -> list[S3Location]:
-        """Prefixes below which VAMS 2.6 may write manifests; which bucket is its default one is not configured."""
+        """Prefixes below which VAMS 2.6 may write manifests."""
+        return self._below_base_prefixes(EXECUTION_INPUTS)
+
+    @property
+    def runs(self) -> list[S3Location]:
+        """Prefixes below which results of VAMS 2.6's runs lie until VAMS moves them."""
+        return self._below_base_prefixes(RUNS)
+
+    def _below_base_prefixes(self, path: str) -> list[S3Location]:
+        """One place for each bucket: which of them is VAMS's default one is not configured."""
         if self.version == "2.5":
             return []
-        prefixes = [
-            S3Location(
-                bucket.name,
-                EXECUTION_INPUTS if EXECUTION_INPUTS.startswith(bucket.prefix) else bucket.prefix + EXECUTION_INPUTS,
-            )
+        places = [
+            S3Location(bucket.name, path if path.startswith(bucket.prefix) else bucket.prefix + path)
             for bucket in self.adopted_buckets
         ]
-        return list(dict.fromkeys(prefixes))
+        return list(dict.fromkeys(places))
 
     @model_validator(mode="after")
     def _holds_runs(self) -> Self:

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
+from cosmos_batch.contract.run_errors import FILE_NAME
 from cosmos_batch.contract.vams import TASK_TIMEOUT_SECONDS, VamsSettings
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_key, allow_objects
@@ -56,10 +57,11 @@ class Vams(Construct):
         allow_objects(function, self._storage.state, "requests/*", "PutObject")
         self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
         machine.grant_start_execution(function)
-        # What `vams` refuses itself, or could not start.
-        allow_vams_callback(function, settings, "SendTaskFailure")
+        # What `vams` refuses itself, or could not start; and what a retry of VAMS is told of a run that has ended.
+        allow_vams_callback(function, settings, "SendTaskFailure", "SendTaskSuccess")
         if settings is not None:
             _allow_inputs(function, settings)
+            allow_run_errors(function, settings)
             self._connect(enabled, function, name, settings)
         return function
 
@@ -110,6 +112,15 @@ def allow_vams_callback(grantee: iam.IGrantable, settings: VamsSettings | None, 
     allow(grantee, [f"states:{call}" for call in calls], [machines])
 
 
+def allow_run_errors(grantee: iam.IGrantable, settings: VamsSettings) -> None:
+    """Let `grantee` write the document that names the failed files of a run; only a run of VAMS 2.6 has several."""
+    for bucket, prefix in settings.runs:
+        documents = f"arn:{Aws.PARTITION}:s3:::{bucket}/{prefix}*/files/{FILE_NAME}*"
+        allow(grantee, ["s3:PutObject"], [documents])
+    if settings.kms_key_arn is not None:
+        allow_key(grantee, settings.kms_key_arn, "s3", writes=True)
+
+
 def _bus_arn(settings: VamsSettings | None) -> str | None:
     """Of the orchestration bus, which is where VAMS is."""
     if settings is None or settings.orchestration_bus_name is None:
@@ -119,7 +130,10 @@ def _bus_arn(settings: VamsSettings | None) -> str | None:
 
 
 def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
-    """Let a function read manifests, configurations and metadata; files themselves are read by others."""
+    """Let a function read manifests, configurations and metadata; files themselves are read by others.
+
+    `allow_run_errors` lets it use the buckets' key.
+    """
     for bucket, prefix in settings.execution_inputs:
         arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
         allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{prefix}*"])
@@ -131,5 +145,3 @@ def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
                 conditions={"StringLike": {"s3:prefix": f"{prefix}*"}},
             )
         )
-    if settings.kms_key_arn is not None:
-        allow_key(function, settings.kms_key_arn, "s3")

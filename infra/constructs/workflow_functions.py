@@ -19,7 +19,7 @@ from cosmos_batch.contract.vams import VamsSettings
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects
 from infra.constructs.pipeline import Pipeline, allow_parameters
-from infra.constructs.vams import allow_vams_callback
+from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
 TIMEOUT = Duration.minutes(1)
@@ -65,6 +65,8 @@ def create_report(functions: Functions, storage: StorageStack, vams: VamsSetting
     report = functions.create("report", environment, TIMEOUT)
     storage.table.grant_calls(report, "GetItem", "PutItem", "UpdateItem")
     allow_vams_callback(report, vams, "SendTaskSuccess", "SendTaskFailure")
+    if vams is not None:
+        allow_run_errors(report, vams)
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
     allow(report, ["events:PutEvents"], [bus])
     return report

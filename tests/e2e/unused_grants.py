@@ -58,6 +58,7 @@ UNUSED = [
         ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure"],
         "no flow here makes a dead letter: tests/lambdas/test_dead_letter.py",
     ),
+    Unused(VAMS, ["states:sendtasksuccess"], "a retry of a run that has succeeded: tests/lambdas/test_vams_retries.py"),
     Unused(["FunctionsPlan"], ["s3:putobject"], "a long prompt that a person typed: tests/lambdas/test_plan.py"),
     Unused(["FunctionsPlan"], ["s3:getobjectversion"], "a version that is not the latest: tests/lambdas/test_plan.py"),
     Unused(["FunctionsPlan"], ["s3:getobject"], "a long prompt: tests/lambdas/test_plan.py", "*/requests/[*]"),

@@ -214,6 +214,19 @@ class TestPermissions:
         for role, action in (("FunctionsPlan", "s3:GetObject"), ("cosmosreason22bWorkerRole", "s3:PutObject")):
             assert any(place.endswith("vams-prod-assets/*") for place in actions(example("vams"), role)[action])
 
+    def test_the_document_of_a_runs_errors_may_be_written_and_no_other(self) -> None:
+        for role in ("FunctionsReport", "FunctionsVamscosmosreason22b"):
+            written = actions(with_vams(buckets=["robots/vamsroot/"]), role)["s3:PutObject"]
+            ours = [place for place in written if ":::robots/" in place]
+            assert [place.partition(":::")[2] for place in ours] == [
+                "robots/vamsroot/pipelines/*/files/CosmosBatchErrors_*"
+            ]
+        assert "s3:PutObject" not in actions(example("reason-only"), "FunctionsReport")
+
+    def test_a_retry_may_be_told_of_a_success(self) -> None:
+        found = actions(example("vams"), "FunctionsVamscosmosreason22b")
+        assert found["states:SendTaskSuccess"] == found["states:SendTaskFailure"]
+
     def test_uploads_to_vams_start_nothing_of_ours(self) -> None:
         assert not example("vams").properties("Pipelines", "Events::Rule", "UploadIntake")
         assert "vams-prod-assets" not in json.dumps(example("vams").properties("Storage", "S3::Bucket"))
@@ -221,7 +234,7 @@ class TestPermissions:
     def test_a_key_of_vams_is_used_through_s3_alone(self) -> None:
         key = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
         assembly = with_vams(kmsKeyArn=key)
-        for role in ("FunctionsVamscosmosreason22b", "FunctionsPlan", "cosmosreason22bWorkerRole"):
+        for role in ("FunctionsVamscosmosreason22b", "FunctionsReport", "FunctionsPlan", "cosmosreason22bWorkerRole"):
             [statement] = [one for one in assembly.statements(role) if key in listed(one["Resource"])]
             assert "kms:ViaService" in json.dumps(statement["Condition"])
 

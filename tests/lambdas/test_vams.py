@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosmos_batch.contract.catalogue import PIPELINES, PROMPT_INLINE_LIMIT, Pipeline
 from cosmos_batch.contract.environment import VamsEnvironment
-from cosmos_batch.state import Callbacks
+from cosmos_batch.state import Groups
 from lambdas.vams import handler
 from lambdas.vams_request import check_model, read_prompt
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
@@ -34,6 +34,14 @@ def call(**changes: Any) -> dict[str, Any]:
     answer = handler({"body": body(**changes)}, None)
     assert answer["statusCode"] == 200
     return answer
+
+
+def waiting(cloud: Cloud) -> set[str]:
+    """The tokens that wait for the one execution there is."""
+    [execution] = cloud.executions()
+    group = Groups(cloud.table).get(execution["name"])
+    assert group is not None
+    return group.waiting
 
 
 def refusal(cloud: Cloud) -> dict[str, Any]:
@@ -92,18 +100,10 @@ def test_without_a_root_above_the_file_the_id_of_the_asset_tells_the_directory(c
 def test_the_token_is_kept_and_goes_nowhere_else(cloud: Cloud, lines: Callable[[], str]) -> None:
     call()
     [execution] = cloud.executions()
-    assert Callbacks(cloud.table).waiting(execution["name"]) == TOKEN
+    assert waiting(cloud) == {TOKEN}
     logged = lines()
     assert TOKEN not in json.dumps(execution, default=str) + logged
     assert "passiert" not in logged
-
-
-def test_one_token_is_one_run(cloud: Cloud) -> None:
-    call()
-    call()
-    assert len(cloud.executions()) == 1
-    call(TaskToken="another")
-    assert len(cloud.executions()) == 2
 
 
 @pytest.mark.parametrize(

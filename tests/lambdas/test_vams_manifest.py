@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import VamsEnvironment
-from cosmos_batch.state import Callbacks, Groups
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Groups
 from lambdas.vams import handler
 from tests.lambdas.cloud import BUS, LOG_GROUP, SMALL, Cloud, event
 
@@ -81,7 +82,8 @@ def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
     run_id = call(cloud, slice(1))
     [execution] = cloud.executions()
     assert execution["name"] == run_id
-    assert Callbacks(cloud.table).waiting(run_id) == TOKEN
+    group = Groups(cloud.table).get(run_id)
+    assert group is not None and group.waiting == {TOKEN}
 
 
 def test_a_repeated_call_starts_nothing_twice(cloud: Cloud) -> None:
@@ -94,7 +96,7 @@ def test_the_token_is_kept_once_and_goes_nowhere_else(cloud: Cloud, lines: Calla
     run_id = call(cloud)
     assert TOKEN not in json.dumps(cloud.executions(), default=str) + lines() + json.dumps(cloud.events.entries)
     row = cloud.table.get(f"group#{run_id}", "group")
-    assert row is not None and (row["taskToken"], row["jobs"]) == (TOKEN, 2)
+    assert row is not None and (row["taskTokens"], row["jobs"]) == ({TOKEN}, 2)
 
 
 def test_metadata_of_schema_version_1_is_that_of_2_5(cloud: Cloud) -> None:
@@ -176,7 +178,7 @@ def test_a_file_that_cannot_be_started_counts_as_ended(cloud: Cloud, monkeypatch
     run_id = call(cloud)
     [execution] = cloud.executions()
     assert cloud.stepfunctions.answers == []
-    group = Groups(cloud.table).end(execution["name"], None)
+    group = Groups(cloud.table).end(execution["name"], Result(job_id=execution["name"]))
     assert group is not None and group.complete and group.id == run_id
     assert [(one.name, one.error.code) for one in group.failed] == [("still.png", "Internal")]
 

@@ -1,0 +1,240 @@
+"""VAMS invokes the function again, with another token: it joins the run that it repeats, and nothing is done twice."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from moto.dynamodb.responses import DynamoHandler
+
+from cosmos_batch.contract.environment import ReportEnvironment, VamsEnvironment
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Result
+from cosmos_batch.local.mends import dynamodb
+from cosmos_batch.state import Group, Groups
+from lambdas import vams
+from tests.lambdas.cloud import Cloud, event
+from tests.lambdas.test_vams_group import ended, failure, forget_report
+from tests.lambdas.test_vams_manifest import call as call_with_manifest
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None]) -> None:
+    configure(VamsEnvironment)
+    configure(ReportEnvironment)
+
+
+@pytest.fixture
+def atomic_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB serves one write after another, of which moto alone loses some."""
+    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb._one_at_a_time)
+
+
+def call(token: str, **changes: Any) -> str:
+    """VAMS 2.5 invokes the function; returns the run."""
+    body = {**event("vams_object_body")["body"], "TaskToken": token, **changes}
+    answer = vams.handler({"body": body}, None)
+    assert answer["statusCode"] == 200
+    run: str = json.loads(answer["body"])["jobId"]
+    return run
+
+
+def names(cloud: Cloud) -> list[str]:
+    return [one["name"] for one in cloud.executions()]
+
+
+def answers(cloud: Cloud) -> dict[str, str]:
+    """What each token was answered with; none was answered twice."""
+    told = {one["taskToken"]: one.get("error", "success") for one in cloud.stepfunctions.answers}
+    assert len(told) == len(cloud.stepfunctions.answers)
+    return told
+
+
+PERMANENT = failure("InvalidInput", "It is no video.")
+PASSING = failure("NoCapacity", "No worker could be started.", retryable=True)
+
+
+def test_the_same_call_again_is_the_same_run(cloud: Cloud) -> None:
+    assert call("one") == call("one") == names(cloud)[0]
+    assert len(names(cloud)) == 1
+
+
+def test_another_execution_of_vams_is_another_run(cloud: Cloud) -> None:
+    other = event("vams_object_body")["body"]["outputS3AssetFilesPath"].replace("exec1", "exec2")
+    assert call("one") != call("two", outputS3AssetFilesPath=other)
+    assert len(names(cloud)) == 2
+
+
+def test_a_retry_joins_the_run_that_is_under_way_and_both_hear_of_its_end(cloud: Cloud) -> None:
+    """As where the call itself failed after it had started the run."""
+    run = call("one")
+    assert call("two") == run and names(cloud) == [run]
+    ended(run)
+    assert answers(cloud) == {"one": "success", "two": "success"}
+
+
+def test_a_retry_after_a_success_is_answered_with_it_at_once(cloud: Cloud) -> None:
+    """As where the task whose token was answered had timed out by then."""
+    run = call("one")
+    result = ended(run)
+    call("two")
+    assert names(cloud) == [run] and answers(cloud) == {"one": "success", "two": "success"}
+    assert Result.model_validate_json(cloud.stepfunctions.answers[1]["output"]) == result
+
+
+def test_a_retry_after_a_permanent_failure_is_answered_with_it_at_once(cloud: Cloud) -> None:
+    run = call("one")
+    ended(run, PERMANENT)
+    for token in ("two", "three"):
+        call(token)
+        assert Error.model_validate_json(cloud.stepfunctions.answers[-1]["cause"]) == PERMANENT
+    assert names(cloud) == [run]
+    assert answers(cloud) == dict.fromkeys(("one", "two", "three"), "InvalidInput")
+
+
+def test_a_retry_after_a_failure_that_may_pass_runs_again(cloud: Cloud) -> None:
+    first = call("one")
+    ended(first, PASSING)
+    assert call("two") == first
+    [second] = set(names(cloud)) - {first}
+    ended(second, PASSING)
+    call("three")
+    [third] = set(names(cloud)) - {first, second}
+    ended(third)
+    assert answers(cloud) == {"one": "NoCapacity", "two": "NoCapacity", "three": "success"}
+
+
+def test_a_token_that_was_answered_starts_nothing_again(cloud: Cloud) -> None:
+    """Step Functions delivered a call twice: nobody waits with that token any more."""
+    run = call("one")
+    ended(run, PASSING)
+    call("one")
+    assert names(cloud) == [run] and answers(cloud) == {"one": "NoCapacity"}
+
+
+def test_a_late_word_on_an_earlier_attempt_does_not_end_the_later_one(cloud: Cloud) -> None:
+    first = call("one")
+    ended(first, PASSING)
+    call("two")
+    cloud.dynamodb.delete_item(TableName="state", Key={"pk": {"S": f"job#{first}"}, "sk": {"S": "report"}})
+    ended(first, PASSING)
+    assert answers(cloud) == {"one": "NoCapacity"}
+    [second] = set(names(cloud)) - {first}
+    ended(second)
+    assert answers(cloud) == {"one": "NoCapacity", "two": "success"}
+
+
+def test_a_token_that_comes_while_another_begins_the_next_attempt_waits_for_that(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds the run answered, and then, when it looks at the answer, under way again."""
+    first = call("one")
+    ended(first, PASSING)
+    look = Groups.get
+
+    def look_after_another(self: Groups, group: str) -> Group | None:
+        monkeypatch.setattr(Groups, "get", look)
+        call("two")
+        return look(self, group)
+
+    monkeypatch.setattr(Groups, "get", look_after_another)
+    call("three")
+    [second] = set(names(cloud)) - {first}
+    ended(second)
+    assert answers(cloud) == {"one": "NoCapacity", "two": "success", "three": "success"}
+
+
+def test_who_answers_late_does_not_answer_the_next_attempt(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two note the last end at once; one answers, VAMS retries, and then the other comes to its answer."""
+    first = call("one")
+    send = cloud.stepfunctions.send_task_failure
+
+    def send_late(**answer: str) -> None:
+        monkeypatch.setattr(cloud.stepfunctions, "send_task_failure", send)
+        forget_report(cloud, first)
+        ended(first, PASSING)
+        call("two")
+        cloud.stepfunctions.refusal = "TaskTimedOut"
+        send(**answer)
+
+    monkeypatch.setattr(cloud.stepfunctions, "send_task_failure", send_late)
+    ended(first, PASSING)
+    cloud.stepfunctions.refusal = None
+    [second] = set(names(cloud)) - {first}
+    ended(second)
+    assert answers(cloud) == {"one": "NoCapacity", "two": "success"}
+
+
+@pytest.mark.parametrize("end", [None, PERMANENT])
+@pytest.mark.usefixtures("atomic_table")
+def test_ten_retries_at_once_are_one_run_and_each_is_answered_once(cloud: Cloud, end: Error | None) -> None:
+    tokens = [f"token-{number}" for number in range(10)]
+    with ThreadPoolExecutor(10) as threads:
+        [run] = set(threads.map(call, tokens))
+    assert names(cloud) == [run]
+    ended(run, end)
+    assert answers(cloud) == dict.fromkeys(tokens, "success" if end is None else end.code)
+
+
+@pytest.mark.usefixtures("atomic_table")
+def test_ten_retries_at_once_of_a_failure_that_may_pass_are_one_further_run(cloud: Cloud) -> None:
+    first = call("one")
+    ended(first, PASSING)
+    tokens = [f"token-{number}" for number in range(10)]
+    with ThreadPoolExecutor(10) as threads:
+        list(threads.map(call, tokens))
+    [second] = set(names(cloud)) - {first}
+    ended(second)
+    assert answers(cloud) == {"one": "NoCapacity", **dict.fromkeys(tokens, "success")}
+
+
+class TestSeveralFiles:
+    """Of VAMS 2.6's manifest, which has two."""
+
+    @pytest.fixture
+    def jobs(self, cloud: Cloud) -> dict[str, str]:
+        """The first attempt's executions by the end of their input."""
+        call_with_manifest(cloud, TaskToken="one")
+        return self.started(cloud)
+
+    def started(self, cloud: Cloud) -> dict[str, str]:
+        return {one["input"]["input"].rpartition("/")[2]: one["name"] for one in cloud.executions()}
+
+    def test_only_files_whose_failure_may_pass_run_again(self, cloud: Cloud, jobs: dict[str, str]) -> None:
+        first, second = jobs.values()
+        ended(first, PERMANENT)
+        ended(second, PASSING)
+        call_with_manifest(cloud, TaskToken="two")
+        [again] = set(names(cloud)) - {first, second}
+        assert json.loads(cloud.stepfunctions.answers[0]["cause"])["code"] == "InvalidInput"
+        ended(again)
+        assert answers(cloud) == {"one": "InvalidInput", "two": "success"}
+        output = json.loads(cloud.stepfunctions.answers[1]["output"])
+        assert (output["files"], output["failed"]) == (2, 1)
+
+    def test_a_mixed_run_is_a_success_that_nobody_retries(self, cloud: Cloud, jobs: dict[str, str]) -> None:
+        first, second = jobs.values()
+        ended(first, PASSING)
+        ended(second)
+        call_with_manifest(cloud, TaskToken="two")
+        assert set(names(cloud)) == {first, second}
+        assert answers(cloud) == {"one": "success", "two": "success"}
+        one, two = (json.loads(answer["output"]) for answer in cloud.stepfunctions.answers)
+        assert one == two and one["failed"] == 1
+
+    def test_what_could_not_be_started_is_started_by_the_retry(
+        self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def unreachable(**_: str) -> None:
+            raise ConnectionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cloud.stepfunctions, "start_execution", unreachable, raising=False)
+            call_with_manifest(cloud, TaskToken="one")
+        assert answers(cloud) == {"one": "Internal"}
+        call_with_manifest(cloud, TaskToken="two")
+        assert len(names(cloud)) == 2
+        for name in names(cloud):
+            ended(name)
+        assert answers(cloud) == {"one": "Internal", "two": "success"}
