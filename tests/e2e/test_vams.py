@@ -1,9 +1,7 @@
 """VAMS 2.6 beside the app: its workflows, its orchestration bus, and its import function."""
 
-import io
 import json
 import uuid
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +14,17 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.grants import covers, grants, uses
-from tests.e2e.harness import TWO_B, App, configuration, error_of, running_app, wait_for
+from tests.e2e.harness import TWO_B, App, configuration, running_app, wait_for
+from tests.e2e.vams_machines import JOB, create_machine, definition_2_6, make_function, make_functions, run_files
 
 BUCKET, IMPORT, BUS, RECORD = "vams-assets", "vams-import", "vams-orchestration", "vams-record"
+BASE, ASSET = "vamsroot/", "vamsroot/imported/arm/"  # the bucket's base prefix, and the root of an asset in it
 ROLE = "arn:aws:iam::123456789012:role/vams-callbacks"
 PREFIX = "vams.prod.execution.run.pipeline.0a1b2c3d"
 SETTINGS: dict[str, Any] = {
     "version": "2.6",
     "importFunctionName": IMPORT,
-    "buckets": [BUCKET],
+    "buckets": [f"{BUCKET}/{BASE}"],
     "callbackRoleArn": ROLE,
     "orchestrationBusName": BUS,
 }
@@ -50,19 +50,9 @@ def make_vams(cloud: LocalCloud) -> None:
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     cloud.client("events").create_event_bus(Name=BUS)
     trust = {"Version": "2012-10-17", "Statement": []}
-    for name in ("vams-callbacks", "vams-import"):
-        iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("index.py", IMPORT_SOURCE)
-    cloud.client("lambda").create_function(
-        FunctionName=IMPORT,
-        Runtime="python3.12",
-        Role="arn:aws:iam::123456789012:role/vams-import",
-        Handler="index.handler",
-        Code={"ZipFile": packed.getvalue()},
-        Timeout=30,
-    )
+    iam.create_role(RoleName="vams-callbacks", AssumeRolePolicyDocument=json.dumps(trust))
+    make_functions(cloud)
+    make_function(cloud, IMPORT, IMPORT_SOURCE)
 
 
 @pytest.fixture(scope="module")
@@ -81,57 +71,52 @@ class Workflow:
 
     @classmethod
     def of(cls, app: App) -> "Workflow":
-        names = ("inputManifestS3Location", "inputConfigurationS3Location", "workflowExecutionId")
-        body = {f"{name}.$": f"$.{name}" for name in names} | {"TaskToken.$": "$$.Task.Token", "workflowId": TWO_B}
-        invoke = {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
-            "Parameters": {"FunctionName": app.vams_function(TWO_B), "Payload": {"body": body}},
-            "TimeoutSeconds": 28_800,
-            "End": True,
-        }
-        machine: str = app.client("stepfunctions").create_state_machine(
-            name=f"vams-{uuid.uuid4().hex[:12]}",
-            definition=json.dumps({"StartAt": "Pipeline", "States": {"Pipeline": invoke}}),
-            roleArn="arn:aws:iam::123456789012:role/vams",
-        )["stateMachineArn"]
-        return cls(app, machine)
+        return cls(app, create_machine(app.cloud, definition_2_6(app.vams_function(TWO_B), TWO_B, BASE)))
 
     def start(self, files: dict[str, str | None], prompts: dict[str, str] | None = None, manifest: bool = True) -> str:
         """Run on files of one asset, each a path and the version to use; returns the ARN of VAMS's execution."""
         run = uuid.uuid4().hex
-        inputs = f"pipelines/workflowExecutionInputs/{run}"
+        inputs = f"{BASE}pipelines/workflowExecutionInputs/{run}"
         if manifest:
             self._put(f"{inputs}/pipeline1/manifest.json", self._manifest(run, files))
         self._put(f"{inputs}/pipeline1/config.json", {"PROMPT": "of the configuration"})
         records = [{"fileKey": f"/{path}", "metadata": {PROMPT: text}} for path, text in (prompts or {}).items()]
         asset = {"databaseId": "robots", "assetId": "xarm", "assetData": {}, "files": records}
         self._put(f"{inputs}/metadata.json", {"schemaVersion": 2, "assets": [asset]})
-        body = {
+        given = {
+            "workflowDatabaseId": "GLOBAL",
+            "workflowId": TWO_B,
             "workflowExecutionId": run,
-            "inputManifestS3Location": f"s3://{BUCKET}/{inputs}/pipeline1/manifest.json",
-            "inputConfigurationS3Location": f"s3://{BUCKET}/{inputs}/pipeline1/config.json",
+            "workflowExecutionS3InputOutputBucket": BUCKET,
+            "outputAssetLocationKey": ASSET,
+            "executingUserName": "someone@example.com",
+            "executingRequestContext": {"http": {"method": "POST"}},
         }
         arn: str = self.app.client("stepfunctions").start_execution(
-            stateMachineArn=self.machine, input=json.dumps(body), name=run
+            stateMachineArn=self.machine, input=json.dumps(given), name=run
         )["executionArn"]
         return arn
 
-    def outputs(self, arn: str) -> dict[str, dict[str, Any]]:
-        """The documents of a run, by their directory within the asset."""
-        prefix = self._files(arn.rpartition(":")[2])
+    def moved(self, arn: str) -> dict[str, dict[str, Any]]:
+        """The documents that VAMS has moved onto the asset at the end of a run, by their path within it."""
+        output = json.loads(self.app.ended(arn)["output"])
+        [moved] = [value["output"]["Payload"]["moved"] for name, value in output.items() if name.startswith("process-")]
         s3 = self.app.client("s3")
-        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
-        return {
-            one["Key"].removeprefix(prefix).rpartition("/")[0]: json.loads(
-                s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read()
-            )
-            for one in found
-        }
+        return {path: json.loads(s3.get_object(Bucket=BUCKET, Key=f"{ASSET}{path}")["Body"].read()) for path in moved}
+
+    def error(self, arn: str) -> dict[str, Any]:
+        """Our error, as VAMS's error handler was told it; the workflow itself has failed with VAMS's own words."""
+        ended = self.app.ended(arn, 90)
+        assert (ended["status"], ended["error"]) == ("FAILED", "States.TaskFailed"), ended
+        key = f"errors/{arn.rpartition(':')[2]}.json"
+        told = json.loads(self.app.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read())
+        error: dict[str, Any] = json.loads(told["Cause"])
+        assert error["code"] == told["Error"]
+        return error
 
     @staticmethod
     def _files(run: str) -> str:
-        return f"pipelines/{TWO_B}/job/output/{run}/files/"
+        return run_files(BASE, TWO_B).format(run)
 
     def _manifest(self, run: str, files: dict[str, str | None]) -> dict[str, Any]:
         return {
@@ -141,14 +126,14 @@ class Workflow:
                     "relativePath": f"/{path}",
                     "databaseId": "robots",
                     "assetId": "xarm",
-                    "assetRootS3Key": "imported/arm/",
+                    "assetRootS3Key": ASSET,
                     "bucket": BUCKET,
-                    "key": f"imported/arm/{path}",
+                    "key": f"{ASSET}{path}",
                     "versionId": version or "",
                 }
                 for path, version in files.items()
             ],
-            "inputMetadataS3Location": f"s3://{BUCKET}/pipelines/workflowExecutionInputs/{run}/metadata.json",
+            "inputMetadataS3Location": f"s3://{BUCKET}/{BASE}pipelines/workflowExecutionInputs/{run}/metadata.json",
             "outputs": {"bucket": BUCKET, "files": self._files(run)},
             "systemConfig": {"orchestrationEventPrefix": PREFIX},
         }
@@ -160,14 +145,15 @@ class Workflow:
 def put(app: App, path: str, body: bytes | Path) -> str:
     """A file of the asset; returns its version."""
     data = body.read_bytes() if isinstance(body, Path) else body
-    version: str = app.client("s3").put_object(Bucket=BUCKET, Key=f"imported/arm/{path}", Body=data)["VersionId"]
+    version: str = app.client("s3").put_object(Bucket=BUCKET, Key=f"{ASSET}{path}", Body=data)["VersionId"]
     return version
 
 
 def answers_to(app: App, arn: str) -> list[str]:
-    """How the step of VAMS's execution was answered."""
-    history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
-    return [one["type"] for one in history if one["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
+    """How each try of the pipeline's step was answered."""
+    history = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
+    first_step = [one for one in history if one["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
+    return [one["type"] for one in first_step if "waitForTaskToken" in json.dumps(one, default=str)]
 
 
 def asked_of_vams(app: App) -> list[dict[str, Any]]:
@@ -184,31 +170,60 @@ def test_two_files_return_two_documents_and_one_callback(app: App, picture: Path
     workflow = Workflow.of(app)
     arn = workflow.start({"left/p.png": wanted, "right/c.mp4": None}, {"right/c.mp4": "What moves?"})
     ended = app.ended(arn)
-    assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"files": 2})
+    assert ended["status"] == "SUCCEEDED", ended
+    assert json.loads(ended["output"])[f"{JOB}-{TWO_B}"]["output"] == {"files": 2}
     assert answers_to(app, arn) == ["TaskSucceeded"]
-    documents = workflow.outputs(arn)
-    assert {path: one["userPrompt"] for path, one in documents.items()} == {
+    documents = {path.partition("/")[0]: one for path, one in workflow.moved(arn).items()}
+    assert {directory: one["userPrompt"] for directory, one in documents.items()} == {
         "left": "of the configuration",
         "right": "What moves?",
     }
     assert documents["left"]["inputVersionId"] == wanted
 
 
-def test_one_bad_file_of_two_is_named_and_the_other_has_its_document(app: App, picture: Path) -> None:
-    put(app, "good.png", picture)
+def test_the_good_file_of_a_mixed_run_reaches_the_asset_and_the_bad_one_is_named_there(app: App, picture: Path) -> None:
+    put(app, "good/p.png", picture)
     workflow = Workflow.of(app)
-    arn = workflow.start({"good.png": None, "never/there.png": None})
-    error = error_of(app.ended(arn))
-    assert error["code"] == "InvalidInput"
-    assert error["message"].startswith("1 of 2 files failed: never/there.png (InvalidInput).")
-    assert answers_to(app, arn) == ["TaskFailed"]
-    assert list(workflow.outputs(arn)) == [""]
+    arn = workflow.start({"good/p.png": None, "never/there.png": None})
+    moved = workflow.moved(arn)
+    assert answers_to(app, arn) == ["TaskSucceeded"], "nothing of it is tried again"
+    [document] = [one for path, one in moved.items() if path.startswith("good/p_CosmosReason_")]
+    assert document["result"]
+    [errors] = [one for path, one in moved.items() if path.startswith("CosmosBatchErrors_")]
+    [failed] = errors["failed"]
+    assert (errors["files"], failed["file"], failed["error"]["code"]) == (2, "never/there.png", "InvalidInput")
+    assert f"s3://{BUCKET}/{ASSET}never/there.png does not exist" in failed["error"]["message"]
+
+
+def test_a_run_without_any_result_fails_once_for_each_try_and_vams_is_told_the_whole(app: App) -> None:
+    workflow = Workflow.of(app)
+    arn = workflow.start({f"{name}/there.png": None for name in ("never", "nowhere")})
+    error = workflow.error(arn)
+    files = "never/there.png (InvalidInput), nowhere/there.png (InvalidInput)"
+    assert error["message"].startswith(f"2 of 2 files failed: {files}. ") and error["remedy"]
+    assert answers_to(app, arn) == ["TaskFailed"] * 3
+    ours = [one for name in ("never", "nowhere") for one in executions_for(app, f"{ASSET}{name}/there.png", arn)]
+    assert len(ours) == 2
+
+
+def executions_for(app: App, key: str, since: str) -> list[str]:
+    """Our executions for a file that began after an execution of VAMS."""
+    stepfunctions = app.client("stepfunctions")
+    began = stepfunctions.describe_execution(executionArn=since)["startDate"]
+    described = [
+        stepfunctions.describe_execution(executionArn=one["executionArn"])
+        for one in app.executions()
+        if one["startDate"] >= began
+    ]
+    return [one["name"] for one in described if json.loads(one["input"]).get("input") == f"s3://{BUCKET}/{key}"]
 
 
 def test_a_missing_manifest_is_said_at_once(app: App) -> None:
-    error = error_of(app.ended(Workflow.of(app).start({}, manifest=False)))
+    workflow = Workflow.of(app)
+    error = workflow.error(workflow.start({}, manifest=False))
     assert error["code"] == "InvalidInput"
-    assert error["message"].startswith(f"The manifest does not exist: s3://{BUCKET}/pipelines/workflowExecutionInputs/")
+    place = f"s3://{BUCKET}/{BASE}pipelines/workflowExecutionInputs/"
+    assert error["message"].startswith(f"The manifest does not exist: {place}")
 
 
 def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, picture: Path) -> None:
@@ -221,7 +236,8 @@ def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, p
     events.put_targets(Rule="register", EventBusName=BUS, Targets=[{"Id": "heard", "Arn": queue_arn}])
     put(app, "slow.png", picture)
     script = json.dumps({"seconds": 60})
-    arn = Workflow.of(app).start({"slow.png": None}, {"slow.png": script})
+    workflow = Workflow.of(app)
+    arn = workflow.start({"slow.png": None}, {"slow.png": script})
 
     def heard() -> Any:
         messages = sqs.receive_message(QueueUrl=queue).get("Messages", [])
@@ -232,7 +248,7 @@ def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, p
     assert event["detail"]["pipelineExecutionId"] == "0a1b2c3d"
     ours = event["detail"]["subExecution"]["executionArn"]
     app.client("stepfunctions").stop_execution(executionArn=ours, cause="aborted in VAMS")
-    assert error_of(app.ended(arn))["code"] == "Cancelled"
+    assert workflow.error(arn)["code"] == "Cancelled"
     assert event["detail"]["logs"][0]["logGroupArn"].startswith("arn:aws:logs:")
 
 
