@@ -35,7 +35,7 @@ ACTIONS = {
     | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "s3:ListBucketVersions"},
     "FunctionsVams": LOG
     | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
-    | {"states:StartExecution", "states:SendTaskFailure"},
+    | {"states:StartExecution", "states:SendTaskSuccess", "states:SendTaskFailure"},
     "FunctionsRegisterVams": LOG | {"lambda:InvokeFunction"},
     "FunctionsPlan": LOG
     | READ_FILES
@@ -75,8 +75,9 @@ ACTIONS = {
         "s3:PutBucketNotification",
     },
 }
-# What 2.6 of VAMS asks for: requests that lie in its buckets, executions that are registered on its bus.
-WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}}
+# What 2.6 of VAMS asks for: requests that lie in its buckets, executions that are registered on its bus, and a document
+# of errors among the results of several files.
+WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}, "FunctionsReport": {"s3:PutObject"}}
 # AWS has no resource-level permission for these.
 WITHOUT_RESOURCE = {
     "batch:DescribeJobs",
