@@ -5,8 +5,8 @@
 | `job#<job id>` | `job` | job: `jobs` |
 | `job#<job id>` | `callback` | task token that waits for a job: `callbacks` |
 | `job#<job id>` | `report` | job whose end was published: `reports` |
-| `job#<job id>` | `group` | job of a callback that waits for several: `groups` |
-| `group#<group id>` | `group` | callback that waits for several jobs: `groups` |
+| `job#<job id>` | `group` | job of a run that callbacks wait for: `groups` |
+| `group#<group id>` | `group` | run of one job or several that callbacks wait for: `groups` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `outputs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
 | `pipeline#<pipeline>` | `revision#<model>@<tag or branch>` | recorded commit of a model: `revisions` |
