@@ -45,6 +45,11 @@ def question_location(state_bucket: str, job_id: str) -> S3Location:
     return S3Location(state_bucket, f"requests/{job_id}/question.txt")
 
 
+def words_location(state_bucket: str, job_id: str) -> S3Location:
+    """Where the caller's own words lie, if they are long and the question holds more than them."""
+    return S3Location(state_bucket, f"requests/{job_id}/words.txt")
+
+
 def execution_arn(machine_arn: str, name: str) -> str:
     """The ARN of an execution by its name."""
     return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"

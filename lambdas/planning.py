@@ -26,9 +26,9 @@ from cosmos_batch.contract.s3 import (
 from cosmos_batch.state import Outputs
 from lambdas.clients import state_table
 from lambdas.input_file import inspect_inputs
-from lambdas.intake import keep_if_long, question_location
+from lambdas.intake import keep_if_long, question_location, words_location
 from lambdas.prompts import read_prompt
-from lambdas.questions import medium_of, read_settings, refuse_cut, settle_question
+from lambdas.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
 
 # A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
 NEXT_SECONDS = 600
@@ -96,6 +96,10 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
     prompt = read_prompt(request, execution.name, environment)
     question, parameters = settle_question(parameters, prompt, system_prompt, medium)
     short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
+    said = words_of_caller(prompt, parameters)
+    words, words_uri = keep_if_long(
+        None if said == question else said, words_location(environment.state_bucket, execution.name)
+    )
     reserved = reserve_document(
         document_directory(request, file),
         lambda directory, time: document_key(directory, file.name, time),
@@ -111,6 +115,8 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
         more_inputs=more,
         prompt=short,
         prompt_uri=uri,
+        user_prompt=words,
+        user_prompt_uri=words_uri,
         system_prompt=system_prompt,
         parameters=parameters,
     )

@@ -38,6 +38,14 @@ def refuse_cut(parameters: Parameters, medium: Medium) -> None:
             raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
 
 
+def words_of_caller(prompt: str | None, parameters: Parameters) -> str:
+    """What the document gives as the caller's: their own words, or the default question that stands for them. A task
+    has a question of its own, beside which nothing stands for words that are absent."""
+    if prompt is not None:
+        return prompt
+    return DEFAULT_PROMPT if parameters.task is None else ""
+
+
 def settle_question(
     parameters: Parameters, prompt: str | None, system_prompt: str, medium: Medium
 ) -> tuple[str, Parameters]:

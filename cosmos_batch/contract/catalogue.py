@@ -1,5 +1,6 @@
 """What exists: pipelines, their models, what GPUs they need, the files they take."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -144,6 +145,18 @@ PIPELINES = (
 )
 
 COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
+
+
+# As NVIDIA writes it into a model's name: Cosmos-Reason2-32B, Cosmos3-Nano-Policy-DROID; of a NIM, cosmos-reason2-8b.
+_SIZE_IN_A_NAME = re.compile(r"(?:^|[-_])([0-9]+(?:\.[0-9]+)?B|Nano|Super|Edge)(?=[-_]|$)", re.IGNORECASE)
+UNKNOWN_SIZE = "unknown"
+
+
+def size_of(model: str) -> str:
+    """The size of a model, whichever pipeline it answers in: by the catalogue, or else by its name."""
+    known = next((pipeline.model_size for pipeline in PIPELINES if pipeline.model == model), None)
+    named = _SIZE_IN_A_NAME.search(model.rsplit("/", 1)[-1])
+    return known or (named[1].capitalize().replace("b", "B") if named else UNKNOWN_SIZE)
 
 
 def pipeline_named(name: str) -> Pipeline | None:

@@ -8,6 +8,7 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Usage
+from cosmos_batch.contract.s3 import S3Uri
 
 JOB_LOGS_LIMIT = 64 * 1024  # bytes of UTF-8
 
@@ -27,18 +28,24 @@ class MoreInput(Model):
     """A further file of a request."""
 
     input_file: str = Field(description="The file's name alone")
+    input_uri: S3Uri | None = Field(default=None, description="Where it lies; None in documents of earlier releases")
     input_version_id: str | None
 
 
 class ReasonerDocument(Model):
     """Written as JSON to `<prefix>/<relative dir>/<inputStem>_CosmosReason_<timestamp>.json`."""
 
-    model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
-    model_size: str = Field(description="Such as 2B")
+    model: str = Field(
+        description="Hugging Face id; or the folder's name of a checkpoint given by path; or, of an endpoint, the "
+        "model that was asked of the server"
+    )
+    model_size: str = Field(description="Of that model, such as 2B; 'unknown' where neither catalogue nor name says it")
     input_file: str = Field(description="The file's name alone")
     timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
     system_prompt: str
-    user_prompt: str
+    user_prompt: str = Field(
+        description="The caller's own words; without any, NVIDIA's default question, or nothing beside a task"
+    )
     result: str = Field(description="The model's answer: clean text")
     job_logs: JobLogs
     reasoning: str | None = Field(default=None, description="The model's reasoning, when it came separately")
@@ -47,6 +54,14 @@ class ReasonerDocument(Model):
     )
     data: Any = Field(default=None, description="The answer parsed, where a task or a JSON Schema asked for that")
     data_error: str | None = Field(default=None, description="Why `data` is null: the answer does not fit the schema")
+    input_uri: S3Uri | None = Field(
+        default=None, description="Where the file lies; None in documents of earlier releases"
+    )
+    question: str | None = Field(
+        default=None,
+        description="What the model was asked: the caller's words in the wording of the task, with the form of the "
+        "answer that a schema or reasoning asks for; None in documents of earlier releases",
+    )
     job_id: str
     pipeline: str
     revision: str = Field(description="Commit of the model")
@@ -62,7 +77,8 @@ class ReasonerDocument(Model):
 
     def to_json(self) -> str:
         """Indented for people, without what does not apply: of `data`, where no structured answer was asked for."""
-        exclude = {name for name in ("reasoning", "notes", "data_error") if not getattr(self, name)}
+        optional = ("reasoning", "notes", "data_error", "input_uri", "question")
+        exclude = {name for name in optional if not getattr(self, name)}
         if self.parameters.json_schema is None:
             exclude.add("data")
         return self.model_dump_json(indent=2, exclude=exclude)

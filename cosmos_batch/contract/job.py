@@ -9,7 +9,7 @@ from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
-from cosmos_batch.contract.s3 import S3Uri
+from cosmos_batch.contract.s3 import S3Location, S3Uri
 
 # A worker gives back a job whose version is higher than this one and drains; it reads this one and those before.
 # 4 added `Job.planned_for`.
@@ -34,6 +34,11 @@ class InputFile(Model):
         """The file's name alone."""
         return self.key.rsplit("/", 1)[-1]
 
+    @property
+    def uri(self) -> str:
+        """Where the file lies."""
+        return S3Location(self.bucket, self.key).uri
+
 
 class OutputKey(Model):
     """A final key, reserved for one job."""
@@ -55,6 +60,10 @@ class Job(Model):
     )
     prompt: str | None = Field(description="The question, unless it is a long one; a generation has its own")
     prompt_uri: S3Uri | None = Field(description="Where the question lies, if it is a long one")
+    user_prompt: str | None = Field(
+        default=None, description="The caller's own words, where the question is not these alone, unless they are long"
+    )
+    user_prompt_uri: S3Uri | None = Field(default=None, description="Where those words lie, if they are long")
     system_prompt: str
     parameters: Parameters
     generation: Generation | None = Field(default=None, description="What to make, of a generator")
@@ -67,6 +76,11 @@ class Job(Model):
     planned_for: Identity | None = Field(
         default=None, description="What has to answer it; None in a job of schema version 3, which any worker takes"
     )
+
+    @property
+    def asks_more_than_the_caller(self) -> bool:
+        """Whether the question holds more than the caller's own words, or other ones."""
+        return self.user_prompt is not None or self.user_prompt_uri is not None
 
     @property
     def inputs(self) -> list[InputFile]:

@@ -146,6 +146,14 @@ class ServerUnavailable(Failure):
         return ServerUnavailable("interrupted", self.error.message, self.error.remedy, self.retry_after)
 
 
+@runtime_checkable
+class AskingServer(Protocol):
+    """What an engine has beside that, if the model is resident on somebody else's server."""
+
+    asked_model: str
+    """As the server calls it; known after `load`."""
+
+
 class EngineDied(Exception):  # noqa: N818 - it says what happened
     """The engine ended while it worked. It lives again for the next job, unless this was `for_good`."""
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -21,6 +22,9 @@ from cosmos_batch.media.timeline import Cut, Timeline
 _HOLE_SECONDS = 1.0
 _CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
+_MISSING_SECONDS = 0.2  # a gap that is so much longer than the file's own holds frames that could not be decoded
+_HOLES_TOLD = 5
+_TOLD_LEAP_SECONDS = 1.0
 _NEAR_SECONDS = 2.0  # so much is decoded though nobody looks at it, for a leap would cost more
 
 
@@ -41,8 +45,9 @@ class Clip:
         Seconds of the source.
     source_frames
         Frames of the source.
-    note
-        What a person should know of it: that it was sampled more sparsely than asked.
+    notes
+        What a person should know of it: that it was sampled more sparsely than asked, is damaged between the frames
+        that are kept, or was not decoded in parts.
     """
 
     frames: np.ndarray
@@ -50,7 +55,7 @@ class Clip:
     fps: float
     duration: float
     source_frames: int
-    note: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def metadata(self) -> dict[str, object]:
@@ -106,17 +111,18 @@ def sample_frames(
         thinned.
     """
     cut = timeline.cut(start, end)
-    note = _thinned(cut, fps, max_frames)
-    if note and not may_thin:
-        raise refuse(note, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
+    thinned = _thinned(cut, fps, max_frames)
+    if thinned and not may_thin:
+        raise refuse(thinned, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = in_time(check)
     try:
-        pixels = _see(path, timeline, wanted, budget, check, leaping=True)
+        pixels, walk = _see(path, timeline, wanted, budget, check, leaping=True)
     except _Missed:
-        pixels = _see(path, timeline, wanted, budget, check, leaping=False)
+        pixels, walk = _see(path, timeline, wanted, budget, check, leaping=False)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
-    return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), note)
+    notes = tuple(note for note in (thinned, *walk.notes(timeline)) if note)
+    return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), notes)
 
 
 def sample_times(cut: Cut, fps: float, min_frames: int, max_frames: int) -> list[float]:
@@ -142,16 +148,79 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
     )
 
 
+@dataclass
+class Walk:
+    """What was decoded of a video on the way to the frames that were wanted.
+
+    Attributes
+    ----------
+    stretches
+        Of each part that was decoded without a leap: when its frames are shown, in seconds from the video's first. The
+        first part begins at 0, whichever frame comes first.
+    leapt
+        Seconds that were passed over without decoding.
+    """
+
+    stretches: list[list[float]] = field(default_factory=lambda: [[0.0]])
+    leapt: float = 0.0
+
+    def leap(self, passed: float) -> None:
+        """Note that decoding goes on later, and how many seconds of what is looked at it passes over.
+
+        Where the next stretch begins only its first frame tells: not every key frame is what its container says.
+        """
+        self.leapt += passed
+        self.stretches.append([])
+
+    def through(self, frames: Iterator[av.VideoFrame], timeline: Timeline) -> Iterator[av.VideoFrame]:
+        """The same frames, noted as they come."""
+        stretch = self.stretches[-1]
+        for frame in frames:
+            stretch.append(_time(frame, timeline))
+            yield frame
+
+    def notes(self, timeline: Timeline) -> list[str]:
+        """What a reader must know: whether the video is whole must not depend on which frames were wanted."""
+        notes = []
+        if holes := [hole for stretch in self.stretches for hole in _holes(stretch, timeline)]:
+            places = ", ".join(f"{seconds:.1f} s" for seconds in holes[:_HOLES_TOLD])
+            more = f" and {len(holes) - _HOLES_TOLD} more" if len(holes) > _HOLES_TOLD else ""
+            notes.append(f"The video is damaged: frames after {places}{more} cannot be decoded, and were not seen.")
+        if self.leapt >= _TOLD_LEAP_SECONDS:
+            notes.append(
+                f"{self.leapt:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
+                "damaged, that was not noticed."
+            )
+        return notes
+
+
+def _holes(decoded: list[float], timeline: Timeline) -> list[float]:
+    """After which of the decoded frames others are missing, for longer than those of the file are apart.
+
+    They are put in order first: frames of an AVI may come with each other's times.
+    """
+    found = []
+    for before, after in pairwise(sorted(decoded)):
+        first = int(np.searchsorted(timeline.times, before + _CLOCK_ROUNDING))
+        beyond = int(np.searchsorted(timeline.times, after - _CLOCK_ROUNDING))
+        if first < beyond:
+            longest = float(np.max(np.diff([before, *timeline.times[first:beyond], after])))
+            if after - before > longest + _MISSING_SECONDS:
+                found.append(before)
+    return found
+
+
 class _Missed(Exception):  # noqa: N818 - no fault of the file's
     """After a leap the frame that was wanted did not come."""
 
 
 def _see(
     path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], leaping: bool
-) -> np.ndarray:
+) -> tuple[np.ndarray, Walk]:
+    walk = Walk()
     with open_video(path) as (container, stream):
-        frames = pick(container, stream, timeline, wanted, check, leaping)
-        return np.stack(list(_scale(frames, len(wanted), budget)))
+        frames = pick(container, stream, timeline, wanted, check, leaping, walk)
+        return np.stack(list(_scale(frames, len(wanted), budget))), walk
 
 
 def pick(
@@ -161,19 +230,23 @@ def pick(
     wanted: list[float],
     check: Callable[[], None],
     leaping: bool,
+    walk: Walk | None = None,
 ) -> Iterator[av.VideoFrame]:
     """For each wanted time the first frame shown then or later.
 
     To the first one it leaps by the container's index; to the others, if `leaping`, where key frames lie between. It
     raises _Missed where that leads anywhere but to the very frame: not every index and key frame is what it says.
+    `walk` is told what is decoded on the way.
     """
-    decoded, at = decode(container, stream, check), 0.0
+    walk = Walk() if walk is None else walk
+    decoded, at = walk.through(decode(container, stream, check), timeline), 0.0
     for seconds in wanted:
         key = timeline.key_before(seconds)
         leaps = key > at + _NEAR_SECONDS and (leaping or seconds == wanted[0])
         if leaps:
             _leap(container, stream, timeline.start + key)
-            decoded = decode(container, stream, check)
+            walk.leap(0.0 if seconds == wanted[0] else key - timeline.after(at))
+            decoded = walk.through(decode(container, stream, check), timeline)
         frame = next((one for one in decoded if _time(one, timeline) >= seconds - _CLOCK_ROUNDING), None)
         if leaps and leaping and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
             raise _Missed

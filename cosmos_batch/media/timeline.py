@@ -58,6 +58,11 @@ class Timeline:
         found = int(np.searchsorted(self.keys, seconds, "right"))
         return float(self.keys[found - 1]) if found else 0.0
 
+    def after(self, seconds: float) -> float:
+        """When the next frame after one of them is shown; the end where it is the last."""
+        following = int(np.searchsorted(self.times, seconds, "right"))
+        return float(self.times[following]) if following < len(self.times) else self.duration
+
     def cut(self, start: float | None, end: float | None) -> "Cut":
         """The part from `start` to `end`, in seconds; what is None or beyond the video's end is its end.
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.contract.catalogue import size_of
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDocument
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import Job
@@ -16,22 +16,23 @@ def compose(
     environment: WorkerEnvironment, model: ResidentModel, job: Job, answer: Answer, timings: dict[str, float]
 ) -> ReasonerDocument:
     """`timings` (seconds by phase) are the worker's; the engine's own come with its answer."""
-    pipeline = pipeline_named(environment.pipeline)
-    assert pipeline is not None and job.prompt is not None, "plan and prepare saw to it"
+    assert job.prompt is not None and job.user_prompt is not None, "prepare has read both"
     timings = {**waited(job), **timings, **answer.timings}
     return ReasonerDocument(
         model=model.stored.model,
-        model_size=pipeline.model_size,
+        model_size=size_of(model.stored.model),
         input_file=job.inputs[0].name,
         timestamp=job.timestamp,
         system_prompt=job.system_prompt,
-        user_prompt=job.prompt,
+        user_prompt=job.user_prompt,
         result=answer.text,
         job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
         reasoning=answer.reasoning,
         notes=answer.notes,
         data=answer.data,
         data_error=answer.data_error,
+        input_uri=job.inputs[0].uri,
+        question=job.prompt,
         job_id=job.job_id,
         pipeline=job.pipeline,
         revision=model.stored.commit,
@@ -41,7 +42,10 @@ def compose(
         timings=timings,
         parameters=job.parameters,
         input_version_id=job.inputs[0].version_id,
-        more_inputs=[MoreInput(input_file=one.name, input_version_id=one.version_id) for one in job.more_inputs],
+        more_inputs=[
+            MoreInput(input_file=one.name, input_uri=one.uri, input_version_id=one.version_id)
+            for one in job.more_inputs
+        ],
         batch_job_id=environment.aws_batch_job_id,
     )
 

@@ -82,7 +82,10 @@ def prepare(s3: Any, job: Job, workdir: Path) -> Job:
                 probe(path)
     if job.generation is not None:
         return job.model_copy(update={"generation": _with_actions(job, job.generation, workdir)})
-    return job.model_copy(update={"prompt": _prompt(s3, job), "prompt_uri": None})
+    question = _text(s3, job.prompt, job.prompt_uri)
+    words = _text(s3, job.user_prompt, job.user_prompt_uri) if job.asks_more_than_the_caller else question
+    texts = {"prompt": question, "prompt_uri": None, "user_prompt": words, "user_prompt_uri": None}
+    return job.model_copy(update=texts)
 
 
 def _with_actions(job: Job, generation: Generation, workdir: Path) -> Generation:
@@ -126,15 +129,16 @@ def _refused(uri: str, error: Exception, code: str) -> Exception:
     return error
 
 
-def _prompt(s3: Any, job: Job) -> str:
-    if job.prompt is not None:
-        return job.prompt
-    assert job.prompt_uri is not None, "plan sets one of the two"
-    where = parse_uri(job.prompt_uri)
+def _text(s3: Any, text: str | None, uri: str | None) -> str:
+    """A text of the job, or the one at `uri` where it is long."""
+    if text is not None:
+        return text
+    assert uri is not None, "plan sets one of the two"
+    where = parse_uri(uri)
     try:
-        text: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
-        return text.decode()
+        body: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
+        return body.decode()
     except ClientError as error:
-        raise _refused(job.prompt_uri, error, error.response["Error"]["Code"]) from error
+        raise _refused(uri, error, error.response["Error"]["Code"]) from error
     except UnicodeDecodeError as error:
-        raise Failure("InvalidInput", f"{job.prompt_uri} is not UTF-8 text.", "Save the prompt as UTF-8.") from error
+        raise Failure("InvalidInput", f"{uri} is not UTF-8 text.", "Save the prompt as UTF-8.") from error

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, pipeline_named
+from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, size_of
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
 from cosmos_batch.contract.generation.lossy import named
@@ -13,7 +13,6 @@ from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.result import Made, MadeFile
-from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.engines import Lossy
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
@@ -54,13 +53,11 @@ def present_making(
     _refuse_unjudged(made, _requires_guardrails(environment))
     seen = [note for file in made.files for note in _look(file, generation, workdir)]
     files = _deliverables(job, made, workdir)
-    pipeline = pipeline_named(environment.pipeline)
-    assert pipeline is not None, "plan saw to it"
     cost = cost_of(environment, made.timings.get("generate", timings["infer"]))
     all_timings = {**waited(job), **timings, **made.timings}
     document = GeneratorDocument(
         model=model.stored.model,
-        model_size=pipeline.model_size,
+        model_size=size_of(model.stored.model),
         revision=model.stored.commit,
         engine=model.engine.name,
         lossy=_lossy(model),
@@ -117,7 +114,7 @@ def expected_roles(generation: Generation) -> set[Role]:
 
 
 def _documented(file: InputFile) -> DocumentedInput:
-    return DocumentedInput(uri=S3Location(file.bucket, file.key).uri, version_id=file.version_id)
+    return DocumentedInput(uri=file.uri, version_id=file.version_id)
 
 
 def _lossy(model: ResidentModel) -> list[str]:

@@ -5,11 +5,12 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import Compiling, Engine, LoadingGuardrails
+from cosmos_batch.engines import AskingServer, Compiling, Engine, LoadingGuardrails
 from cosmos_batch.store import Elsewhere, KeptCaches, StoredModel
 from cosmos_batch.worker.guardrails import Guardrails
 from cosmos_batch.worker.pinned_store import PinnedStore
@@ -74,6 +75,8 @@ class ResidentModel:
                 "are broken, run once with INVALIDATE_COSMOS_MODELS.",
                 retryable=True,
             ) from error
+        if isinstance(self.engine, AskingServer):  # which knows nothing of the configured name
+            stored = replace(stored, model=self.engine.asked_model)
         self._stored = stored
         self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guards)))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from cosmos_batch.contract import capacity
-from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
+from cosmos_batch.contract.catalogue import PIPELINES, Pipeline, size_of
 from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
@@ -94,3 +94,21 @@ def test_the_usual_instances_carry_it(pipeline: Pipeline) -> None:
         for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)
     )
     assert (pipeline.context is None) == (pipeline.surface == "generator")
+
+
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        *((one.model, one.model_size) for one in PIPELINES),
+        ("nvidia/Cosmos-Reason2-32B", "32B"),
+        ("nvidia/Cosmos3-Nano-Policy-DROID", "Nano"),
+        ("nvidia/Cosmos3-Super-Text2Image-4Step", "Super"),
+        ("nvidia/Cosmos3-Edge", "Edge"),
+        ("nvidia/cosmos-reason2-8b", "8B"),
+        ("nvidia/cosmos3-nano", "Nano"),
+        ("random-weights-tiny-Cosmos-Reason2", "unknown"),
+        ("Nanotube/my-model", "unknown"),
+    ],
+)
+def test_a_size_is_the_models_own(model: str, size: str) -> None:
+    assert size_of(model) == size

@@ -97,6 +97,8 @@ def test_the_documents_first_fields_are_those_that_users_have() -> None:
         "model", "modelSize", "inputFile", "timestamp", "systemPrompt", "userPrompt", "result", "jobLogs", "reasoning",
     ]  # fmt: skip
     assert json.loads(document().to_json())["attribution"] == "Built on NVIDIA Cosmos"
+    named = document(reasoning="because", question="q", input_uri="s3://my-bucket/a.mp4")
+    assert list(json.loads(named.to_json()))[:9] == names[:9]
 
 
 def test_reasoning_is_absent_where_there_is_none() -> None:

@@ -122,7 +122,8 @@ def test_started_from_the_console(app: App, picture: Path) -> None:
 def test_a_task_from_a_files_metadata(app: App, picture: Path) -> None:
     app.upload("task/p.png", picture, prompt="the cube", COSMOS_REASON_TASK="2d-grounding", COSMOS_REASON_TOP_P="0.5")
     document = app.document(app.execution_of("task/p.png")["executionArn"])
-    assert document["userPrompt"].startswith("Locate the accurate bounding box of the cube. Return a json")
+    assert document["userPrompt"] == "the cube"
+    assert document["question"].startswith("Locate the accurate bounding box of the cube. Return a json")
     assert (document["parameters"]["topP"], document["parameters"]["temperature"]) == (0.5, 0.7)
     assert document["data"] is None and "JSON" in document["dataError"], "the scripted engine says its prompt"
 
@@ -142,8 +143,9 @@ def test_a_structured_answer(app: App, picture: Path) -> None:
     arn = app.start({**place, "prompt": prompt, "parameters": parameters})
     app.ended(arn)
     document = app.document(arn)
-    assert document["userPrompt"].startswith(prompt) and "JSON Schema" in document["userPrompt"]
-    assert document["data"] == [{"label": "cube"}] and document["result"] == document["userPrompt"]
+    assert document["userPrompt"] == prompt
+    assert document["question"].startswith(prompt) and "JSON Schema" in document["question"]
+    assert document["data"] == [{"label": "cube"}] and document["result"] == document["question"]
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,18 @@ def test_one_frame_in_place_of_many_is_told_by_its_video(make: Make, tmp_path: P
     assert video(tmp_path)[2] == 1  # which the worker refuses, as of every engine
 
 
+def test_what_was_encoded_lossily_on_the_way_is_told(make: Make) -> None:
+    [note] = make({"mode": "t2v", **SMALL, **FEW}).notes
+    assert "encoded once more for this file: detail was lost twice" in note
+    for image_format in ("png", "jpeg"):
+        [note] = make({"mode": "t2i", "imageFormat": image_format, **SMALL}).notes
+        assert "writes its image as JPEG (quality 100), from which this file was made" in note
+
+
 def test_a_negative_prompt_that_is_not_read_is_told(make: Make, picture: Path) -> None:
     said = {"mode": "policy", "negativePrompt": "Blur.", **ACTIONS}
-    assert not make(said, picture).notes  # unguided, nobody reads one
+    unguided = make(said, picture).notes
+    assert not any("negativePrompt" in note for note in unguided), "nobody reads one"
     assert "negativePrompt did nothing" in make({**said, "guidanceScale": 3}, picture).notes[0]
 
 

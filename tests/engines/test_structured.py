@@ -210,10 +210,33 @@ def test_boxes_in_a_video_too(tmp_path: Path, rotation: int | None, pixels: list
 def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
     said = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
     task = "temporal-localization-mmss"
-    found = answer(Saying(said), make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema), tmp_path)
+    job = make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema)
+    place(broken.video(tmp_path / "source.mp4"), job, tmp_path / "work")
+    found = answer(Saying(said), job, tmp_path / "work")
     assert found.data == [
         {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "parameters", "told"),
+    [
+        ([{"start": 0, "end": 4.4, "caption": "a"}], {}, None),
+        ([{"start": 1.0, "end": 99.0, "caption": "a"}], {}, "0.0 to 4.0 s, are in the answer: 99 s."),
+        ([{"start": "00:01.00", "end": "01:02", "caption": "a"}], {}, "in the answer: 62 s."),
+        ([{"start": 0, "end": 2, "caption": "a"}], {"start": 2}, "2.0 to 4.0 s, are in the answer: 0 s."),
+        ([{"start": 1, "end": 3, "caption": "a"}], {"end": 2}, "0.0 to 2.0 s, are in the answer: 3 s."),
+        ([{"start": 10 + at, "end": 10, "caption": "a"} for at in range(4)], {}, "10, 10, 11, 10, 12 s and 3 more."),
+    ],
+)
+def test_times_at_which_there_is_nothing_to_see_are_noted(
+    tmp_path: Path, said: Any, parameters: dict[str, Any], told: str | None
+) -> None:
+    name = "temporal-localization-mmss" if isinstance(said[0]["start"], str) else "temporal-localization"
+    job = make_job("a.mp4", task=name, jsonSchema=TASKS[name].schema, **parameters)  # type: ignore[index]
+    place(broken.video(tmp_path / "source.mp4"), job, tmp_path / "work")
+    notes = answer(Saying(json.dumps(said)), job, tmp_path / "work").notes
+    assert notes == [] if told is None else told in notes[0]
 
 
 def test_what_nobody_can_check_is_reported() -> None:

@@ -31,11 +31,15 @@ def _environment(configure: Callable[..., None]) -> None:
     configure(PlanEnvironment)
 
 
-def plan(started: datetime | None = None, name: str = "job-1", **request: Any) -> dict[str, Any]:
+def plan(
+    started: datetime | None = None, name: str = "job-1", schema_version: int | None = None, **request: Any
+) -> dict[str, Any]:
+    """What is planned for an execution whose state machine says this version, or none, as that of 0f4e7e0."""
+    said = {} if schema_version is None else {"schemaVersion": schema_version}
     started = started or datetime.now(UTC)
     execution = {"id": f"arn:execution:{name}", "name": name, "startTime": started.isoformat().replace("+00:00", "Z")}
     return handler(
-        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}, "execution": execution}, None
+        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}, "execution": execution, **said}, None
     )
 
 

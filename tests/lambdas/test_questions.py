@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment
-from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.job import SCHEMA_VERSION, Job
 from cosmos_batch.contract.json_schema import SCHEMA_LIMIT
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, TaskName
@@ -45,6 +45,28 @@ def test_every_task_becomes_a_question(task: TaskName) -> None:
     assert asdict(sampling).items() <= found.parameters.model_dump(by_alias=False).items()
     if preset.schema is not None:
         Draft202012Validator.check_schema(preset.schema)
+
+
+def test_the_callers_words_are_kept_beside_the_question() -> None:
+    def planned(**request: Any) -> Job:
+        return job(plan(input=f"s3://assets/{CLIP}", schema_version=SCHEMA_VERSION, **request))
+
+    found = planned(prompt="the load", parameters={"task": "2d-grounding"})
+    assert (found.user_prompt, found.user_prompt_uri) == ("the load", None) and found.prompt != "the load"
+    assert planned(parameters={"task": "caption"}).user_prompt == "", "there are none"
+    assert planned(parameters={"jsonSchema": SCHEMA}).user_prompt == DEFAULT_PROMPT
+    for alone in (planned(prompt="What falls?"), planned()):
+        assert not alone.asks_more_than_the_caller, "they are the question"
+
+
+def test_long_words_of_a_caller_lie_beside_the_question(cloud: Cloud) -> None:
+    long = "x" * PROMPT_INLINE_LIMIT + "y"
+    request = {"input": f"s3://assets/{CLIP}", "prompt": long, "parameters": {"reasoning": True}}
+    found = job(plan(schema_version=SCHEMA_VERSION, **request))
+    assert found.user_prompt is None and found.prompt is None and found.prompt_uri != found.user_prompt_uri
+    assert found.user_prompt_uri is not None and found.user_prompt_uri.startswith(f"s3://{STATE_BUCKET}/requests/")
+    key = found.user_prompt_uri.removeprefix(f"s3://{STATE_BUCKET}/")
+    assert cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode() == long
 
 
 @pytest.mark.parametrize("task", TASKS)

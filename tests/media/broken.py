@@ -90,6 +90,19 @@ def mp4_with_damage(folder: Path) -> Path:
     return path
 
 
+def mp4_with_a_hole(folder: Path, start: float, end: float) -> Path:
+    """A whole MP4 of key frames, ten a second, of which those from one time to another are noise."""
+    path = video(folder / "hole.mp4", codec_options={"g": "1"})
+    data = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.pts is not None]
+        for packet in packets:
+            if start <= float(packet.pts * packet.time_base) < end:
+                data[packet.pos : packet.pos + packet.size] = bytes(packet.size)
+    path.write_bytes(data)
+    return path
+
+
 def mp4_without_frames(folder: Path) -> Path:
     """A well-formed MP4 whose video stream holds nothing."""
     return video(folder / "none.mp4", frames=0, options={"movflags": "empty_moov"})

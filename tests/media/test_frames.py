@@ -127,6 +127,8 @@ def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
     assert leapt.indices == whole.indices and len(leapt.indices) == 6
     assert np.array_equal(leapt.frames, whole.frames)
     assert len(packets) < 250 or name in WRONG_GROUPS
+    told = ["were not decoded: if they are damaged" in note for note in leapt.notes]
+    assert told == ([True] if len(packets) < 250 else []) and whole.notes == (), "and no hole is found in a whole file"
 
 
 def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,13 +171,13 @@ def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "clip.mp4")
     note = "4.0 s of video at 10 frames a second are more than the 8 frames that the model can take"
     thinned = sample(path, 10, max_frames=8)
-    assert len(thinned.indices) == 8 and (thinned.note or "").startswith(note)
+    assert len(thinned.indices) == 8 and thinned.notes[0].startswith(note) and len(thinned.notes) == 1
     with pytest.raises(Failure, match=note) as refused:
         sample(path, 10, max_frames=8, may_thin=False)
     assert refused.value.error.code == "InvalidInput" and "longVideo" in refused.value.error.remedy
-    assert sample(path, 10, max_frames=40, may_thin=False).note is None
-    assert sample(path, 60, max_frames=40, may_thin=False).note is None, "it has no more frames than these"
-    assert sample(path, 10, max_frames=8, end=0.8, may_thin=False).note is None
+    assert sample(path, 10, max_frames=40, may_thin=False).notes == ()
+    assert sample(path, 60, max_frames=40, may_thin=False).notes == (), "it has no more frames than these"
+    assert sample(path, 10, max_frames=8, end=0.8, may_thin=False).notes == ()
 
 
 def test_a_short_video_gives_at_least_the_least(tmp_path: Path) -> None:
@@ -219,6 +221,21 @@ def test_noise_in_a_whole_file_is_refused(tmp_path: Path) -> None:
         sample(broken.mp4_with_damage(tmp_path), 4)
 
 
+def test_damage_between_the_frames_that_are_seen_is_told(tmp_path: Path) -> None:
+    """With fewer frames the file is answered, with more it is refused: what it is must be told with either."""
+    path = broken.mp4_with_a_hole(tmp_path, 1.4, 2.5)
+    few = sample(path, 1)
+    assert [round(index / few.fps, 1) for index in few.indices] == [0.0, 1.3, 2.6, 3.9]
+    assert few.notes == ("The video is damaged: frames after 1.3 s cannot be decoded, and were not seen.",)
+    with pytest.raises(Failure, match=r"damaged: it cannot be decoded at 1\.4 s"):
+        sample(path, 10)
+    assert sample(broken.video(tmp_path / "whole.mp4", codec_options={"g": "1"}), 1).notes == ()
+
+
+def test_a_wanted_frame_that_another_stands_for_is_told(tmp_path: Path) -> None:
+    assert any("damaged" in note for note in sample(broken.mp4_with_a_hole(tmp_path, 1.0, 1.6), 4).notes)
+
+
 def test_decoding_ends_when_asked(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "clip.mp4")
     found = probe(path)
@@ -248,11 +265,11 @@ def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
     path = broken.ten_hours(tmp_path)
     clip = sample(path, 4)
     assert len(clip.frames) == 768 and clip.duration == 36_000
-    assert (clip.note or "").startswith("36000.0 s of video at 4 frames a second are more than the 768 frames")
+    assert clip.notes[0].startswith("36000.0 s of video at 4 frames a second are more than the 768 frames")
     with pytest.raises(Failure, match=r"0\.0213 a second fit"):
         sample(path, 4, may_thin=False)
     part = sample(path, 1, start=35_900, may_thin=False)
-    assert part.note is None and [round(index / clip.fps) for index in part.indices] == list(range(35_900, 36_000, 10))
+    assert part.notes == () and [round(index / clip.fps) for index in part.indices] == list(range(35_900, 36_000, 10))
 
 
 def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None:

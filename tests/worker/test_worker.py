@@ -20,8 +20,11 @@ def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: Bench) -> None:
     bench.worker().run()
     document = json.loads(bench.document("one"))
     assert document["result"] == "Was siehst du? 🤖\nSag es."
-    assert document["userPrompt"] == document["result"]
-    assert document["modelSize"] == "2B"
+    assert document["userPrompt"] == document["question"] == document["result"]
+    assert document["inputUri"] == f"s3://{ASSETS}/in/one.png"
+    assert document["modelSize"] == "unknown", (
+        "the name of the checkpoint's folder says none, and the pipeline's is not it"
+    )
     assert document["inputFile"] == "one.png"
     assert document["batchJobId"] == "worker-1"
     assert document["engine"] == "scripted 1"
@@ -258,6 +261,30 @@ def test_a_long_prompt_is_read_from_where_it_lies(bench: Bench) -> None:
     bench.send(bench.job(prompt=None, prompt_uri=f"s3://{STATE}/requests/one/prompt.txt"))
     bench.worker().run()
     assert json.loads(bench.document("one"))["userPrompt"] == "Ünï" * 9000
+
+
+def test_a_document_tells_the_callers_words_from_the_question(bench: Bench) -> None:
+    bench.send(bench.job(prompt="Locate the cube. Return JSON.", user_prompt="the cube"))
+    bench.worker().run()
+    document = json.loads(bench.document("one"))
+    assert (document["userPrompt"], document["question"]) == ("the cube", "Locate the cube. Return JSON.")
+
+
+def test_a_callers_long_words_are_read_from_where_they_lie(bench: Bench) -> None:
+    bench.s3.put_object(Bucket=STATE, Key="requests/one/question.txt", Body="Locate ü".encode())
+    bench.s3.put_object(Bucket=STATE, Key="requests/one/words.txt", Body="ü".encode())
+    uris = {name: f"s3://{STATE}/requests/one/{name}.txt" for name in ("question", "words")}
+    bench.send(bench.job(prompt=None, prompt_uri=uris["question"], user_prompt_uri=uris["words"]))
+    bench.worker().run()
+    document = json.loads(bench.document("one"))
+    assert (document["userPrompt"], document["question"]) == ("ü", "Locate ü")
+
+
+def test_a_job_of_before_has_no_words_beside_its_question(bench: Bench) -> None:
+    """As commit 0f4e7e0 planned it, with the fields that it knew."""
+    message = bench.job(prompt="Count.").model_dump(mode="json")
+    assert message.pop("userPrompt") is None and message.pop("userPromptUri") is None
+    assert not Job.model_validate(message).asks_more_than_the_caller
 
 
 def test_a_worker_notes_its_pace_and_what_it_completed(bench: Bench) -> None:

@@ -38,7 +38,10 @@ class Recipe(Model):
     model_config = ConfigDict(extra="ignore")
 
     pipeline: str
-    model: str = Field(description="Hugging Face id, or the folder's name of a checkpoint given by path")
+    model: str = Field(
+        description="Hugging Face id; or the folder's name of a checkpoint given by path; or, of an endpoint, the "
+        "model that was asked of the server"
+    )
     revision: str = Field(description="Commit of the model")
     engine: str = Field(description="Name and version")
     lossy: list[str] = Field(default_factory=list, description="What it did to be faster and less exact")
@@ -90,7 +93,9 @@ class GeneratorDocument(Recipe):
 
     model_config = ConfigDict(extra="forbid")
 
-    model_size: str = Field(description="Such as Nano")
+    model_size: str = Field(
+        description="Of the model, such as Nano; 'unknown' where neither catalogue nor name says it"
+    )
     job_id: str
     timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
     guardrails: DocumentedGuardrails | None = Field(default=None, description="None in documents of earlier releases")

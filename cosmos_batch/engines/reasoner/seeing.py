@@ -108,7 +108,7 @@ Found = ImageInfo | VideoInfo
 def notes_of(job: Job, seen: list[Seen]) -> list[str]:
     """The `notes` of the answer: what a reader of the document must know of what the model saw."""
     named = zip(job.inputs, seen, strict=True)
-    return [job.label(source) + one.note for source, one in named if isinstance(one, Clip) and one.note]
+    return [job.label(source) + note for source, one in named if isinstance(one, Clip) for note in one.notes]
 
 
 def probe_all(job: Job, paths: list[Path]) -> list[Found]:

@@ -17,13 +17,15 @@ from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Made, Usage
 from cosmos_batch.engines import Engine, input_paths
 from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, misfit
-from cosmos_batch.engines.reasoner.units import has_places, with_units
+from cosmos_batch.engines.reasoner.units import has_places, times_in, with_units
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _TRIES = 100  # brackets in prose that are no JSON
 _REASON_LIMIT = 500  # characters
 _QUOTE_LIMIT = 4000  # characters of the first answer, told to the model with what is wrong in it
+_ROUNDED_SECONDS = 0.5  # the answer may round a time to whole seconds
+_TIMES_TOLD = 5
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
@@ -74,9 +76,29 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
     if error is not None:
         cut = "; it was cut off at maxTokens" if answer.finish_reason == "length" else ""
         return answer.model_copy(update={"data": None, "data_error": error + cut})
+    notes = answer.notes
     if job.parameters.task is not None:
+        notes = [*notes, *_note_of_times(job, workdir, list(times_in(data)))]
         data = with_units(data, _picture_size(job, workdir) if has_places(data) else None)
-    return answer.model_copy(update={"data": data, "data_error": None})
+    return answer.model_copy(update={"data": data, "data_error": None, "notes": notes})
+
+
+def _note_of_times(job: Job, workdir: Path, times: list[float]) -> list[str]:
+    """That the answer names times at which there is nothing to see, if so."""
+    if not times:
+        return []
+    # Imported here, as below.
+    from cosmos_batch.media import VideoInfo, probe
+
+    found = [probe(path) for path in input_paths(job, workdir)]
+    duration = max((one.timeline.duration for one in found if isinstance(one, VideoInfo)), default=0.0)
+    first, last = job.parameters.start or 0.0, min(job.parameters.end or duration, duration)
+    outside = [seconds for seconds in times if not first - _ROUNDED_SECONDS <= seconds <= last + _ROUNDED_SECONDS]
+    if not outside:
+        return []
+    told = ", ".join(f"{seconds:g}" for seconds in outside[:_TIMES_TOLD])
+    more = f" and {len(outside) - _TIMES_TOLD} more" if len(outside) > _TIMES_TOLD else ""
+    return [f"Times outside of what the model saw, {first:.1f} to {last:.1f} s, are in the answer: {told} s{more}."]
 
 
 def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:

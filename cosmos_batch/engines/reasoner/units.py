@@ -1,6 +1,7 @@
 """What Cosmos says in its own units, also in those of the file: pixels, seconds, mm:ss.ff."""
 
 import re
+from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from cosmos_batch.contract.tasks import AXIS
@@ -58,6 +59,20 @@ def with_units(data: Any, size: Size | None) -> Any:
     for name in _TIMES:
         _add_time(found, name)
     return found
+
+
+def times_in(data: Any) -> Iterator[float]:
+    """The seconds of each `start` and `end` in it, also of those in mm:ss.ff."""
+    if isinstance(data, list):
+        for one in data:
+            yield from times_in(one)
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            seconds = seconds_of(value) if isinstance(value, str) else value
+            if name in _TIMES and _is_number(seconds):
+                yield seconds
+            elif name not in _TIMES:
+                yield from times_in(value)
 
 
 def _add_time(event: dict[str, Any], name: str) -> None:

@@ -21,6 +21,12 @@ class EngineElsewhere:
         self._api_key = api_key
         self._abandoning = Abandoning(thing)
         self._server: RemoteServer | None = None
+        self._model = ""
+
+    @property
+    def asked_model(self) -> str:
+        """As the server calls the model that is asked of it; empty before `load`."""
+        return self._model
 
     async def is_there(self) -> bool:
         """Whether the server answers when it is asked for its models."""

@@ -244,6 +244,12 @@ def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
     engine.close()
 
 
+def test_what_was_made_in_other_steps_than_were_asked_for_is_not_delivered(make: Make) -> None:
+    """As with a distilled checkpoint, whose steps are its own; this server makes two, whatever is asked."""
+    error = refused(make, {**VIDEO, "steps": 35})
+    assert error.code == "EngineFailed" and "made it in 2 steps, where 35 were asked for" in error.message
+
+
 def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:
     return OmniPlan(plan, gpus, guardrails).command(Path("/models/nano"), Path("/tmp/s/socket"))
 

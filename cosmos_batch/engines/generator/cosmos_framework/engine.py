@@ -22,6 +22,14 @@ from cosmos_batch.media.nonsense import nonsense
 
 # What it has another program fetch, by a commit; the other it loads by name.
 _FETCHED = ABILITIES["cosmos-framework"].guardrail_models[0]
+_VIDEO_TWICE = (
+    "Cosmos Framework encodes its video itself (H.264, its best quality, which is lossy); that was decoded, and "
+    "encoded once more for this file: detail was lost twice."
+)
+_IMAGE_TWICE = (
+    "Cosmos Framework writes its image as JPEG (quality 100), from which this file was made: it has what JPEG left, as "
+    "PNG too."
+)
 _UNREAD = "Cosmos Framework reads no negative prompt with actions: negativePrompt did nothing."
 
 
@@ -82,5 +90,6 @@ class FrameworkGenerator(GroupGenerator):
         return [] if self._served is None else self._served.lines_since(0)
 
     def notes(self, asked: Generation) -> list[str]:
-        """Where it does not do as it was told."""
-        return [_UNREAD] if asked.action and asked.guided and asked.negative_prompt else []
+        """What it did not do as it was told, and what its files lost on the way."""
+        unread = asked.action and asked.guided and asked.negative_prompt
+        return [*([_UNREAD] if unread else []), _VIDEO_TWICE if asked.is_video else _IMAGE_TWICE]

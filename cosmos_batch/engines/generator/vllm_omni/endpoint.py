@@ -27,6 +27,10 @@ from cosmos_batch.engines.serving.remote import RemoteServer
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
 """Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
 
+_AS_ASKED = (
+    "Steps and guidance scale are those that were asked of the server, which does not report those that it ran: with a "
+    "distilled checkpoint they are its own."
+)
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
 
@@ -66,7 +70,8 @@ class OmniEndpointEngine(EngineElsewhere):
             order = await self._preparing.run(job, work.prepare, job.generation, files)
             made = await work.make(order, partial(_send, server, work.journal))
             checks = NOT_VERIFIED if job.generation.guardrails else Checks()
-            return await asyncio.to_thread(work.write, made, order, checks)
+            done = await asyncio.to_thread(work.write, made, order, checks)
+        return done.model_copy(update={"notes": [*done.notes, _AS_ASKED]})
 
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

@@ -134,6 +134,7 @@ class VllmOmniEngine:
             async with self._turn:
                 self._at_work = name, self._served.lines_read
                 made = await self._make(work, order)
+                self._refuse_other_steps(name, asked.steps)
             done = await on_thread(work.write, made, order, self._checks(work.name))
         return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
@@ -145,6 +146,17 @@ class VllmOmniEngine:
             self._tokenizer = None
             self._media.shutdown()
             self._verdicts.cleanup()
+
+    def _refuse_other_steps(self, name: str, asked: int) -> None:
+        """Raise Failure where the server made its pictures in another number of steps, so that no document lies: with a
+        distilled checkpoint its steps and guidance are its own."""
+        ran = self.steps(name)
+        if ran is not None and ran[1] != asked:
+            raise Failure(
+                "EngineFailed",
+                f"{self.name} made it in {ran[1]} steps, where {asked} were asked for; nothing was delivered.",
+                "Check that the model is no distilled checkpoint, whose steps and guidance the server fixes.",
+            )
 
     def _checks(self, name: str) -> Checks:
         """What the server's guardrails reported of a request."""
