@@ -13,6 +13,7 @@ from lambdas.breaker import Death
 from lambdas.clients import client
 
 DESCRIBED_AT_ONCE = 100  # of DescribeJobs
+OUTDATED = "Another deployment has taken its place."  # for people: TerminateJob's reason
 # Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
 FORGOTTEN_AFTER = timedelta(minutes=15)
 
@@ -147,10 +148,12 @@ class Fleet:
         return row.commit != self._recorded.get((row.model, row.revision), row.commit)
 
     def drain_outdated(self) -> None:
-        """Ask outdated workers to leave."""
+        """Ask outdated workers to leave, and give up those that still wait for an instance: it would be for nothing."""
         for worker in self.live:
             if self.is_outdated(worker):
                 self._workers.must_drain(worker.row.worker)
+                if worker.batch is not None and worker.batch["status"] == "RUNNABLE":
+                    client("batch").terminate_job(jobId=worker.row.worker, reason=OUTDATED)
 
     def retire(self, workers: list[Worker]) -> None:
         """Ask workers at the end of their life to leave."""

@@ -361,3 +361,30 @@ def test_what_leaves_is_enough_for_the_higher_one_or_all_there_is(total: int, ow
         assert not leaving or freed - max(leaving) < lacking
     else:
         assert not any(back)
+
+
+class TestOutdated:
+    def test_one_that_waits_for_an_instance_is_given_up_and_counts_as_no_failure(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
+        deployed()
+        enqueue(cloud)
+        nudge(PLANNED)
+        deployed(job_definition="arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:2", max_workers=1)
+        nudge(SWEEP)
+        assert cloud.batch.jobs["job-0"]["statusReason"] == "Another deployment has taken its place."
+        nudge(SWEEP)
+        assert [one["jobDefinition"][-2:] for one in cloud.batch.submitted] == [":1", ":2"]
+        assert workers.pipeline().failures == 0
+
+    def test_one_that_works_is_asked_and_left_to_finish(self, cloud: Cloud, workers: Workers, deployed) -> None:
+        deployed()
+        enqueue(cloud)
+        nudge(PLANNED)
+        serve(workers, "job-0")
+        cloud.batch.jobs["job-0"]["status"] = "RUNNING"
+        deployed(job_definition="arn:aws:batch:us-east-1:123456789012:job-definition/reason2B:2")
+        nudge(SWEEP)
+        row = workers.get("job-0")
+        assert row is not None and row.must_drain
+        assert cloud.batch.jobs["job-0"]["status"] == "RUNNING"
