@@ -155,12 +155,12 @@ class App:
         with_inputs = [{**one, "input": self._inputs[one["executionArn"]]} for one in listed]
         return [one for one in with_inputs if json.loads(one["input"]).get("input") == f"s3://{self.assets}/{key}"]
 
-    def execution_of(self, key: str, seconds: float = 30) -> dict[str, Any]:
+    def execution_of(self, key: str, seconds: float = 180) -> dict[str, Any]:
         """The one execution for an input key, ended."""
         arn = wait_for(lambda: self.executions(key), seconds, f"no execution for {key}")[0]["executionArn"]
         return self.ended(arn, seconds)
 
-    def ended(self, arn: str, seconds: float = 60) -> dict[str, Any]:
+    def ended(self, arn: str, seconds: float = 180) -> dict[str, Any]:
         """The description of an execution, as soon as it has ended."""
         stepfunctions = self.client("stepfunctions")
 

@@ -11,6 +11,7 @@ WITHOUT_RESOURCE = {
     "codebuild:batchgetbuilds",
     "ecr:getauthorizationtoken",
     "events:putevents",
+    "ssm:getparameters",
     "states:sendtaskfailure",
     "states:sendtaskheartbeat",
     "states:sendtasksuccess",
