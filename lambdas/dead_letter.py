@@ -21,9 +21,9 @@ def environment() -> DeadLetterEnvironment:
     return DeadLetterEnvironment.read()
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """A batch of a pipeline's dead-letter queue."""
-    return each_record(event, take)
+    return each_record(event, take, context)
 
 
 def take(record: Record) -> None:

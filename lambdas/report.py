@@ -63,13 +63,13 @@ class NotDeliveredYet(Exception):  # noqa: N818 - it passes by itself
     """A worker is bringing the job's result to its place. The end is told when it lies there."""
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The end of one execution, from the state machine, or a batch of SQS records.
 
     The state machine is given `error` and `cause`, with which it fails if this was a failure, and else `result`.
     """
     if "Records" in event:
-        return each_record(event, take)
+        return each_record(event, take, context)
     result = report_once(End.read(event)).result
     error = result.error
     return {

@@ -3,9 +3,13 @@
 Events come from EventBridge by way of SQS, at least once and in any order. What keeps a run single is its name, which
 is made of the pipeline and the exact state of the file: the same event twice, or the file's event and its sidecar's,
 come to one execution.
+
+What AWS is too busy for is put off: its event goes into the queue anew. Left there, it would be received again and
+again while a burst lasts, and after so many times be taken for one that nobody can read.
 """
 
 import json
+import random
 import re
 from functools import cache
 from typing import Any
@@ -16,13 +20,14 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
 from cosmos_batch.state import Outputs
 from lambdas.batches import Record, each_record
 from lambdas.choosing import chosen_pipelines, is_request_file, requested_pipeline
-from lambdas.clients import client, state_table
+from lambdas.clients import client, is_throttling, state_table
 from lambdas.log import log
 from lambdas.metadata import read_metadata
 from lambdas.objects import NO_VERSION, Missing, StoredObject, head
 from lambdas.runs import start_request_file, start_run
 
 GRACE_OVER = "graceIsOver"
+PUT_OFF_SECONDS = (30, 120)  # at random between them: a burst must not come back as a burst
 
 _DOCUMENT = re.compile(r"_CosmosReason_\d{8}-\d{6}\.json$")
 # A sidecar document, and what was made beside it.
@@ -37,9 +42,9 @@ def environment() -> UploadEnvironment:
     return UploadEnvironment.read()
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """A batch of SQS records, each the EventBridge event of one object."""
-    return each_record(event, take)
+    return each_record(event, take, context)
 
 
 def take(record: Record) -> None:
@@ -47,7 +52,13 @@ def take(record: Record) -> None:
     event = json.loads(record["body"])
     subject, version, from_sidecar = subject_of(event["detail"])
     waits = must_wait(event, from_sidecar)
-    outcome = act(event, subject, version, waits)
+    try:
+        outcome = act(event, subject, version, waits)
+    except Exception as error:
+        if not is_throttling(error):
+            raise
+        send_back(event, random.randint(*PUT_OFF_SECONDS))
+        outcome = "put off: AWS is too busy"
     log(outcome, bucket=subject.bucket, key=subject.key, messageId=record["messageId"])
 
 
@@ -70,7 +81,7 @@ def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: 
     if not pipelines:
         return "ignored: nothing asks for a run"
     if not (metadata.asks or metadata.makes) and waits:
-        send_back(event)
+        send_back({**event, GRACE_OVER: True}, environment().grace_seconds)
         return "waiting for a sidecar"
     for pipeline in pipelines:
         start_run(environment(), pipeline, file, metadata)
@@ -114,10 +125,8 @@ def must_wait(event: dict[str, Any], from_sidecar: bool) -> bool:
     return environment().grace_seconds > 0 and not from_sidecar and not event.get(GRACE_OVER)
 
 
-def send_back(event: dict[str, Any]) -> None:
-    """Let the event come again when the grace is over."""
+def send_back(event: dict[str, Any], seconds: int) -> None:
+    """Let an event come again, as a new message."""
     client("sqs").send_message(
-        QueueUrl=environment().upload_queue_url,
-        MessageBody=json.dumps({**event, GRACE_OVER: True}),
-        DelaySeconds=environment().grace_seconds,
+        QueueUrl=environment().upload_queue_url, MessageBody=json.dumps(event), DelaySeconds=seconds
     )

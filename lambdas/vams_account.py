@@ -4,7 +4,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from lambdas.clients import client
+from lambdas.clients import MAKING, client
 
 RENEW_SECONDS = 1800  # a session lives for an hour, AWS's default
 
@@ -22,9 +22,10 @@ def _as_role(service: str, role_arn: str, _period: int) -> Any:
     import boto3
 
     session = client("sts").assume_role(RoleArn=role_arn, RoleSessionName="cosmos-batch")["Credentials"]
-    return boto3.client(
-        service,
-        aws_access_key_id=session["AccessKeyId"],
-        aws_secret_access_key=session["SecretAccessKey"],
-        aws_session_token=session["SessionToken"],
-    )
+    with MAKING:
+        return boto3.client(
+            service,
+            aws_access_key_id=session["AccessKeyId"],
+            aws_secret_access_key=session["SecretAccessKey"],
+            aws_session_token=session["SessionToken"],
+        )

@@ -1,6 +1,7 @@
 """What the functions stand on: moto's services in process, and fakes of the calls that moto answers with nothing."""
 
 import json
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -58,9 +59,15 @@ class FakeTokens:
         self._real = real
         self.answers: list[dict[str, str]] = []
         self.refusal: str | None = None
+        self._starting = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+    def start_execution(self, **call: str) -> Any:
+        """moto looks for the name and takes it in two steps, between which another thread may come."""
+        with self._starting:
+            return self._real.start_execution(**call)
 
     def send_task_success(self, **answer: str) -> None:
         self._take(answer)

@@ -1,0 +1,101 @@
+"""A burst that AWS is too busy for: no event is lost, and one that must wait does not hold up the others."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cosmos_batch.contract.environment import UploadEnvironment
+from lambdas import upload
+from lambdas.batches import MARGIN_SECONDS, each_record
+from lambdas.clients import is_throttling
+from tests.lambdas.cloud import Cloud, sqs_batch
+from tests.lambdas.test_upload import NOTHING_FAILED, PROMPT, created
+
+# A call of `upload`, and how its service refuses it.
+REFUSALS = {
+    "stepfunctions.StartExecution": (400, "ThrottlingException"),
+    "stepfunctions.StartExecution too many": (400, "ExecutionLimitExceeded"),
+    "s3.HeadObject": (503, "503"),
+    "s3.GetObject": (503, "SlowDown"),
+    "s3.GetObjectTagging": (503, "SlowDown"),
+    "dynamodb.GetItem": (400, "ProvisionedThroughputExceededException"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment(configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(UploadEnvironment)
+    monkeypatch.setattr(upload, "PUT_OFF_SECONDS", (1, 1))
+
+
+@pytest.fixture(params=REFUSALS)
+def busy(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """A service refuses what has to do with `busy.mp4`, after all retries of its client. Returns how to end that."""
+    service, operation = request.param.split()[0].split(".")
+    status, code = REFUSALS[request.param]
+
+    def refuse(params: dict[str, Any], **_: Any) -> None:
+        if "busy.mp4" in str(params):
+            answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+            raise ClientError(answer, operation)
+
+    events, hook = getattr(cloud, service).meta.events, f"before-call.{service}.{operation}"
+    events.register(hook, refuse)
+    yield lambda: events.unregister(hook, refuse)
+    events.unregister(hook, refuse)
+
+
+def names(cloud: Cloud) -> list[str]:
+    return sorted(one["input"]["input"].rpartition("/")[2] for one in cloud.executions())
+
+
+def test_what_is_throttled_comes_again_alone_until_it_is_started(cloud: Cloud, busy: Callable[[], None]) -> None:
+    files = ("one.mp4", "busy.mp4", "two.mp4")
+    batch = sqs_batch(*(created(key, cloud.put(key, Metadata=PROMPT)) for key in files))
+    assert upload.handler(batch, None) == NOTHING_FAILED, "it does not come nearer to the dead letters"
+    assert names(cloud) == ["one.mp4", "two.mp4"]
+    [again] = cloud.sqs.receive_message(QueueUrl=cloud.uploads, WaitTimeSeconds=10)["Messages"]
+    assert json.loads(again["Body"]) == json.loads(batch["Records"][1]["body"])
+    busy()
+    assert upload.handler(sqs_batch(again["Body"]), None) == NOTHING_FAILED
+    assert names(cloud) == ["busy.mp4", "one.mp4", "two.mp4"]
+
+
+def test_what_is_no_throttling_is_left_to_the_queue() -> None:
+    denied: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+    assert not is_throttling(ClientError(denied, "GetObject"))
+    assert not is_throttling(ValueError("no JSON"))
+
+
+def test_the_records_of_a_batch_are_taken_at_the_same_time() -> None:
+    together = threading.Barrier(10)
+    assert each_record(sqs_batch(*range(10)), lambda _: together.wait(60) and None) == NOTHING_FAILED
+
+
+def test_one_that_takes_too_long_comes_back_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lambda would end the function at its timeout, and return the whole batch."""
+    released, others = threading.Event(), threading.Semaphore(0)
+
+    def take(record: dict[str, Any]) -> None:
+        if record["messageId"] == "m1":
+            released.wait()
+        others.release()
+
+    def remaining() -> int:
+        """So little, when the others are done, that there is half a second to see that they are."""
+        for _ in range(2):
+            others.acquire()
+        return MARGIN_SECONDS * 1000 + 500
+
+    context = SimpleNamespace(get_remaining_time_in_millis=remaining)
+    try:
+        answer = each_record(sqs_batch(*range(3)), take, context)
+    finally:
+        released.set()
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+    assert "record is late" in capsys.readouterr().out
