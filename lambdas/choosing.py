@@ -20,8 +20,15 @@ def chosen_pipelines(key: str, metadata: FileMetadata, pipelines: Sequence[Pipel
 
     A question alone runs one, the smallest if none is named; a prompt for a generator runs the smallest that does what
     it asks. A pipeline that is not enabled, and a file of another format, start all the same: `plan` refuses them where
-    the person can see it.
+    the person can see it. Of a file with faults in its metadata, that is done once.
     """
+    chosen = _asked_for(key, metadata, pipelines)
+    if not metadata.faults:
+        return chosen
+    return [*chosen, metadata.pipeline or pipelines[0].id][:1]
+
+
+def _asked_for(key: str, metadata: FileMetadata, pipelines: Sequence[PipelineRef]) -> list[str]:
     chosen = [pipeline.id for pipeline in pipelines if extension(key) in pipeline.auto_trigger]
     named = metadata.pipeline
     if metadata.asks:

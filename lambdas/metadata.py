@@ -8,13 +8,14 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
+from cosmos_batch.contract.catalogue import EXTENSIONS
 from cosmos_batch.contract.generation.keys import PROMPT as GENERATION_PROMPT
 from cosmos_batch.contract.generation.keys import of_metadata
 from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
-from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.contract.s3 import S3Location, extension
 from lambdas.clients import client
-from lambdas.log import log
+from lambdas.metadata_faults import unknown_settings
 from lambdas.objects import StoredObject, real_version
 
 SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
@@ -28,7 +29,8 @@ class FileMetadata:
 
     `settings` are parameters and system prompt as they were written, by their names in JSON: `plan` refuses what is
     wrong in them, where a person can see it. `sidecar` is the version (or ETag) of the sidecar that it came from, if
-    any of it did. `generation` is what the COSMOS3_ keys beside the prompt say, by those keys.
+    any of it did. `generation` is what the COSMOS3_ keys beside the prompt say, by those keys. `faults` are sentences
+    about what cannot be meant, for which the file is refused.
     """
 
     prompt: str | None
@@ -37,6 +39,7 @@ class FileMetadata:
     sidecar: str | None
     generation_prompt: str | None = None
     generation: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def asks(self) -> bool:
@@ -49,21 +52,37 @@ class FileMetadata:
         return self.generation_prompt is not None
 
 
+@dataclass(frozen=True)
+class Sidecar:
+    """What stands beside a file: keys, or a fault; nothing where there is no sidecar. `version` or ETag."""
+
+    keys: dict[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    fault: str | None = None
+
+    @property
+    def is_about_us(self) -> bool:
+        """Whether anything in it changes what is done with its file."""
+        asks = find(self.keys, PROMPT) is not None or bool(_settings([self.keys])) or bool(of_metadata(self.keys))
+        return asks or self.fault is not None or bool(unknown_settings(self.keys))
+
+
 def read_metadata(file: StoredObject) -> FileMetadata:
     """Look for each key in the sidecar, then in the object's user metadata, then in its tags; blank is absent."""
-    sidecar, version = _read_sidecar(file.location)
+    sidecar = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
-    sources = [sidecar, user, _read_tags(file)]
-    in_sidecar = find(sidecar, PROMPT) is not None or bool(_settings([sidecar])) or bool(of_metadata(sidecar))
+    sources = [sidecar.keys, user, _read_tags(file)]
+    unknown = [fault for source in sources for fault in unknown_settings(source)]
     said = of_metadata(*sources)
     prompt = said.pop(GENERATION_PROMPT, None)
     return FileMetadata(
         prompt=_first(sources, PROMPT),
         pipeline=_first(sources, PIPELINE),
         settings=_settings(sources),
-        sidecar=version if in_sidecar else None,
+        sidecar=sidecar.version if sidecar.is_about_us else None,
         generation_prompt=_encodable(prompt if isinstance(prompt, str) else json.dumps(prompt)) if prompt else None,
         generation={key: _bounded(value) for key, value in said.items()},
+        faults=[*([] if sidecar.fault is None else [sidecar.fault]), *dict.fromkeys(unknown)],
     )
 
 
@@ -117,16 +136,22 @@ def decode_rfc2047(value: str) -> str:
         return value
 
 
-def parse_sidecar(text: bytes) -> dict[str, Any] | None:
-    """The keys of a sidecar, flat or as VAMS nests them (`VAMS.fileMetadata`); None if it is no JSON object."""
+def parse_sidecar(text: bytes) -> dict[str, Any]:
+    """The keys of a sidecar, flat or as VAMS nests them (`VAMS.fileMetadata`). Raises ValueError with what is wrong."""
+    if len(text) > SIDECAR_LIMIT:
+        raise ValueError(f"has more than {SIDECAR_LIMIT:,} bytes")
     try:
         parsed = json.loads(text)
-    except ValueError:
-        return None
+    except UnicodeDecodeError as error:
+        raise ValueError("is no text in UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON: {error}") from error
     for level in ("VAMS", "fileMetadata"):
         if isinstance(parsed, dict) and isinstance(parsed.get(level), dict):
             parsed = parsed[level]
-    return parsed if isinstance(parsed, dict) else None
+    if not isinstance(parsed, dict):
+        raise ValueError("is no JSON object")
+    return parsed
 
 
 def _first(sources: list[dict[str, Any]], name: str) -> str | None:
@@ -140,18 +165,19 @@ def _decode_part(text: str | bytes, charset: str | None) -> str:
     return text.decode(charset or "raw-unicode-escape")
 
 
-def _read_sidecar(file: S3Location) -> tuple[dict[str, Any], str | None]:
-    s3 = client("s3")
+def _read_sidecar(file: S3Location) -> Sidecar:
+    s3, key = client("s3"), file.key + SIDECAR_SUFFIX
     try:
-        answer = s3.get_object(Bucket=file.bucket, Key=file.key + SIDECAR_SUFFIX)
+        answer = s3.get_object(Bucket=file.bucket, Key=key)
     except s3.exceptions.NoSuchKey:
-        return {}, None
-    text = answer["Body"].read(SIDECAR_LIMIT + 1)
-    keys = parse_sidecar(text) if len(text) <= SIDECAR_LIMIT else None
-    if keys is None:
-        log("sidecar is no JSON object: ignored", level="WARNING", bucket=file.bucket, key=file.key)
-        return {}, None
-    return keys, real_version(answer) or answer["ETag"]
+        return Sidecar()
+    version = real_version(answer) or answer["ETag"]
+    try:
+        return Sidecar(parse_sidecar(answer["Body"].read(SIDECAR_LIMIT + 1)), version)
+    except ValueError as error:
+        if extension(file.key) not in EXTENSIONS:  # another tool's, beside a file that is no input of ours
+            return Sidecar()
+        return Sidecar(version=version, fault=f"{key.rpartition('/')[2]}: {error}.")
 
 
 def _read_tags(file: StoredObject) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     table = state_table(environment().state_table)
     keep_callback(Callbacks(table), execution.name, event["request"])
     request = read_request(event["request"])
+    refuse_faults(request)
     queue = enabled_queue(request.pipeline)
     if queue.serving is None:
         job = plan_job(request, execution, environment())
@@ -70,6 +71,17 @@ def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
     token = request.get("callback") if isinstance(request, dict) else None
     if isinstance(token, str) and token:
         callbacks.keep(job_id, token)
+
+
+def refuse_faults(request: Request) -> None:
+    """Raises Failure where `upload` found faults: an answer to half of what was said is not what was asked for."""
+    if request.faults:
+        raise Failure(
+            "InvalidInput",
+            " ".join(request.faults),
+            "Correct the file's metadata, tags or sidecar and upload it again; docs/reasoner.md and docs/generator.md "
+            "name all settings.",
+        )
 
 
 def enabled_queue(pipeline: str) -> PipelineQueue:

@@ -29,9 +29,7 @@ from lambdas.input_file import inspect_inputs
 from lambdas.intake import keep_if_long, question_location, words_location
 from lambdas.prompts import read_prompt
 from lambdas.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
-
-# A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
-NEXT_SECONDS = 600
+from lambdas.reserving import NEXT_SECONDS, reserve_second
 
 EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
 
@@ -159,13 +157,15 @@ def reserve_document(
 
     `key_at` makes the key of a directory and a timestamp.
     """
-    outputs = Outputs(state_table(environment.state_table))
-    for seconds in range(NEXT_SECONDS):
-        timestamp = f"{execution.started_at + timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
+
+    def at(timestamp: str) -> OutputKey:
         output = OutputKey(bucket=directory.bucket, key=_fitting(key_at, directory.key, timestamp))
         _refuse_outside(S3Location(output.bucket, output.key), environment.asset_buckets)
-        if outputs.reserve(output, execution.name):
-            return output, timestamp
+        return output
+
+    reserved = reserve_second(Outputs(state_table(environment.state_table)), execution.started_at, execution.name, at)
+    if reserved is not None:
+        return reserved
     raise Failure(
         "Internal",
         f"All names of the document in {directory.uri} within {NEXT_SECONDS} s are taken.",

@@ -6,7 +6,8 @@ an ordinary failure; what was reported before is not reported again.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Self
 
@@ -14,9 +15,10 @@ from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import MESSAGE_LIMIT
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Callbacks, JobRow, Jobs, Reports, Table
+from cosmos_batch.state import Callbacks, JobRow, Jobs, Outputs, Reports, Table
 from lambdas.batches import Record, each_record
 from lambdas.clients import client, state_table
+from lambdas.error_document import write_error_document
 from lambdas.execution_error import error_of
 from lambdas.log import log
 from lambdas.measuring import measure
@@ -41,22 +43,36 @@ class End:
 
     job_id: str
     result: Result
+    started_at: datetime
+    request: Any = None  # the execution's input; None where it is not told
 
     @classmethod
     def read(cls, event: dict[str, Any]) -> Self:
         """From the state machine (`execution` with `result` or `error`) or from EventBridge (`detail`)."""
-        if "detail" in event:
-            detail = event["detail"]
-            named = {"ABORTED": "Aborted", "TIMED_OUT": "States.Timeout"}.get(detail["status"], detail.get("error"))
-            return cls._failed(detail["name"], named, detail.get("cause"))
-        job_id = event["execution"]["name"]
-        if "error" in event:
-            return cls._failed(job_id, event["error"].get("Error"), event["error"].get("Cause"))
-        return cls(job_id, Result.model_validate(event["result"]))
+        return cls._of_status(event["detail"]) if "detail" in event else cls._of_state_machine(event)
 
     @classmethod
-    def _failed(cls, job_id: str, name: str | None, cause: str | None) -> Self:
-        return cls(job_id, Result(job_id=job_id, error=error_of(name, cause)))
+    def _of_status(cls, detail: dict[str, Any]) -> Self:
+        named = {"ABORTED": "Aborted", "TIMED_OUT": "States.Timeout"}.get(detail["status"], detail.get("error"))
+        result = Result(job_id=detail["name"], error=error_of(named, detail.get("cause")))
+        # EventBridge leaves a large input out.
+        request = json.loads(detail["input"]) if detail.get("input") else None
+        return cls(detail["name"], result, datetime.fromtimestamp(detail["startDate"] / 1000, UTC), request)
+
+    @classmethod
+    def _of_state_machine(cls, event: dict[str, Any]) -> Self:
+        execution = event["execution"]
+        started_at = datetime.fromisoformat(execution["startTime"]).astimezone(UTC)
+        if "error" in event:
+            error = error_of(event["error"].get("Error"), event["error"].get("Cause"))
+            result = Result(job_id=execution["name"], error=error)
+        else:
+            result = Result.model_validate(event["result"])
+        return cls(execution["name"], result, started_at, execution.get("input"))
+
+    def with_result(self, result: Result) -> Self:
+        """The same execution, whose job ended otherwise than it did itself."""
+        return replace(self, result=result)
 
 
 class NotDeliveredYet(Exception):  # noqa: N818 - it passes by itself
@@ -100,11 +116,11 @@ def end_of_job(end: End, row: JobRow | None) -> End:
     if row.result is None:
         return _with_what_was_waited_for(end, row)
     if row.result.error is not None:
-        return End(end.job_id, row.result)
+        return end.with_result(row.result)
     if row.state == "COMMITTED":
         raise NotDeliveredYet(end.job_id)
     # A result that could not be delivered leaves a failed row, whose error older versions did not keep.
-    return end if row.state == "FAILED" else End(end.job_id, row.result)
+    return end if row.state == "FAILED" else end.with_result(row.result)
 
 
 def _with_what_was_waited_for(end: End, row: JobRow) -> End:
@@ -115,7 +131,7 @@ def _with_what_was_waited_for(end: End, row: JobRow) -> End:
     message = f"{error.message} It waited for a server: {row.waiting.reason}"[:MESSAGE_LIMIT]
     remedy = "See to it that the server is there and has room, and start the job again."
     told = error.model_copy(update={"message": message, "remedy": remedy})
-    return End(end.job_id, Result(job_id=end.job_id, error=told))
+    return end.with_result(Result(job_id=end.job_id, error=told))
 
 
 def report(end: End, table: Table) -> None:
@@ -124,6 +140,8 @@ def report(end: End, table: Table) -> None:
     end_in_group(end.result, table, environment().callback_role_arn)
     close_job(end, Jobs(table))
     publish(end)
+    if end.result.error is not None:
+        write_error_document(end.job_id, end.result.error, end.request, end.started_at, Outputs(table))
     measure_end(end, Jobs(table).get(end.job_id))
     Reports(table).note(end.job_id)
     code = None if end.result.error is None else end.result.error.code

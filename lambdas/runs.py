@@ -42,6 +42,8 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
         input_version_id=file.version_id,
         sidecar=metadata.sidecar,
         caller=caller_of(location),
+        uploaded=True,
+        faults=metadata.faults,
     )
     if start(environment.state_machine_arn, name, request, environment.state_bucket) or metadata.sidecar is None:
         return
@@ -62,6 +64,7 @@ def start_request_file(environment: UploadEnvironment, pipeline: str, file: Stor
         request_file=location.uri,
         request_file_version=file.version_id,
         caller=caller_of(location),
+        uploaded=True,
     )
     name = execution_name(pipeline, location.bucket, location.key, file.identity)
     start(environment.state_machine_arn, name, request, environment.state_bucket)

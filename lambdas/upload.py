@@ -29,7 +29,7 @@ from lambdas.runs import start_request_file, start_run
 GRACE_OVER = "graceIsOver"
 PUT_OFF_SECONDS = (30, 120)  # at random between them: a burst must not come back as a burst
 
-_DOCUMENT = re.compile(r"_CosmosReason_\d{8}-\d{6}\.json$")
+_DOCUMENT = re.compile(r"_Cosmos(Reason|Error)_\d{8}-\d{6}\.json$")
 # A sidecar document, and what was made beside it.
 _MADE = re.compile(r"(_Cosmos3_[a-z0-9-]+_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
 # VAMS's own working folders, which its own upload trigger leaves out too.
@@ -80,7 +80,7 @@ def act(event: dict[str, Any], subject: S3Location, version: str | None, waits: 
     pipelines = chosen_pipelines(subject.key, metadata, environment().pipelines)
     if not pipelines:
         return "ignored: nothing asks for a run"
-    if not (metadata.asks or metadata.makes) and waits:
+    if not (metadata.asks or metadata.makes or metadata.faults) and waits:
         send_back({**event, GRACE_OVER: True}, environment().grace_seconds)
         return "waiting for a sidecar"
     for pipeline in pipelines:

@@ -51,6 +51,12 @@ class Request(Model):
     )
     input_version_id: str | None = Field(default=None, description="S3 version of the input; the latest if absent")
     sidecar: str | None = Field(default=None, description="Version (or ETag) of the sidecar that the prompt came from")
+    uploaded: bool = Field(
+        default=False, description="An upload started it: an error is told in a document beside the file, too"
+    )
+    faults: list[str] = Field(
+        default_factory=list, description="What is wrong in the file's metadata or sidecar: it is refused for that"
+    )
     output: S3Uri | None = Field(default=None, description="Prefix for the results; beside the input if absent")
     asset_id: str | None = Field(default=None, description="VAMS asset: its folder roots relative directories")
     caller: Text | None = Field(

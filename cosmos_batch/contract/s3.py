@@ -87,6 +87,12 @@ def document_key(directory: str, input_name: str, timestamp: str) -> str:
     return fitted_key(directory, stem, f"_CosmosReason_{timestamp}", ".json")
 
 
+def error_document_key(file: str, timestamp: str) -> str:
+    """`<inputStem>_CosmosError_<timestamp>.json` beside the file of a key. Raises ValueError as `fitted_key` does."""
+    directory, _, name = file.rpartition("/")
+    return fitted_key(directory, name.rpartition(".")[0] or name, f"_CosmosError_{timestamp}", ".json")
+
+
 def fitted_key(directory: str, stem: str, tail: str, ending: str, longest_ending: int = 0) -> str:
     """`<directory>/<stem><tail><ending>`, the stem cut where S3's limit asks for it.
 

@@ -74,6 +74,13 @@ class AssetBuckets(Construct):
             if one.key_arn is not None:
                 allow_key(grantee, one.key_arn, "s3", writes="PutObject" in actions)
 
+    def allow_error_documents(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` write a document of an error beside a file whose upload started a run."""
+        for one in self.triggering:
+            allow_objects(grantee, one.bucket, f"{one.prefix}*_CosmosError_*.json", "PutObject")
+            if one.key_arn is not None:
+                allow_key(grantee, one.key_arn, "s3", writes=True)
+
     def allow_versions(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` list the versions of files whose uploads start runs."""
         allow(grantee, ["s3:ListBucketVersions"], [one.bucket.bucket_arn for one in self.triggering])

@@ -15,9 +15,17 @@ UPLOAD_TIMEOUT = Duration.minutes(1)  # of the function
 
 
 def create_upload(
-    functions: Functions, config: Config, storage: StorageStack, machine: sfn.StateMachine, intake: EventQueue
+    functions: Functions,
+    config: Config,
+    storage: StorageStack,
+    machine: sfn.StateMachine,
+    plan: lambda_.Function,
+    intake: EventQueue,
 ) -> lambda_.Function:
-    """`upload`, fed from the asset bucket."""
+    """`upload`, fed from the asset buckets.
+
+    An update changes `plan` first: what today's `upload` asks for, an older `plan` would refuse as an unknown field.
+    """
     environment = UploadEnvironment(
         state_machine_arn=machine.state_machine_arn,
         state_table=storage.table.table_name,
@@ -30,6 +38,7 @@ def create_upload(
         grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
     )
     upload = functions.create("upload", environment, UPLOAD_TIMEOUT)
+    upload.node.add_dependency(plan)
     storage.assets.allow_input(upload, "GetObjectTagging", "GetObjectVersionTagging")
     allow_objects(upload, storage.state, "requests/*", "PutObject")
     storage.table.grant_calls(upload, "GetItem")

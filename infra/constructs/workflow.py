@@ -99,7 +99,8 @@ class Workflow(Construct):
 
     def _report_error(self, report: lambda_.IFunction) -> sfn.IChainable:
         """Tell of an error, and end with it. `report` may find that the job has succeeded: then end with its result."""
-        told = self._call("ReportError", report, {"execution": EXECUTION, "error.$": "$"})
+        execution = {**EXECUTION, "input.$": "$$.Execution.Input"}  # an error is told beside the file of an upload
+        told = self._call("ReportError", report, {"execution": execution, "error.$": "$"})
         self._retry(told, EVERYTHING, self._attempts_until_timeout)
         succeeded = sfn.Succeed(self, "SucceededBeforeTheError", output_path="$.result")
         failed = sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")

@@ -58,12 +58,16 @@ def _digest(pipelines: Sequence[Pipeline]) -> str:
 
 
 def create_report(functions: Functions, storage: StorageStack, vams: VamsSettings | None) -> lambda_.Function:
-    """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus."""
+    """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus.
+
+    It writes an error beside the file whose upload started the job, too.
+    """
     environment = ReportEnvironment(
         state_table=storage.table.table_name, callback_role_arn=vams.callback_role_arn if vams else None
     )
     report = functions.create("report", environment, TIMEOUT)
     storage.table.grant_calls(report, "GetItem", "PutItem", "UpdateItem")
+    storage.assets.allow_error_documents(report)
     allow_vams_callback(report, vams, "SendTaskSuccess", "SendTaskFailure")
     if vams is not None:
         allow_run_errors(report, vams)

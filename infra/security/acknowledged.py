@@ -86,6 +86,11 @@ ACKNOWLEDGED = [
         ]
     ),
     Acknowledgement(
+        f"{_SOLUTIONS}IAM5[Resource::*_CosmosError_*.json]",
+        "Pipelines/Functions/ReportRole/DefaultPolicy/Resource",
+        "Documents of errors, each beside the file that was uploaded: which files that will be is not known here",
+    ),
+    Acknowledgement(
         f"{_SOLUTIONS}IAM5[Action::s3:*]",
         "Images/*Build/Project/Role/DefaultPolicy/Resource",
         "CDK's grant to read an asset: GetObject*, GetBucket* and List* are reads, of one object of CDK's assets",

@@ -68,7 +68,7 @@ class PipelinesStack(Stack):
         if storage.assets.triggering and pipelines:
             intake = self._hear_uploads(storage)
             self.undelivered["upload"] = intake.undelivered
-            create_upload(functions, config, storage, workflow.machine, intake)
+            create_upload(functions, config, storage, workflow.machine, plan, intake)
         vams = Vams(self, "Vams", functions, settings.vams, storage, workflow)
         for pipeline in pipelines:
             pipeline.connect(workflow)

@@ -133,6 +133,35 @@ def test_a_wrong_setting_of_a_file_is_named_where_its_uploader_sees_it(app: App,
     ended = described(app, app.execution_of("wrong/p.png"))
     assert ended["status"] == "FAILED"
     assert "fps: '-1': Input should be greater than 0" in ended["cause"]
+    assert "fps: '-1'" in error_beside(app, "wrong/p")["message"]
+
+
+def error_beside(app: App, stem: str) -> dict[str, Any]:
+    """The error in the document beside an uploaded file."""
+    [key] = wait_for(lambda: [one for one in app.keys(stem) if "_CosmosError_" in one], 30, "no document of the error")
+    assert re.fullmatch(rf"{stem}_CosmosError_\d{{8}}-\d{{6}}\.json", key)
+    document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())
+    assert document["inputFile"].startswith(f"s3://{app.assets}/{stem}.")
+    error: dict[str, Any] = document["error"]
+    return error
+
+
+def test_a_setting_that_does_not_exist_is_told_beside_its_file(app: App, picture: Path) -> None:
+    app.upload("misspelt/p.png", picture, COSMOS_REASON_FSP="2")
+    error = error_beside(app, "misspelt/p")
+    assert (error["code"], error["message"]) == (
+        "InvalidInput",
+        "COSMOS_REASON_FSP: there is no such setting; is COSMOS_REASON_FPS meant?",
+    )
+    assert len(app.executions("misspelt/p.png")) == 1
+
+
+def test_a_sidecar_that_is_no_json_is_told_beside_its_file(app: App, picture: Path) -> None:
+    app.upload("broken/p.png", picture)
+    app.upload("broken/p.png.metadata.json", b"COSMOS_REASON_PROMPT=What happens?")
+    assert "p.png.metadata.json: is no JSON: Expecting value" in error_beside(app, "broken/p")["message"]
+    app.upload("broken/p.png.metadata.json", sidecar("What happens?"))
+    wait_for(lambda: app.keys("broken/p_CosmosReason_"), 60, "put right, it is not answered")
 
 
 def test_a_structured_answer(app: App, picture: Path) -> None:

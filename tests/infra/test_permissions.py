@@ -43,6 +43,7 @@ ACTIONS = {
     "FunctionsReport": LOG
     | CONSUME
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "events:PutEvents"}
+    | {"s3:PutObject"}  # documents of errors: beside an upload, and among the results of several files of VAMS
     | {"states:SendTaskSuccess", "states:SendTaskFailure"},
     "FunctionsScale": LOG
     | CONSUME
@@ -75,9 +76,8 @@ ACTIONS = {
         "s3:PutBucketNotification",
     },
 }
-# What 2.6 of VAMS asks for: requests that lie in its buckets, executions that are registered on its bus, and a document
-# of errors among the results of several files.
-WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}, "FunctionsReport": {"s3:PutObject"}}
+# What 2.6 of VAMS asks for: requests that lie in its buckets, executions that are registered on its bus.
+WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}}
 # AWS has no resource-level permission for these.
 WITHOUT_RESOURCE = {
     "batch:DescribeJobs",

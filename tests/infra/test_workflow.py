@@ -106,7 +106,10 @@ def test_a_job_that_no_deployed_worker_takes_is_planned_again_after_a_pause(stat
 
 @pytest.mark.parametrize(("state", "what"), [("Report", "result.$"), ("ReportError", "error.$")])
 def test_report_gets_the_execution_and_its_end(states: States, state: str, what: str) -> None:
-    assert states[state]["Parameters"] == {"execution": states["Plan"]["Parameters"]["execution"], what: "$"}
+    execution = dict(states["Plan"]["Parameters"]["execution"])
+    if state == "ReportError":
+        execution["input.$"] = "$$.Execution.Input"
+    assert states[state]["Parameters"] == {"execution": execution, what: "$"}
 
 
 def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:

@@ -103,7 +103,7 @@ def test_each_setting_comes_from_the_first_place_that_says_it(cloud: Cloud) -> N
     version = cloud.put(
         "clip.mp4",
         Metadata={"cosmos-reason-top-p": "0.5", "cosmos_reason_seed": "2", "cosmos_reason_fps": " "},
-        Tagging="COSMOS_REASON_SEED=3&COSMOS_REASON_FPS=1&COSMOS_REASON_UNKNOWN=1",
+        Tagging="COSMOS_REASON_SEED=3&COSMOS_REASON_FPS=1",
     )
     schema = {"type": "object", "title": "é"}
     said = {"COSMOS_REASON_TOP_P": 0.9, "COSMOS_REASON_REASONING": True, "COSMOS_REASON_JSON_SCHEMA": schema}

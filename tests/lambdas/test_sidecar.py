@@ -136,12 +136,59 @@ def test_the_files_event_again_after_a_late_sidecar_changes_nothing(cloud: Cloud
     assert len(cloud.executions()) == 2
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'"text"', b'{"other": "tool"}', b"\xff"])
-def test_one_that_says_nothing_changes_nothing(cloud: Cloud, content: bytes) -> None:
+def test_one_that_says_nothing_changes_nothing(cloud: Cloud) -> None:
     start_without(cloud)
-    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, content))), None)
+    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b'{"other": "tool"}'))), None)
     [execution] = cloud.executions()
     assert execution["status"] == "RUNNING"
+
+
+FAULTS = {
+    b"{": "is no JSON: Expecting property name",
+    b"COSMOS_REASON_PROMPT=What?": "is no JSON: Expecting value",
+    b"[" * 100_000: "is no JSON",
+    b"[]": "is no JSON object",
+    b'"text"': "is no JSON object",
+    b"\xff": "is no text in UTF-8",
+    b" " * (1024 * 1024 + 1): "has more than 1,048,576 bytes",
+}
+
+
+@pytest.mark.parametrize("content", FAULTS, ids=FAULTS.values())
+def test_one_that_cannot_be_read_is_told_and_its_file_is_not_run_without_it(cloud: Cloud, content: bytes) -> None:
+    start_without(cloud)
+    version = cloud.put(SIDECAR, content)
+    handler(sqs_batch(created(SIDECAR, version)), None)
+    without, told = cloud.executions()
+    assert (without["status"], told["input"]["sidecar"]) == ("ABORTED", version)
+    [fault] = told["input"]["faults"]
+    assert fault.startswith(f"{SIDECAR}: {FAULTS[content]}")
+
+
+def test_one_that_cannot_be_read_is_told_where_nothing_else_asks(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, grace_seconds=0)
+    version = cloud.put("clip.mp4")
+    assert version is not None
+    broken = created(SIDECAR, cloud.put(SIDECAR, b"{"))
+    handler(sqs_batch(created("clip.mp4", version), broken, broken), None)
+    [execution] = cloud.executions()
+    assert execution["input"]["faults"] and execution["input"]["pipeline"] == SMALL
+
+
+def test_one_that_was_put_right_takes_the_place_of_the_broken_one(cloud: Cloud) -> None:
+    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{"))), None)
+    start_without(cloud)
+    handler(sqs_batch(put_sidecar(cloud)), None)
+    broken, right = cloud.executions()
+    assert "faults" in broken["input"]
+    assert (right["input"]["prompt"], right["status"]) == ("from the sidecar", "RUNNING")
+    assert "faults" not in right["input"]
+
+
+def test_another_tools_beside_a_file_that_is_no_input_is_left_alone(cloud: Cloud) -> None:
+    cloud.put("notes.txt")
+    handler(sqs_batch(created("notes.txt.metadata.json", cloud.put("notes.txt.metadata.json", b"[]"))), None)
+    assert cloud.executions() == []
 
 
 def test_a_file_that_we_wrote_is_not_run_by_a_sidecar(cloud: Cloud) -> None:

@@ -11,6 +11,7 @@ from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.state import Outputs
+from lambdas.metadata_faults import unknown_settings
 from lambdas.objects import real_version
 from lambdas.upload import handler
 from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
@@ -50,6 +51,7 @@ def test_a_key_is_taken_as_it_is(cloud: Cloud, key: str) -> None:
         "prompt": "What happens?",
         "inputVersionId": version,
         "caller": f"assets/{key.split('/')[0]}",
+        "uploaded": True,
     }
     assert execution["name"] == execution_name(SMALL, "assets", key, str(version))
 
@@ -96,6 +98,7 @@ def test_what_s3_calls_null_is_no_version(answer: dict[str, str], version: str |
     "key",
     [
         "asset/clip_CosmosReason_20260410-165029.json",
+        "asset/clip_CosmosError_20260410-165029.json",
         "pipeline/x.mp4",
         "pipelines/x.mp4",
         "preview/x.mp4",
@@ -225,3 +228,41 @@ def _nested(levels: int) -> dict[str, Any]:
     for _ in range(levels):
         schema = {"not": schema}
     return schema
+
+
+MISSPELT = {
+    "cosmos-reason-fsp": "COSMOS_REASON_FSP: there is no such setting; is COSMOS_REASON_FPS meant?",
+    "COSMOS_REASON_PROMT": "COSMOS_REASON_PROMT: there is no such setting; is COSMOS_REASON_PROMPT meant?",
+    "cosmos3_promt": "COSMOS3_PROMT: there is no such setting; is COSMOS3_PROMPT meant?",
+    "cosmos_reason_zzz": "COSMOS_REASON_ZZZ: there is no such setting",
+}
+
+
+@pytest.mark.parametrize("key", MISSPELT)
+@pytest.mark.parametrize("asks", [{}, PROMPT], ids=["alone", "beside a prompt"])
+def test_a_setting_that_does_not_exist_is_told_with_the_one_that_may_be_meant(
+    cloud: Cloud, key: str, asks: dict[str, str]
+) -> None:
+    upload(cloud, "clip.mp4", Metadata={**asks, key: "2"})
+    [execution] = cloud.executions()
+    [fault] = execution["input"]["faults"]
+    assert fault.startswith(MISSPELT[key])
+
+
+@pytest.mark.parametrize("metadata", [{"cosmos_reason_fsp": " "}, {"cosmos_predict_prompt": "x"}, {"cosmos": "x"}])
+def test_blank_ones_and_those_of_others_are_left_alone(cloud: Cloud, metadata: dict[str, str]) -> None:
+    upload(cloud, "clip.mp4", Metadata=metadata)
+    assert cloud.executions() == []
+
+
+def test_every_setting_of_vams_and_ours_exists() -> None:
+    ours = [f"COSMOS_REASON_{name}" for name in ("PROMPT", "SYSTEM_PROMPT", "FPS", "MAX_TOKENS", "JSON_SCHEMA")]
+    of_vams = ("PROMPT", "NEGATIVE_PROMPT", "SEED", "GUIDANCE", "NUM_FRAMES", "TASK_MODE", "CONTROL_TYPE")
+    of_vams += ("CONTROL_PATH", "CONTROL_WEIGHT", "CONTROL_GUIDANCE")
+    assert unknown_settings(dict.fromkeys([*ours, *(f"COSMOS3_{name}" for name in of_vams)], "1")) == []
+
+
+def test_two_triggers_tell_of_a_fault_once(cloud: Cloud, configure: Callable[..., None]) -> None:
+    configure(UploadEnvironment, auto_trigger=".mp4")
+    upload(cloud, "clip.mp4", Metadata={**PROMPT, "cosmos-pipeline": LARGE, "cosmos-reason-fsp": "2"})
+    assert len(cloud.executions()) == 1
