@@ -1,5 +1,6 @@
 """The deployment that a command works with: found by the outputs of its CloudFormation stacks."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ class Deployment:
     """Where things are, and the clients to reach them."""
 
     clients: Clients
-    asset_bucket: str
+    asset_roots: list[str]  # `bucket` or `bucket/prefix/`, where files may lie
     state_machine_arn: str
     state_table: str
     pipelines: list[str]
@@ -54,7 +55,7 @@ def find(clients: Clients | None = None) -> Deployment:
     try:
         return Deployment(
             clients=clients,
-            asset_bucket=outputs["AssetBucketName"],
+            asset_roots=_asset_roots(outputs),
             state_machine_arn=outputs["StateMachineArn"],
             state_table=outputs["StateTableName"],
             pipelines=[one.id for one in PIPELINES if _queue_output(one) in outputs],
@@ -77,6 +78,14 @@ def _not_deployed(missing: KeyError) -> CliError:
         "Deploy it first: `cosmos-batch local up` on this machine, or `npx cdk deploy --all` to AWS. "
         "In another account or region? Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL.",
     )
+
+
+def _asset_roots(outputs: dict[str, str]) -> list[str]:
+    """Where files may lie. A deployment of an older version names a bucket and no prefix. Raises KeyError."""
+    if "AssetRoots" in outputs:
+        roots: list[str] = json.loads(outputs["AssetRoots"])
+        return roots
+    return [outputs["AssetBucketName"]]
 
 
 def _queue_output(pipeline: Pipeline) -> str:

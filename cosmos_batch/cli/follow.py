@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.state import FINAL, JobRow, PipelineRow, WorkerRow
+from cosmos_batch.cli.trouble import Trouble, find_trouble
+from cosmos_batch.state import FINAL, JobRow, WorkerRow
 
 STAGES = (
     "uploaded",
@@ -50,7 +51,7 @@ class Sight:
     execution: Execution | None = None
     row: JobRow | None = None
     worker: WorkerRow | None = None
-    pipeline: PipelineRow = field(default_factory=PipelineRow)
+    trouble: Trouble | None = None
     batch: dict[str, Any] = field(default_factory=dict)
     last_line: str | None = None
 
@@ -67,7 +68,7 @@ class Sight:
     def waits_for(self) -> str:
         """What is going on, in a person's words."""
         if self.execution is None:
-            return "waiting for the upload's event"
+            return "waiting for its execution to be started"
         if self.row is None:
             return "checking the request"
         if self.row.state == "RUNNING":
@@ -77,16 +78,8 @@ class Sight:
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
             return "writing the result, telling who asked"
         if self.worker is None or self.worker.state == "ENDED":
-            return self._why_no_worker()
+            return "waiting for a worker to be started" if self.trouble is None else str(self.trouble)
         return self._worker_is_doing(self.worker)
-
-    def _why_no_worker(self) -> str:
-        pipeline = self.pipeline
-        if pipeline.failures == 0:
-            return "waiting for a worker to be started"
-        reason = f" ({pipeline.reason.message})" if pipeline.reason else ""
-        again = f"; the next try is at {pipeline.retry_at[11:19]} UTC" if pipeline.retry_at else ""
-        return f"workers that could not serve, in a row: {pipeline.failures}{reason}{again}"
 
     def _worker_is_doing(self, worker: WorkerRow) -> str:
         if worker.state == "SUBMITTED":
@@ -127,9 +120,10 @@ class Follower:
         execution = self._execution()
         row = self._deployment.jobs.get(self._job_id) if execution else None
         worker = self._worker(row) if row else None
-        pipeline = self._deployment.workers(row.pipeline).pipeline() if row and not worker else PipelineRow()
+        no_worker = worker is None or worker.state == "ENDED"
+        trouble = find_trouble(self._deployment.workers(row.pipeline)) if row and no_worker else None
         batch = self._batch_job(worker) if worker and worker.state in ("SUBMITTED", "STARTING") else {}
-        return Sight(execution, row, worker, pipeline, batch, self._last_line(batch))
+        return Sight(execution, row, worker, trouble, batch, self._last_line(batch))
 
     def _execution(self) -> Execution | None:
         arn = self._deployment.execution_arn(self._job_id)

@@ -16,7 +16,9 @@ from cosmos_batch.cli.jobs import print_error
 from cosmos_batch.cli.local import local_deployment
 from cosmos_batch.cli.making import Making, read_making
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
-from cosmos_batch.cli.submit import Submitted, new_folder, start, upload_silently
+from cosmos_batch.cli.submit import Submitted, start
+from cosmos_batch.cli.trouble import tell_trouble
+from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.enabled import EnabledPipeline
@@ -36,7 +38,10 @@ def generate(arguments: argparse.Namespace) -> int:
     its own."""
     making = read_making(arguments)
     if arguments.submit:
-        print(submit(deployments.find(), making).job_id)
+        deployment = deployments.find()
+        submitted = submit(deployment, making)
+        print(submitted.job_id)
+        tell_trouble(deployment, [submitted.pipeline])
         return 0
     if arguments.model:
         changes: dict[str, Any] = {"model": configuration.checked_model(arguments.model)}
@@ -127,17 +132,18 @@ def make(deployment: Deployment, making: Making) -> Outcome:
 def submit(deployment: Deployment, making: Making) -> Submitted:
     """Upload the files of this machine and start the state machine. Raises CliError where no generator is deployed."""
     pipeline = _chosen(deployment, making)
+    uploads = Uploads(deployment)
     uploaded: dict[str, dict[str, str]] = {}
 
     def upload(path: Path) -> str:
-        uri = upload_silently(deployment, path, new_folder())
+        uri = uploads.put(path)
         uploaded[uri] = {"path": str(path.resolve()), "sha256": files.digest(path)}
         return uri
 
     making = making.with_files(upload)
     output = None
     if making.input is None and making.request_file is None:
-        output = f"s3://{deployment.asset_bucket}/{new_folder()}/"
+        output = uploads.new_folder()
     request = Request(
         pipeline=pipeline,
         input=None if making.input is None else str(making.input),

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.follow import Execution, Follower, read_execution, waits_for_server
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
+from cosmos_batch.cli.trouble import find_trouble
 from cosmos_batch.contract import Error
 from cosmos_batch.state import JobRow
 
 RECENT = 20
-START_SECONDS = 60.0  # so long may an upload's event take to start its execution
+START_SECONDS = 60.0  # so long is a job looked for: its execution may be started in this moment
 HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)", "WAITS FOR"]
 
 
@@ -47,6 +48,7 @@ def status(arguments: argparse.Namespace) -> int:
     """Print the named jobs, or the recent ones."""
     deployment = deployments.find()
     lines = [_line(deployment, job_id) for job_id in arguments.ids or _recent(deployment)]
+    lines = _with_troubles(deployment, lines)
     if arguments.json:
         print(json.dumps([vars(line) for line in lines], indent=2))
     elif lines:
@@ -99,7 +101,7 @@ def _find(deployment: Deployment, job_id: str, patience: float = 0) -> tuple[Exe
         if time.monotonic() >= deadline:
             raise CliError(
                 f"There is no job {job_id} here.",
-                "An upload takes a few seconds to become one. `cosmos-batch status` lists the recent jobs.",
+                "`cosmos-batch status` lists the recent jobs.",
             )
         time.sleep(progress.POLL_SECONDS)
     return execution, deployment.jobs.get(job_id)
@@ -123,6 +125,18 @@ def _line(deployment: Deployment, job_id: str) -> Line:
     steps = f"{attempt.steps_done}/{attempt.steps}" if attempt is not None and attempt.steps else ""
     waits_for = waits_for_server(row) or ""
     return Line(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages, steps, waits_for)
+
+
+def _with_troubles(deployment: Deployment, lines: list[Line]) -> list[Line]:
+    """Each line of a job that waits for a worker, with what keeps the workers of its pipeline from serving."""
+    waiting = {line.pipeline for line in lines if line.state == "PLANNED"}
+    troubles = {pipeline: find_trouble(deployment.workers(pipeline)) for pipeline in waiting}
+    return [
+        replace(line, waits_for=str(trouble))
+        if line.state == "PLANNED" and not line.waits_for and (trouble := troubles[line.pipeline]) is not None
+        else line
+        for line in lines
+    ]
 
 
 def _print_table(rows: list[list[str]]) -> None:

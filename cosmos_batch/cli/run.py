@@ -11,7 +11,8 @@ from cosmos_batch.cli.jobs import print_outcome
 from cosmos_batch.cli.local import local_deployment
 from cosmos_batch.cli.outcome import Outcome, outcome, read_document
 from cosmos_batch.cli.question import Question, read_question
-from cosmos_batch.cli.submit import upload, with_more_inputs
+from cosmos_batch.cli.submit import start_on, with_more_inputs
+from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.local.cloud import default_home
@@ -46,8 +47,10 @@ def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def ask(deployment: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
     """Upload a file with its question, and show what happens until it is answered."""
-    question = with_more_inputs(deployment, question)
-    submitted = upload(deployment, path, question, files.chosen_pipeline(pipeline, deployment.pipelines))
+    uploads = Uploads(deployment)
+    question = with_more_inputs(uploads, question)
+    chosen = files.chosen_pipeline(pipeline, deployment.pipelines)
+    submitted = start_on(deployment, uploads, path, question, chosen)
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert sight.execution is not None, "an execution that has ended exists"

@@ -60,6 +60,8 @@ class StorageStack(Stack):
         # Workers that cannot reach it would wait for it in vain before they say that their model is not in place.
         self.token = token if network.settings.reaches_secrets else None
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
+        # Where the command may upload, in this order.
+        CfnOutput(self, "AssetRoots", value=self.to_json_string(self.assets.roots))
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
         CfnOutput(self, "LogBucketName", value=self.logs.bucket_name)

@@ -86,7 +86,7 @@ def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
         )
         yield Deployment(
             clients=lambda service: stepfunctions if service == "stepfunctions" else client(service),
-            asset_bucket="assets",
+            asset_roots=["assets"],
             state_machine_arn=MACHINE,
             state_table="state",
             pipelines=[PIPELINE, "cosmos-reason2-8b"],

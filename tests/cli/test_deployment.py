@@ -28,9 +28,17 @@ def test_the_outputs_of_our_stacks_say_where_things_are() -> None:
     create_stack("CosmosBatch-Pipelines", PIPELINES)
     create_stack("Another", {"AssetBucketName": "not-ours"})
     found = deployments.find()
-    assert (found.asset_bucket, found.state_table, found.state_machine_arn) == ("assets", "state", MACHINE)
+    assert (found.asset_roots, found.state_table, found.state_machine_arn) == (["assets"], "state", MACHINE)
     assert found.pipelines == ["cosmos-reason2-2b", "cosmos-reason2-8b"], "smallest first"
     assert found.execution_arn("job") == MACHINE.replace("stateMachine", "execution") + ":job"
+
+
+@mock_aws
+def test_files_may_lie_in_several_buckets_and_below_prefixes() -> None:
+    roots = ["videos/inbox/", "archive"]
+    create_stack("CosmosBatch-Storage", {**STORAGE, "AssetRoots": json.dumps(roots)})
+    create_stack("CosmosBatch-Pipelines", PIPELINES)
+    assert deployments.find().asset_roots == roots
 
 
 @mock_aws

@@ -111,7 +111,7 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
     counted = {done: running.model_copy(update={"open_attempt": attempt(done)}) for done in (7, 35)}
     done = row.model_copy(update={"state": "SUCCEEDED"})
     cases = [
-        (Sight(), "waiting for the upload's event"),
+        (Sight(), "waiting for its execution to be started"),
         (Sight(execution()), "checking the request"),
         (Sight(execution(), row), "waiting for a worker to be started"),
         (Sight(execution(), row, worker("ENDED")), "waiting for a worker to be started"),
@@ -131,12 +131,10 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
 def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
     reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
-    breaker = PipelineRow(failures=2, retry_at="2026-11-20T12:02:00.000+00:00", reason=reason)
+    breaker = PipelineRow(failures=2, retry_at="2126-11-20T12:02:00.000+00:00", reason=reason)
     deployment.workers(PIPELINE).set_breaker(breaker)
     said = Follower(deployment, job.job_id).look().waits_for()
-    assert said == (
-        "workers that could not serve, in a row: 2 (The hub cannot be reached.); the next try is at 12:02:00 UTC"
-    )
+    assert said == "no worker can serve: The hub cannot be reached. r The next worker is started at 12:02:00 UTC."
 
 
 def test_the_worker_closest_to_the_job_is_shown(

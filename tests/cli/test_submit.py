@@ -1,20 +1,24 @@
 """What arrives in S3 and Step Functions."""
 
 import json
-from email.header import decode_header, make_header
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
 from cosmos_batch.cli.question import Question
-from cosmos_batch.cli.submit import start, upload
-from cosmos_batch.contract import Request
+from cosmos_batch.cli.submit import Submitted, start, start_on
+from cosmos_batch.cli.uploads import Uploads
+from cosmos_batch.contract import Error, Request
 from cosmos_batch.contract.parameters import NAMES
-from cosmos_batch.contract.s3 import OBJECT_MARKER, execution_name, parse_uri
+from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
 
 
@@ -25,38 +29,133 @@ def clip(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_upload_carries_its_question(deployment: Deployment, clip: Path) -> None:
-    submitted = upload(deployment, clip, Question("何が起きる?\n🎬"), "cosmos-reason2-8b")
-    bucket, key = parse_uri(submitted.input)
-    head = deployment.clients("s3").head_object(Bucket=bucket, Key=key)
-    assert key.endswith("/my clip 🎬.mp4")
-    assert str(make_header(decode_header(head["Metadata"]["cosmos_reason_prompt"]))) == "何が起きる?\n🎬"
-    assert head["Metadata"]["cosmos_pipeline"] == "cosmos-reason2-8b"
+@pytest.fixture
+def uploads(deployment: Deployment) -> Uploads:
+    return Uploads(deployment)
 
 
-def test_the_id_is_the_name_that_the_upload_lambda_gives(deployment: Deployment, clip: Path) -> None:
-    submitted = upload(deployment, clip, Question("What?"), PIPELINE)
+def request_of(stepfunctions: FakeStepFunctions, number: int = -1) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(stepfunctions.started[number]["input"])
+    return request
+
+
+def ask(deployment: Deployment, clip: Path, question: Question, pipeline: str = PIPELINE) -> Submitted:
+    return start_on(deployment, Uploads(deployment), clip, question, pipeline)
+
+
+def test_a_file_is_uploaded_and_its_job_started(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path
+) -> None:
+    submitted = ask(deployment, clip, Question("何が起きる?\n🎬"), "cosmos-reason2-8b")
     bucket, key = parse_uri(submitted.input)
-    version = deployment.clients("s3").head_object(Bucket=bucket, Key=key)["VersionId"]
-    assert submitted.job_id == execution_name(PIPELINE, bucket, key, version)
+    assert (bucket, key.rpartition("/")[2]) == ("assets", "my clip 🎬.mp4")
+    body = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    assert body == clip.read_bytes()
+    [started] = stepfunctions.started
+    assert (started["stateMachineArn"], started["name"]) == (MACHINE, submitted.job_id)
+    expected = {"pipeline": "cosmos-reason2-8b", "input": submitted.input, "prompt": "何が起きる?\n🎬"}
+    assert request_of(stepfunctions) == expected
+
+
+def test_no_trigger_starts_a_second_run_of_an_uploaded_file(deployment: Deployment, clip: Path) -> None:
+    bucket, key = parse_uri(ask(deployment, clip, Question("What?")).input)
+    metadata = deployment.clients("s3").head_object(Bucket=bucket, Key=key)["Metadata"]
+    assert OBJECT_MARKER in metadata, "by which `upload` knows what is ours"
 
 
 def test_one_file_twice_is_two_inputs(deployment: Deployment, clip: Path) -> None:
-    first, second = (upload(deployment, clip, Question("What?"), PIPELINE) for _ in range(2))
+    first, second = (ask(deployment, clip, Question("What?")) for _ in range(2))
     assert first.input != second.input
 
 
-def test_a_long_question_goes_into_a_sidecar_that_comes_first(
-    deployment: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_long_prompt_lies_in_s3(deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path) -> None:
+    ask(deployment, clip, Question("long " * 4000))
+    request = request_of(stepfunctions)
+    assert "prompt" not in request
+    bucket, key = parse_uri(request["promptUri"])
+    assert deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read().decode() == "long " * 4000
+
+
+def test_an_adopted_bucket_is_written_below_its_prefix_and_needs_no_versions(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path
 ) -> None:
-    s3, written = deployment.clients("s3"), []
-    s3.meta.events.register("before-call.s3.PutObject", lambda params, **_: written.append(params["url_path"]))
-    submitted = upload(deployment, clip, Question("long " * 1000), PIPELINE)
-    bucket, key = parse_uri(submitted.input)
-    body = s3.get_object(Bucket=bucket, Key=f"{key}.metadata.json")["Body"].read()
-    assert json.loads(body)["COSMOS_REASON_PROMPT"] == "long " * 1000
-    assert [path.endswith(".metadata.json") for path in written] == [True, False]
-    assert s3.head_object(Bucket=bucket, Key=key)["Metadata"] == {}
+    deployment.clients("s3").create_bucket(Bucket="videos")
+    adopted = replace(deployment, asset_roots=["videos/inbox/"])
+    submitted = ask(adopted, clip, Question("What?"))
+    assert submitted.input.startswith("s3://videos/inbox/uploads/")
+    assert request_of(stepfunctions)["input"] == submitted.input
+    assert Uploads(adopted).new_folder().startswith("s3://videos/inbox/uploads/")
+
+
+@pytest.fixture
+def closed(deployment: Deployment) -> Iterator[Deployment]:
+    """The first of two buckets takes nothing from this person; the second takes what lies below a prefix."""
+    s3 = deployment.clients("s3")
+    s3.create_bucket(Bucket="videos")
+
+    def refuse(params: dict[str, Any], **_: object) -> None:
+        if params["context"]["input_params"]["Bucket"] == "assets":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "PutObject")
+
+    s3.meta.events.register("before-call.s3.PutObject", refuse)
+    yield replace(deployment, asset_roots=["assets", "videos/inbox/"])
+    s3.meta.events.unregister("before-call.s3.PutObject", refuse)
+
+
+def test_where_this_person_may_not_upload_the_next_bucket_is_taken(closed: Deployment, clip: Path) -> None:
+    uploads = Uploads(closed)
+    uris = [start_on(closed, uploads, clip, Question("What?"), PIPELINE).input for _ in range(2)]
+    assert all(uri.startswith("s3://videos/inbox/uploads/") for uri in uris)
+    bucket, key = parse_uri(uris[0])
+    assert closed.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read() == clip.read_bytes()
+    assert uploads.new_folder().startswith("s3://videos/inbox/")
+
+
+def test_where_this_person_may_upload_nowhere_no_id_is_printed(
+    closed: Deployment,
+    stepfunctions: FakeStepFunctions,
+    clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: replace(closed, asset_roots=["assets"]))
+    assert main(["submit", str(clip)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and stepfunctions.started == []
+    assert "You may not upload to assets." in printed.err
+
+
+def test_an_id_is_printed_only_when_its_job_is_started(
+    deployment: Deployment,
+    stepfunctions: FakeStepFunctions,
+    clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "StartExecution")
+
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    monkeypatch.setattr(stepfunctions, "start_execution", refuse)
+    assert main(["submit", str(clip)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and "StartExecution" in printed.err
+
+
+def test_submit_says_at_once_that_no_worker_can_serve(
+    deployment: Deployment,
+    clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    workers = deployment.workers(PIPELINE)
+    workers.started("w")
+    workers.ended("w", Error(code="ModelUnavailable", message="No token is set.", remedy="Set one.", retryable=True))
+    assert main(["submit", str(clip)]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1, "the id alone"
+    assert f"{PIPELINE}: no worker can serve: No token is set. Set one." in printed.err
 
 
 def test_a_file_in_s3_starts_the_state_machine(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
@@ -78,7 +177,7 @@ def test_submit_prints_an_id_for_each(
     assert main(["submit", "--json", str(clip), "s3://assets/b.mp4"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["input"].rpartition("/")[2] for line in lines] == [clip.name, "b.mp4"]
-    assert lines[1]["id"] == stepfunctions.started[0]["name"]
+    assert [line["id"] for line in lines] == [one["name"] for one in stepfunctions.started]
 
 
 def test_nothing_is_sent_when_one_input_is_wrong(
@@ -101,19 +200,9 @@ def test_how_to_answer_goes_with_a_file(
     schema.write_text('{"type": "array"}')
     options = [*OPTIONS, "--json-schema", str(schema)]
     assert main(["submit", str(clip), "s3://assets/b.mp4", "--prompt", "the arm", *options]) == 0
-    [uploaded] = deployment.clients("s3").list_objects_v2(Bucket="assets")["Contents"]
-    said = deployment.clients("s3").head_object(Bucket="assets", Key=uploaded["Key"])["Metadata"]
-    assert said == {
-        "cosmos_reason_prompt": "the arm",
-        "cosmos_reason_system_prompt": "Be brief.",
-        "cosmos_pipeline": PIPELINE,
-        "cosmos_reason_task": "2d-grounding",
-        "cosmos_reason_fps": "2.0",
-        "cosmos_reason_reasoning": "false",
-        "cosmos_reason_start": "1.5",
-        "cosmos_reason_json_schema": '{"type": "array"}',
-    }
-    assert json.loads(stepfunctions.started[0]["input"]) == {
+    of_this_machine, in_s3 = (request_of(stepfunctions, number) for number in (0, 1))
+    assert of_this_machine == {**in_s3, "input": of_this_machine["input"]}
+    assert in_s3 == {
         "pipeline": PIPELINE,
         "input": "s3://assets/b.mp4",
         "prompt": "the arm",
@@ -164,10 +253,9 @@ def test_further_files_are_uploaded_once_and_start_nothing(
     keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets")["Contents"]]
     said = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
     assert said.keys() == {"after.png", clip.name}
-    assert OBJECT_MARKER in said["after.png"], "so that `upload` leaves it alone"
+    assert all(OBJECT_MARKER in metadata for metadata in said.values()), "so that `upload` leaves them alone"
     uris = [f"s3://assets/{next(key for key in keys if key.endswith('after.png'))}", "s3://assets/c.png"]
-    assert json.loads(stepfunctions.started[0]["input"])["parameters"] == {"moreInputs": uris}
-    assert json.loads(said[clip.name]["cosmos_reason_more_inputs"]) == uris
+    assert [request_of(stepfunctions, number)["parameters"] for number in (0, 1)] == [{"moreInputs": uris}] * 2
 
 
 def test_a_further_file_that_is_missing_is_named_first(

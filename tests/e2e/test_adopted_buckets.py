@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.main import main
 from cosmos_batch.contract.metadata import PROMPT
 from cosmos_batch.local.cloud import LocalCloud
 from tests.e2e.harness import TWO_B, App, configuration, error_of, running_app
+from tests.media.broken import video
 
 VIDEOS, ARCHIVE = "their-videos", "their-archive"
 
@@ -67,6 +70,24 @@ def test_a_request_may_name_a_file_of_any_adopted_bucket(app: App, clip: Path) -
     execution = app.ended(app.start({"pipeline": TWO_B, "input": given, "output": f"s3://{VIDEOS}/inbox/answers/"}))
     assert execution["status"] == "SUCCEEDED"
     assert app.row(execution["executionArn"]).document.startswith(f"s3://{VIDEOS}/inbox/answers/clip_CosmosReason_")
+
+
+def test_submit_uploads_below_the_prefix_and_starts_one_job(
+    app: App, tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its extension triggers the 8B, and its bucket tells of uploads: it is marked, and nothing else starts."""
+    deployment = deployments.find(app.client)
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    assert main(["submit", str(video(tmp_path / "c.webm")), "--prompt", "What happens?"]) == 0
+    [job] = capsys.readouterr().out.splitlines()
+    assert app.ended(deployment.execution_arn(job))["status"] == "SUCCEEDED"
+    row = app.jobs.get(job)
+    assert row is not None and row.input is not None
+    assert row.input.startswith(f"s3://{VIDEOS}/inbox/uploads/")
+    put(app, VIDEOS, "inbox/after.mp4", clip)
+    app.execution_of("inbox/after.mp4")  # events are delivered in order: that of the upload has been looked at by now
+    inputs = [json.loads(app.ended(one["executionArn"])["input"])["input"] for one in app.executions()]
+    assert inputs.count(row.input) == 1
 
 
 @pytest.mark.parametrize("field", ["input", "output"])

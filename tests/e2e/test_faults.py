@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.trouble import find_trouble
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
 
 
@@ -236,6 +237,8 @@ def test_workers_that_never_can_load_have_their_queue_refused(app: App) -> None:
     (app.folder / EIGHT_B / "refuses").touch()
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
+        trouble = wait_for(lambda: find_trouble(app.workers(EIGHT_B)), 60, "nothing is said while they wait")
+        assert "status 3" in str(trouble)
         for arn in arns:
             error = error_of(app.ended_under_sweeps(arn))
             assert (error["code"], error["remedy"]) == ("ModelUnavailable", "Accept the licence.")

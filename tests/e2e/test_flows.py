@@ -1,5 +1,6 @@
 """Every way in and every way out, through the deployed template."""
 
+import base64
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli.metadata import encoded
 from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
 from tests.e2e.grants import covers, grants, uses
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
@@ -16,6 +16,11 @@ from tests.e2e.unused_grants import UNUSED, WITHOUT_RESOURCE
 from tests.media.broken import video
 
 TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"
+
+
+def encoded(text: str) -> str:
+    """A header's value as S3 takes it: one RFC 2047 encoded word, longer than the RFC's 75 characters."""
+    return f"=?utf-8?b?{base64.b64encode(text.encode()).decode()}?="
 
 
 def sidecar(prompt: str) -> bytes:

@@ -1,0 +1,53 @@
+"""Why the jobs of a pipeline wait: its workers end before they have served."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.contract import Error
+from cosmos_batch.state import PipelineRow, WorkerRow, Workers
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What the last worker of a pipeline said before it ended, and when the next one is tried."""
+
+    error: Error
+    next_try: str
+
+    def __str__(self) -> str:
+        return f"no worker can serve: {self.error.message} {self.error.remedy} {self.next_try}"
+
+
+def find_trouble(workers: Workers) -> Trouble | None:
+    """The trouble of a pipeline; None where a worker serves, or none has failed."""
+    rows, breaker = workers.list(), workers.pipeline()
+    alive = [row for row in rows if row.state != "ENDED"]
+    if any(row.state == "READY" for row in alive):
+        return None
+    error = _unjudged_failure(rows) or (breaker.reason if breaker.failures > 0 or breaker.open else None)
+    return None if error is None else Trouble(error, _next_try(alive, breaker))
+
+
+def tell_trouble(deployment: Deployment, pipelines: Iterable[str]) -> None:
+    """Say on standard error which of these pipelines are in trouble, and why."""
+    for pipeline in pipelines:
+        if trouble := find_trouble(deployment.workers(pipeline)):
+            print(f"{pipeline}: {trouble}", file=sys.stderr)
+
+
+def _unjudged_failure(rows: list[WorkerRow]) -> Error | None:
+    """Of the worker that ended last, if it failed and `scale` has not looked at it: the pipeline's row is older."""
+    ended = [row for row in rows if row.state == "ENDED"]
+    last = max(ended, key=lambda row: row.stages.get("ended", row.last_seen), default=None)
+    return None if last is None or last.judged or last.completed > 0 else last.error
+
+
+def _next_try(alive: list[WorkerRow], breaker: PipelineRow) -> str:
+    if alive:
+        return "Another worker is being started."
+    if breaker.retry_at is None or datetime.fromisoformat(breaker.retry_at) <= datetime.now(UTC):
+        return "The next worker is started within a minute."
+    return f"The next worker is started at {breaker.retry_at[11:19]} UTC."
