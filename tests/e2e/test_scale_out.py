@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
-from tests.e2e.harness import EIGHT_B, App, configuration, running_app, wait_for
+from tests.e2e.harness import EIGHT_B, App, Vams, configuration, running_app, wait_for
 
+BURST = 200  # uploads, and as many callbacks
 MANY = 110  # more than a page of any list, and than a batch of any delivery
 ONE_WORKER = 12  # vCPUs: a quarter of a g6e.12xlarge
 
@@ -30,23 +31,54 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield running
 
 
-def test_as_many_uploads_are_as_many_results(app: App, picture: Path) -> None:
+def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Path) -> None:
+    """As many files are uploaded with a prompt as VAMS's workflows ask for, at the same time."""
+    vams = Vams.of(app)
+    app.upload("asked/p.png", picture)
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda n: app.upload(f"burst/{n:03}.png", picture, prompt=f"{n}"), range(MANY)))
-    wait_for(lambda: ended(app) >= MANY, 180, "not all have ended")
-    statuses = Counter(one["status"] for one in app.executions())
-    assert statuses == {"SUCCEEDED": MANY}
-    documents = [key for key in app.keys("burst/") if key.endswith(".json")]
-    assert len(documents) == MANY
-    assert {key[len("burst/") :][:3] for key in documents} == {f"{n:03}" for n in range(MANY)}
-    versions = app.client("s3").get_paginator("list_object_versions").paginate(Bucket=app.assets, Prefix="burst/")
+        uploads = [threads.submit(app.upload, f"burst/{n:03}.png", picture, prompt=f"upload {n}") for n in range(BURST)]
+        asked = [threads.submit(ask, vams, n) for n in range(BURST)]
+        for one in uploads:
+            one.result()
+        theirs = [one.result() for one in asked]
+    wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 600, "not all have ended")
+    wait_for(lambda: ended(app, vams.machine) >= BURST, 300, "not all of VAMS's workflows have been called back")
+    assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}
+    assert statuses(app, vams.machine) == {"SUCCEEDED": BURST}
+
+    beside = [key for key in app.keys("burst/") if key.endswith(".json")]
+    assert Counter(key[len("burst/") :][:3] for key in beside) == {f"{n:03}": 1 for n in range(BURST)}
+    for number, arn in enumerate(theirs):
+        [document] = [key for key in app.keys(vams.output_of(arn)) if key.endswith(".json")]
+        body = app.client("s3").get_object(Bucket=app.assets, Key=document)["Body"].read()
+        assert json.loads(body)["result"] == f"callback {number}", "each workflow was called back for its own job"
+    versions = app.client("s3").get_paginator("list_object_versions").paginate(Bucket=app.assets)
     written = Counter(one["Key"] for page in versions for one in page["Versions"] if one["Key"].endswith(".json"))
     assert set(written.values()) == {1}, "none was written twice"
+    assert callbacks(app, "Report") == BURST, "VAMS was told once of each"
+    assert callbacks(app, "Worker") == 2 * BURST, "and so was our own state machine"
     assert len(app.worker_jobs()) == 1
 
 
-def ended(app: App) -> int:
-    return sum(one["status"] != "RUNNING" for one in app.executions())
+def ask(vams: Vams, number: int) -> str:
+    """A workflow of VAMS asks for one file; returns its execution."""
+    return vams.start("asked/p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": f"callback {number}"}})
+
+
+def callbacks(app: App, role: str) -> int:
+    """How often functions or workers of this kind of role have called SendTaskSuccess."""
+    return sum(
+        call["count"] for call in app.cloud.calls() if call["operation"] == "SendTaskSuccess" and role in call["role"]
+    )
+
+
+def statuses(app: App, machine: str) -> Counter[str]:
+    pages = app.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=machine)
+    return Counter(one["status"] for page in pages for one in page["executions"])
+
+
+def ended(app: App, machine: str) -> int:
+    return sum(count for status, count in statuses(app, machine).items() if status != "RUNNING")
 
 
 def test_as_many_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
