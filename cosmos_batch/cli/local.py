@@ -3,8 +3,8 @@
 import argparse
 import os
 import shlex
-import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -122,16 +122,15 @@ def _home_beside(home: Path) -> Iterator[Path]:
     say("The local cloud that runs already stays as it is: this command starts one of its own")
     if gpus_here():
         say("Both have the same GPUs. Where memory is short: cosmos-batch local down")
-    beside = home / "beside" / str(os.getpid())
-    beside.mkdir(parents=True)
-    shared = {"efs": home / "efs", "hosts": home / "hosts", "logs": home / "logs" / f"beside-{os.getpid()}"}
-    for name, folder in shared.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        (beside / name).symlink_to(folder)
-    try:
+    (home / "beside").mkdir(parents=True, exist_ok=True)
+    # At its end the links are removed, and nothing behind them.
+    with tempfile.TemporaryDirectory(dir=home / "beside", ignore_cleanup_errors=True) as scratch:
+        beside = Path(scratch)
+        shared = {"efs": home / "efs", "hosts": home / "hosts", "logs": home / "logs" / f"beside-{beside.name}"}
+        for name, folder in shared.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            (beside / name).symlink_to(folder)
         yield beside
-    finally:
-        shutil.rmtree(beside)  # which removes the links, and nothing behind them
 
 
 def _deployed(
