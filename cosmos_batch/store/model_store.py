@@ -87,9 +87,8 @@ class ModelStore:
 
         With a `commit`, copies and backups of other commits do not count. Without one, the Hub is asked what `main` is
         only where neither the store nor the backup has the model. A copy whose files lack bytes is replaced by the same
-        commit, from the backup or the Hub. A backup that cannot be read is an error,
-        and no reason to ask the Hub: its `main` may have moved on, and this worker would run another model than those
-        beside it.
+        commit, from the backup or the Hub. A backup that cannot be read is an error, and no reason to ask the Hub: its
+        `main` may have moved on, and this worker would run another model than those beside it.
 
         With `newer_than`, copies published up to then do not count: they are dropped, in S3 and here, **before** the
         new one is fetched. If that fetch fails there is no copy, and `ensure` fails for everyone until one succeeds:
@@ -112,7 +111,7 @@ class ModelStore:
         copies = Copies(self._root, model)
         if stored := _acceptable(copies.whole(commit), newer_than):
             return stored
-        with self._disk_full_explained(), copies.changing():
+        with self._disk_explained(), copies.changing():
             # Whoever had the lock before may have done it.
             found = _acceptable(copies.whole(commit), newer_than)
             return found or self._fill(model, commit, copies, newer_than, on_progress)
@@ -216,12 +215,17 @@ class ModelStore:
         return copies.publish(partial, Manifest.downloaded(model, revision))
 
     @contextmanager
-    def _disk_full_explained(self) -> Iterator[None]:
+    def _disk_explained(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
+                raise Failure(
+                    "ModelUnavailable",
+                    f"The model store at {self._root} failed: {error}",
+                    "Try again; if it persists, check the file system: of EFS its mount, of a disk its health.",
+                    retryable=True,
+                ) from error
             free = shutil.disk_usage(self._root).free
             raise Failure(
                 "ModelUnavailable",

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cosmos_batch.store.manifest import bytes_of
@@ -40,7 +40,8 @@ def watch(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
 
     def report() -> None:
         while not stop.wait(_INTERVAL_SECONDS):
-            on_progress(min(bytes_of(directory.rglob("*")), total), total)
+            with suppress(FileNotFoundError):  # a folder was removed while it was listed
+                on_progress(min(bytes_of(directory.rglob("*")), total), total)
 
     reporter = threading.Thread(target=report, name=f"progress of {directory.parent.name}", daemon=True)
     on_progress(0, total)

@@ -12,6 +12,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import Job
+from cosmos_batch.engines import ServerUnavailable
 from cosmos_batch.engines.generator.upsampling import Upsampler
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job, place
@@ -118,6 +119,14 @@ def test_a_server_that_fails_fails_the_job(
         upsample(job_of({"mode": "t2v"}))
     assert raised.value.error.code == code and said in raised.value.error.message
     assert "the-key" not in raised.value.error.message
+
+
+def test_a_server_that_is_busy_is_waited_for_like_an_engines(server: Server, upsample: Upsample) -> None:
+    server.fault = (*error(503), {"Retry-After": "600"})
+    with pytest.raises(ServerUnavailable, match="upsamplePrompt: ") as raised:
+        upsample(job_of({"mode": "t2v"}))
+    assert (raised.value.kind, raised.value.retry_after) == ("busy", 600)
+    assert "Or leave it out." in raised.value.error.remedy
 
 
 def test_who_does_not_ask_for_it_is_left_alone(server: Server, upsample: Upsample) -> None:

@@ -18,7 +18,7 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.settling import settle
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import GenerationFiles, Guarding
+from cosmos_batch.engines import GenerationFiles, Guarding, ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
 from cosmos_batch.engines.serving import outages
@@ -121,6 +121,14 @@ def test_its_key_is_sent_and_not_told(make: Make, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("prompt", "code"), [("block it", "Blocked"), ("fail", "EngineFailed")])
 def test_a_fault_is_told(make: Make, prompt: str, code: str) -> None:
     assert refused(make, VIDEO, prompt=prompt).code == code
+
+
+def test_one_that_loses_what_it_had_begun_may_have_died_of_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outages, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(Handler, "_poll", lambda handler, _job: handler._answer(503, {}))
+    with pytest.raises(ServerUnavailable) as raised:
+        make(VIDEO)
+    assert raised.value.kind == "interrupted" and raised.value.error.retryable
 
 
 def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A restore from an S3 that is slow, busy, breaks off, stands still or lies: the same commit, or an error."""
 
+import errno
 import hashlib
 import json
 import os
@@ -270,6 +271,19 @@ def test_a_download_with_other_bytes_than_the_hub_says_is_refused(hub: Hub, stor
     assert store.find(MODEL) is None
 
 
+def test_a_file_system_that_fails_is_told_as_what_it_is(
+    hub: Hub, store: ModelStore, backed_up: StoredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(Failure, match="Stale file handle") as raised:
+        store.ensure(MODEL)
+    assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
+    assert store.find(MODEL) is None and hub.requests == 0
+
+
 @pytest.fixture
 def source(s3: Any, bucket: str, faulty: FaultyS3) -> Source:
     """Two files of eight parts each."""
@@ -323,7 +337,7 @@ def test_a_full_disk_ends_the_restore_at_once(source: Source, tmp_path: Path, mo
     monkeypatch.setattr(restoring, "PARTS_IN_MEMORY", 2)
 
     def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):

@@ -98,7 +98,7 @@ class RemoteServer:
         Raises ServerUnavailable where it is busy or away, and Failure where it will not become better by itself.
         """
         self._loop = asyncio.get_running_loop()
-        if self._doubtful:
+        if self._doubtful and method != "GET":  # what is asked about with GET was begun, and is waited for
             await self._look()
         response = await self._patiently(journal, method, path, content)
         if response.status_code in _FORBIDDEN and await self._has_new_key():

@@ -48,7 +48,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.fault: Any = None
         self.together: threading.Barrier | None = None
-        self.models: tuple[int, Any] = (200, {"data": [{"id": MODEL, "max_model_len": 4096}]})
+        self.models: Any = (200, {"data": [{"id": MODEL, "max_model_len": 4096}]})
         self.answers: list[Any] = []
         self.asked: list[dict[str, Any]] = []
         self.headers: list[Any] = []
@@ -64,7 +64,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert self.path == "/v1/models"
         self.server.headers.append(self.headers)
-        self._send(*self.server.models)
+        models = self.server.models
+        self._send(*(models() if callable(models) else models))
 
     def do_POST(self) -> None:
         assert self.path == "/v1/chat/completions"

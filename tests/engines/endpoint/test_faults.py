@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines import ServerUnavailable
+from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages, remote
 from tests.engines.conftest import make_job, place
@@ -85,6 +86,27 @@ def test_one_that_was_away_is_looked_at_before_it_is_sent_a_job(
         assert (await engine.run(job, tmp_path)).text == "A robot."
 
     asyncio.run(outage())
+
+
+def test_what_it_has_begun_on_is_asked_about_for_as_long_as_a_busy_one(
+    server: Server, load: Callable[..., EndpointEngine]
+) -> None:
+    """A generation may have taken an hour, and another job may have found the server away just now."""
+    remote_server = load()._server
+    assert remote_server is not None
+    looks: list[int] = []
+
+    def back_at_the_fourth() -> tuple[int, Any]:
+        looks.append(1)
+        return error(502) if len(looks) < 4 else (200, {"data": []})
+
+    async def story() -> int:
+        server.fault, server.models = "hang up", back_at_the_fourth
+        with pytest.raises(ServerUnavailable):
+            await remote_server.send(Journal(), "POST", "chat/completions", json={})
+        return (await remote_server.send(Journal(), "GET", "models")).status_code
+
+    assert (asyncio.run(story()), len(looks)) == (200, 4)
 
 
 def test_where_nobody_is_answered_no_job_is_to_blame(
