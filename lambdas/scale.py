@@ -23,7 +23,7 @@ from lambdas.measuring import measure
 from lambdas.nudge import nudge_to_look
 from lambdas.pipelines import read_pipelines
 from lambdas.refusal import refuse_queue
-from lambdas.scaling import retiring, wanted_workers
+from lambdas.scaling import retiring, seconds_per_unit, surplus_is_settled, wanted_now
 from lambdas.sharing import allowed_to_start
 from lambdas.stuck import give_up_stuck
 
@@ -100,10 +100,8 @@ def scale(pipeline: PipelineCompute, workers: Workers, work_is_coming: bool) -> 
     live = [worker for worker in fleet.live if not fleet.is_outdated(worker)]
     # The message of a planned job is sent after its nudge, and SQS's counts lag a minute behind.
     backlog = max(count(pipeline.queue_url), 1 if work_is_coming else 0)
-    wanted = max(
-        wanted_workers(backlog, len(live), breaker, environment().scaling.target_drain_seconds, pipeline.max_workers),
-        pipeline.warm_workers,
-    )
+    settle_totals(pipeline, workers, breaker, backlog, now)
+    wanted = wanted_now(pipeline, breaker, backlog, len(live), environment().scaling.target_drain_seconds)
     if breaker.refuses and not fleet.live and not may_start(breaker, now):
         refuse(pipeline, breaker)
     else:
@@ -159,6 +157,25 @@ def judge(pipeline: PipelineCompute, workers: Workers, fleet: Fleet, deaths: lis
     for worker in fleet.unjudged:
         workers.judged(worker.row.worker)
     return breaker
+
+
+def settle_totals(pipeline: PipelineCompute, workers: Workers, row: PipelineRow, backlog: int, now: datetime) -> None:
+    """Give a new pipeline its first guess, which workers narrow down, and set the totals of what waits right.
+
+    They are wrong by a job for each process that died between a job's row and the totals. Where the queue has been
+    empty for some minutes and they have not changed meanwhile, all that they hold is wrong.
+    """
+    if row.seconds_per_unit is None:
+        workers.measured(seconds_per_unit=seconds_per_unit(pipeline, row))
+    totals = (row.waiting_jobs, row.waiting_weight)
+    if backlog or not any(totals):
+        if row.surplus_since is not None:
+            workers.note_surplus(*totals, since=None)
+    elif surplus_is_settled(row, now):
+        workers.subtract_surplus(*totals)
+        log("totals of what waits set right", pipeline=pipeline.id, jobs=totals[0], weight=totals[1])
+    elif row.surplus_since is None or row.surplus != list(totals):
+        workers.note_surplus(*totals, since=now.isoformat())
 
 
 def refuse(pipeline: PipelineCompute, breaker: PipelineRow) -> None:

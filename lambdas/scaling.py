@@ -2,33 +2,66 @@
 
 import math
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.pace import first_seconds_per_unit, typical_weight
 from cosmos_batch.state import PipelineRow
 
-# Until a pipeline's first worker has measured them: an L40S with a 2B model, one clip at a time, and a start with an
-# instance launch and an image pull.
-FIRST_SECONDS_PER_ITEM = 5.0
-FIRST_COLD_START_SECONDS = 600.0
+FIRST_COLD_START_SECONDS = 600.0  # an instance launch, an image pull and a load, until a first worker has measured it
+SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
 
 
-def wanted_workers(backlog: int, live: int, pace: PipelineRow, target_drain_seconds: float, most: int) -> int:
+def wanted_now(pipeline: PipelineCompute, row: PipelineRow, items: int, live: int, target_drain_seconds: float) -> int:
+    """How many workers a pipeline wants, with so many jobs waiting or being done and so many workers live."""
+    seconds = backlog_seconds(pipeline, row, items)
+    cold_start = FIRST_COLD_START_SECONDS if row.cold_start_seconds is None else row.cold_start_seconds
+    wanted = wanted_workers(items, seconds, live, cold_start, target_drain_seconds, pipeline.max_workers)
+    return max(wanted, pipeline.warm_workers)
+
+
+def backlog_seconds(pipeline: PipelineCompute, row: PipelineRow, items: int) -> float:
+    """How long one fully loaded worker would take for the backlog.
+
+    SQS says how many jobs there are, the totals in the row what one of them weighs on average.
+    """
+    known = row.waiting_jobs > 0 and row.waiting_weight > 0
+    weight = row.waiting_weight / row.waiting_jobs if known else typical_weight(pipeline.id)
+    return items * weight * seconds_per_unit(pipeline, row)
+
+
+def seconds_per_unit(pipeline: PipelineCompute, row: PipelineRow) -> float:
+    """Of a fully loaded worker: as measured, or a first guess for its GPUs."""
+    if row.seconds_per_unit is not None:
+        return row.seconds_per_unit
+    return first_seconds_per_unit(pipeline.id, pipeline.gpu, pipeline.gpus)
+
+
+def wanted_workers(
+    items: int, seconds: float, live: int, cold_start: float, target_drain_seconds: float, most: int
+) -> int:
     """So many that the backlog is gone in time, at least one where there is work, at most one an item and what may run.
 
     No worker is added whose cold start would last as long as the live ones need for all the work.
 
-    >>> pace = PipelineRow(seconds_per_item=10, cold_start_seconds=100)
-    >>> wanted_workers(200, 0, pace, target_drain_seconds=600, most=8)
+    >>> wanted_workers(200, seconds=2000, live=0, cold_start=100, target_drain_seconds=600, most=8)
     4
-    >>> wanted_workers(20, 2, pace, target_drain_seconds=60, most=8)
+    >>> wanted_workers(20, seconds=200, live=2, cold_start=100, target_drain_seconds=60, most=8)
     2
     """
-    if backlog <= 0:
+    if items <= 0:
         return 0
-    seconds = backlog * _or(pace.seconds_per_item, FIRST_SECONDS_PER_ITEM)
-    wanted = min(max(1, math.ceil(seconds / target_drain_seconds)), backlog, most)
-    if live and _or(pace.cold_start_seconds, FIRST_COLD_START_SECONDS) >= seconds / live:
+    wanted = min(max(1, math.ceil(seconds / target_drain_seconds)), items, most)
+    if live and cold_start >= seconds / live:
         return min(wanted, live)
     return wanted
+
+
+def surplus_is_settled(row: PipelineRow, now: datetime) -> bool:
+    """Whether the totals of what waits have been other than 0, and the same, for long enough with an empty queue."""
+    if row.surplus_since is None or row.surplus != [row.waiting_jobs, row.waiting_weight]:
+        return False
+    return now - datetime.fromisoformat(row.surplus_since) >= SURPLUS_STANDS
 
 
 def retiring(aging: int, ready: int, wanted: int, room: int) -> int:
@@ -90,7 +123,3 @@ def to_take_back(total_vcpus: int, own: Share, others: list[Share]) -> list[int]
             counts[index] = min(one.running - one.leaving, math.ceil(lacking / one.vcpus))
             lacking -= counts[index] * one.vcpus
     return counts
-
-
-def _or(measured: float | None, first: float) -> float:
-    return first if measured is None else measured

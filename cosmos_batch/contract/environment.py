@@ -88,6 +88,8 @@ class PipelineCompute(Model):
     warm_workers: int = Field(default=0, ge=0, description="So many never leave")
     priority: int = Field(default=0, description="Under a total of vCPUs, a higher one is served first")
     max_life_hours: float = Field(description="A worker is replaced after so long, give or take a tenth")
+    gpu: str = Field(default="L40S", description="Kind of GPU of the preferred instance type")
+    gpus: int = Field(default=1, ge=1, description="Of one worker")
 
 
 class DeployedPipeline(Model):

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.pace import weight_of
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
 
@@ -49,6 +50,7 @@ class JobRow(Row):
     input: str | None = Field(default=None, description="S3 URI")
     document: str = Field(description="S3 URI of the reserved key")
     execution_arn: str
+    weight: float | None = Field(default=None, description="What `scale` reckons with; rows of commit 0f4e7e0 lack it")
     attempts: int = 0
     suspect: bool = False
     open_attempt: Attempt | None = None
@@ -84,7 +86,9 @@ class Jobs:
 
     def create(self, job: Job) -> None:
         """Write a planned job's row; planned again, it stays as it is."""
+        weight = weight_of(job)
         row = {
+            "weight": weight,
             "jobId": job.job_id,
             "pipeline": job.pipeline,
             "state": "PLANNED",
@@ -100,6 +104,24 @@ class Jobs:
             self._table.put_new(_pk(job.job_id), "job", row)
         except ConditionFailed:
             return
+        self._waits(job.pipeline, 1, weight)
+
+    def _waits(self, pipeline: str, jobs: int, weight: float) -> None:
+        """Count a job among those that wait or are being done, or, with negative numbers, no more.
+
+        Each is called after a write that succeeds once for a job. Who dies in between leaves the totals wrong by one
+        job; `scale` reckons with their ratio alone and sets them right when the queue is empty.
+        """
+        self._table.update(
+            f"pipeline#{pipeline}",
+            "pipeline",
+            "ADD #waitingJobs :jobs, #waitingWeight :weight",
+            {"jobs": jobs, "weight": weight},
+        )
+
+    def _waits_no_more(self, row: JobRow) -> None:
+        if row.weight is not None:
+            self._waits(row.pipeline, -1, -row.weight)
 
     def get(self, job_id: str) -> JobRow | None:
         """The row, or None if the job was never planned."""
@@ -210,7 +232,7 @@ class Jobs:
         `inferred_at` is when the engine had answered; an error has none.
         """
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
-        return self._update(
+        row = self._update(
             job_id,
             "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now"
             f"{', #stages.#inferred = :inferred' if inferred else ''} REMOVE #openAttempt",
@@ -225,6 +247,8 @@ class Jobs:
             },
             "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
         )
+        self._waits_no_more(row)
+        return row
 
     def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
         """The caller was told. Idempotent; a cancelled job stays cancelled.
@@ -252,7 +276,7 @@ class Jobs:
     def close(self, job_id: str, result: Result, cancelled: bool) -> None:
         """The execution ended, however: a job that is not decided yet never will be. Idempotent."""
         try:
-            self._update(
+            row = self._update(
                 job_id,
                 "SET #state = :state, #result = :result, #stages.#reported = :now",
                 {
@@ -266,6 +290,7 @@ class Jobs:
             )
         except ConditionFailed:
             return
+        self._waits_no_more(row)
 
     def _update(self, job_id: str, expression: str, values: dict[str, object], condition: str) -> JobRow:
         return _row(self._table.update(_pk(job_id), "job", expression, values, condition))

@@ -54,7 +54,13 @@ class PipelineRow(Row):
     company_deaths: int = Field(default=0, description="Workers, in a row, that died of one of several jobs")
     culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
     wanted: int = Field(default=0, description="Workers that it wanted when `scale` last looked")
-    seconds_per_item: float | None = Field(default=None, description="Of one worker, all its slots together")
+    seconds_per_unit: float | None = Field(
+        default=None, description="Of a fully loaded worker, for a unit of weight, as far as that was measured"
+    )
+    waiting_jobs: int = Field(default=0, description="Jobs that were planned with a weight and are not decided")
+    waiting_weight: float = Field(default=0, description="Of those together")
+    surplus: list[float] = Field(default_factory=list, description="Those two, as they were when the queue was empty")
+    surplus_since: str | None = Field(default=None, description="When they were first seen so")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
 
     @property
@@ -188,12 +194,30 @@ class Workers:
         item = self._table.get(self._pk, "pipeline") or {}
         return PipelineRow.model_validate({**item, "reason": _error(item.get("reason"))})
 
-    def measured(self, seconds_per_item: float | None = None, cold_start_seconds: float | None = None) -> None:
+    def measured(self, seconds_per_unit: float | None = None, cold_start_seconds: float | None = None) -> None:
         """Note a worker's pace; the latest counts."""
-        offered = {"secondsPerItem": seconds_per_item, "coldStartSeconds": cold_start_seconds}
+        offered = {"secondsPerUnit": seconds_per_unit, "coldStartSeconds": cold_start_seconds}
         values = {name: value for name, value in offered.items() if value is not None}
         changes = ", ".join(f"#{name} = :{name}" for name in values)
         self._table.update(self._pk, "pipeline", f"SET {changes}", values)
+
+    def note_surplus(self, jobs: int, weight: float, since: str | None) -> None:
+        """Note the totals of what waits, which should be 0; `since` is None where they are."""
+        self._table.update(
+            self._pk,
+            "pipeline",
+            "SET #surplus = :totals, #surplusSince = :since",
+            {"totals": [jobs, weight], "since": since},
+        )
+
+    def subtract_surplus(self, jobs: int, weight: float) -> None:
+        """Set the totals of what waits right. Jobs that are planned at this moment stay counted."""
+        self._table.update(
+            self._pk,
+            "pipeline",
+            "SET #surplusSince = :none ADD #waitingJobs :jobs, #waitingWeight :weight",
+            {"jobs": -jobs, "weight": -weight, "none": None},
+        )
 
     def wanted(self, workers: int) -> None:
         """Note how many workers the pipeline wants, for pipelines that must leave room for it."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.pace import narrowed, weight_of
 from cosmos_batch.worker.pace import Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
 from cosmos_batch.worker.runner import End, Phase, Run, Runner
@@ -157,13 +158,15 @@ class Worker:
         self.runner.queue.delete(handle)
 
     def _start(self, run: Run) -> None:
-        self._pace.working()
+        self._pace.began(run.attempt_id)
         task = asyncio.create_task(self.runner.handle(run))
         self._runs[task] = run
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[End]") -> None:
-        del self._runs[task]
+        run = self._runs.pop(task)
+        answered = not task.cancelled() and task.exception() is None and task.result() is End.ANSWERED
+        self._pace.ended(run.attempt_id, weight_of(run.job) if answered else None)
         self._busy_at = time.monotonic()
         self._wake.set()
         if task.cancelled():
@@ -173,15 +176,10 @@ class Worker:
             self._fatal = error if isinstance(error, Failure) else self._fatal
         elif task.result() is End.OUTDATED:
             self._say_so_now = asyncio.create_task(self._say_so())  # which hears that it must leave
-        elif task.result() is not End.NOT_DECIDED:
-            self._pace.done()
-            self._count(task.result())
-        if not self._runs:
-            self._pace.idle()
+        elif answered:
+            self._count()
 
-    def _count(self, end: End) -> None:
-        if end is not End.ANSWERED:
-            return
+    def _count(self) -> None:
         self._answered += 1
         if self._answered == 1:
             # At once: a worker that has answered is no failure, whatever becomes of it in the next moment.
@@ -211,10 +209,10 @@ class Worker:
 
     def _fits(self, run: Run) -> bool:
         """Whether a job in the engine will probably be done before we are killed; without experience, it will not."""
-        per_job = self._pace.seconds_per_item
-        if per_job is None or run.inferring_since is None:
+        measure = self._pace.measure
+        if measure is None or run.inferring_since is None:
             return False
-        expected = per_job * max(1, len(self._runs))
+        expected = measure.seconds_per_unit * weight_of(run.job) * max(1, len(self._runs))
         return expected - (time.monotonic() - run.inferring_since) < STOP_SECONDS
 
     async def _keep_saying_so(self) -> None:
@@ -225,11 +223,20 @@ class Worker:
 
     async def _say_so(self) -> None:
         row = await asyncio.to_thread(self._workers.seen, self._name, self._answered)
-        if (pace := self._pace.seconds_per_item) is not None:
-            await asyncio.to_thread(self._workers.measured, seconds_per_item=round(pace, 4))
+        await asyncio.to_thread(self._tell_pace)
         self._kept = row.keep
         if row.must_drain:
             await self._drain("asked to")
+
+    def _tell_pace(self) -> None:
+        """Narrow down what is known of the pace of a fully loaded worker. Every worker of the pipeline does so."""
+        measure = self._pace.measure
+        if measure is None:
+            return
+        known = self._workers.pipeline().seconds_per_unit
+        places = self.runner.model.engine.concurrency
+        pace = narrowed(known or measure.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, places)
+        self._workers.measured(seconds_per_unit=float(f"{pace:.3g}"))
 
     async def _drain(self, why: str) -> None:
         """Take nothing more, finish what is in hand, leave; `scale` no longer counts on this worker."""

@@ -11,6 +11,7 @@ from constructs import Construct
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute
 from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
+from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.gpu_compute import GpuCompute
 from infra.constructs.gpu_hosts import GpuHosts
@@ -81,6 +82,8 @@ class Pipeline(Construct):
                 warm_workers=self.enabled.warm_workers,
                 priority=self.enabled.priority,
                 max_life_hours=self._settings.max_life_hours,
+                gpu=INSTANCE_TYPES[self.enabled.instance_types[0]].gpu,
+                gpus=self.worker.resources.gpus,
             ),
         )
 

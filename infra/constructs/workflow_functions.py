@@ -45,7 +45,7 @@ def create_plan(
     plan = functions.create("plan", environment, TIMEOUT)
     storage.assets.allow_input(plan)
     allow_objects(plan, storage.state, "requests/*", "GetObject", "PutObject")
-    storage.table.grant_calls(plan, "GetItem", "PutItem")
+    storage.table.grant_calls(plan, "GetItem", "PutItem", "UpdateItem")
     allow(plan, ["sqs:SendMessage"], [nudges.queue_arn])
     allow_parameters(plan, pipelines)
     return plan

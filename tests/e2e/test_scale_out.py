@@ -83,7 +83,7 @@ def ended(app: App, machine: str) -> int:
 
 def test_as_many_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
     """At 2 s an item and 60 s to drain, 110 waiting items want 4 workers: ceil(110 * 2 / 60)."""
-    app.workers(EIGHT_B).measured(seconds_per_item=2.0, cold_start_seconds=1.0)
+    app.workers(EIGHT_B).measured(seconds_per_unit=2.0, cold_start_seconds=1.0)
     app.upload("plans/p.png", picture)
     request = {"pipeline": EIGHT_B, "input": f"s3://{app.assets}/plans/p.png", "prompt": json.dumps({"seconds": 60})}
     with ThreadPoolExecutor(8) as threads:

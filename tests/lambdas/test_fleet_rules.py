@@ -156,7 +156,7 @@ class TestEnds:
     @pytest.fixture
     def sixteen(self, cloud: Cloud, workers: Workers, deployed) -> list[str]:
         deployed(max_workers=16)
-        workers.measured(seconds_per_item=100, cold_start_seconds=1)
+        workers.measured(seconds_per_unit=100, cold_start_seconds=1)
         enqueue(cloud, 20)
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 16

@@ -87,7 +87,7 @@ def test_a_look_at_an_empty_queue_starts_none(cloud: Cloud) -> None:
 
 
 def test_many_nudges_start_exactly_what_is_wanted(cloud: Cloud, workers: Workers) -> None:
-    workers.measured(seconds_per_item=1, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=1, cold_start_seconds=1)
     enqueue(cloud, 30)
     for _ in range(3):
         nudge(*[PLANNED] * 10)
@@ -95,7 +95,7 @@ def test_many_nudges_start_exactly_what_is_wanted(cloud: Cloud, workers: Workers
 
 
 def test_no_more_than_may_run(cloud: Cloud, workers: Workers) -> None:
-    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 10)
     nudge(PLANNED)
     nudge(SWEEP)
@@ -128,7 +128,7 @@ def test_one_that_drains_is_not_counted_on(cloud: Cloud, workers: Workers) -> No
 
 
 def test_those_that_leave_take_up_room_until_they_have_left(cloud: Cloud, workers: Workers) -> None:
-    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 10)
     nudge(PLANNED)
     workers.draining("job-0")
@@ -269,7 +269,7 @@ def test_while_another_worker_lives_nobody_is_refused(cloud: Cloud, workers: Wor
     """One kind of GPU may be too small for a model, and another not."""
     workers.started("on-a-larger-gpu")
     cloud.batch.jobs["on-a-larger-gpu"] = {"jobId": "x", "status": "RUNNING", "jobDefinition": DEFINITION}
-    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 20)
     nudge(PLANNED)
     fail_worker(cloud, workers, UNLOADABLE)
@@ -362,7 +362,7 @@ def test_a_committed_job_is_left_to_be_delivered(cloud: Cloud, workers: Workers)
 
 
 def test_half_open_one_worker_tries_and_the_queue_waits_for_it(cloud: Cloud, workers: Workers) -> None:
-    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     open_breaker(cloud, workers)
     let_pauses_pass(workers)
     enqueue(cloud, 20)
@@ -391,7 +391,7 @@ def test_an_old_server_is_no_proof_for_those_that_fail_beside_it(cloud: Cloud, w
     workers.started("job-0")
     workers.seen("job-0", completed=9)
     nudge(SWEEP)
-    workers.measured(seconds_per_item=100, cold_start_seconds=1)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 20)
     nudge(SWEEP)
     cloud.batch.jobs["job-1"]["status"] = "FAILED"
@@ -447,6 +447,69 @@ def test_a_failed_look_comes_back(cloud: Cloud, monkeypatch: pytest.MonkeyPatch)
     assert handler(sqs_batch(PLANNED, SWEEP), None) == {
         "batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]
     }
+
+
+class TestTotals:
+    """Of what waits, by weight. Each test leaves a job in them that is in no queue, as a process that died does."""
+
+    @pytest.fixture
+    def totals(self, cloud: Cloud) -> Callable[[], tuple[int, float]]:
+        Jobs(cloud.table).create(make_job("lost"))
+
+        def read() -> tuple[int, float]:
+            row = Workers(cloud.table, SMALL).pipeline()
+            return row.waiting_jobs, row.waiting_weight
+
+        return read
+
+    def pass_minutes(self, cloud: Cloud) -> None:
+        long_ago = (datetime.now(UTC) - timedelta(minutes=4)).isoformat()
+        cloud.table.update(f"pipeline#{SMALL}", "pipeline", "SET #surplusSince = :then", {"then": long_ago})
+
+    def test_an_empty_queue_sets_them_right_after_some_minutes(self, cloud: Cloud, totals) -> None:
+        nudge(SWEEP)
+        nudge(SWEEP)
+        assert totals() == (1, 1.0), "the message of a job that was just planned may be on its way"
+        self.pass_minutes(cloud)
+        nudge(SWEEP)
+        assert totals() == (0, 0)
+
+    def test_a_job_that_is_planned_meanwhile_stays_counted(self, cloud: Cloud, workers: Workers, totals) -> None:
+        nudge(SWEEP)
+        row = workers.pipeline()
+        Jobs(cloud.table).create(make_job("new"))
+        workers.subtract_surplus(row.waiting_jobs, row.waiting_weight)
+        assert totals() == (1, 1.0)
+
+    def test_what_changes_is_in_use(self, cloud: Cloud, totals) -> None:
+        nudge(SWEEP)
+        self.pass_minutes(cloud)
+        Jobs(cloud.table).create(make_job("new"))
+        nudge(SWEEP)
+        assert totals() == (2, 2.0)
+
+    def test_with_a_message_in_the_queue_nothing_is_a_surplus(self, cloud: Cloud, totals) -> None:
+        nudge(SWEEP)
+        self.pass_minutes(cloud)
+        enqueue(cloud)
+        nudge(SWEEP)
+        assert totals() == (2, 2.0)
+        assert Workers(cloud.table, SMALL).pipeline().surplus_since is None
+
+
+def test_a_pipeline_begins_with_the_guess_for_its_gpus(cloud: Cloud, workers: Workers) -> None:
+    nudge(SWEEP)
+    assert workers.pipeline().seconds_per_unit == 0.295
+
+
+def test_heavy_jobs_start_more_workers_than_as_many_light_ones(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_unit=1, cold_start_seconds=1)
+    enqueue(cloud, 10)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 1
+    cloud.table.update(f"pipeline#{SMALL}", "pipeline", "SET #waitingWeight = :heavy", {"heavy": 40})
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
 
 
 def test_metrics_are_a_log_line(cloud: Cloud, lines: Callable[[], str]) -> None:

@@ -4,16 +4,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow
-from lambdas.scaling import wanted_workers
+from lambdas.scaling import backlog_seconds, wanted_now, wanted_workers
+from tests.contract.generations import settled
+from tests.state.jobs import make_job
+
+COMPUTE = PipelineCompute(
+    id="cosmos-reason2-2b",
+    queue_url="https://queue",
+    job_queue="queue",
+    job_definition="definition",
+    max_workers=16,
+    vcpus=12,
+    max_life_hours=24,
+    gpu="H100",
+)
 
 
-def pace(seconds_per_item: float = 10, cold_start_seconds: float = 100) -> PipelineRow:
-    return PipelineRow(seconds_per_item=seconds_per_item, cold_start_seconds=cold_start_seconds)
+def wanted(items: int, live: int = 0, item: float = 10, cold: float = 100, drain: float = 600, most: int = 8) -> int:
+    return wanted_workers(items, items * item, live, cold, drain, most)
 
 
 @pytest.mark.parametrize(
-    ("backlog", "live", "wanted"),
+    ("backlog", "live", "expected"),
     [
         (0, 0, 0),
         (0, 3, 0),
@@ -29,26 +47,85 @@ def pace(seconds_per_item: float = 10, cold_start_seconds: float = 100) -> Pipel
         (80, 8, 2),
     ],
 )
-def test_wanted(backlog: int, live: int, wanted: int) -> None:
-    assert wanted_workers(backlog, live, pace(), target_drain_seconds=600, most=8) == wanted
+def test_wanted(backlog: int, live: int, expected: int) -> None:
+    assert wanted(backlog, live) == expected
 
 
 def test_no_worker_whose_cold_start_outlasts_the_work() -> None:
     # 40 items of 10 s: 200 s for two workers.
-    assert wanted_workers(40, 2, pace(cold_start_seconds=199), target_drain_seconds=60, most=8) == 7
-    assert wanted_workers(40, 2, pace(cold_start_seconds=200), target_drain_seconds=60, most=8) == 2
+    assert wanted(40, 2, cold=199, drain=60) == 7
+    assert wanted(40, 2, cold=200, drain=60) == 2
 
 
 def test_an_item_cannot_be_shared() -> None:
-    assert wanted_workers(2, 0, pace(seconds_per_item=5000), target_drain_seconds=600, most=8) == 2
-
-
-def test_before_anything_was_measured_one_file_is_one_worker() -> None:
-    assert wanted_workers(1, 0, PipelineRow(), target_drain_seconds=600, most=8) == 1
-    assert wanted_workers(1, 1, PipelineRow(), target_drain_seconds=600, most=8) == 1
+    assert wanted(2, item=5000) == 2
 
 
 @given(st.integers(0, 10**6), st.integers(0, 50), st.floats(0.001, 1e4), st.floats(0, 1e4), st.integers(1, 40))
 def test_always_within_bounds(backlog: int, live: int, item: float, cold: float, most: int) -> None:
-    wanted = wanted_workers(backlog, live, pace(item, cold), target_drain_seconds=600, most=most)
-    assert (backlog > 0) <= wanted <= min(most, backlog)
+    assert (backlog > 0) <= wanted(backlog, live, item, cold, most=most) <= min(most, backlog)
+
+
+class TestPace:
+    def test_before_anything_was_measured_one_file_is_one_worker_and_a_thousand_too(self) -> None:
+        """A thousand clips are 76 s of an H100, and 295 s of an L40S."""
+        for gpu in ("H100", "L40S"):
+            compute = COMPUTE.model_copy(update={"gpu": gpu})
+            assert [wanted_now(compute, PipelineRow(), items, 0, 600) for items in (1, 1000)] == [1, 1]
+
+    def test_a_quiet_hour_does_not_make_ten_thousand_files_want_fifteen_workers(self) -> None:
+        """With one job in flight an answer takes 0.9 s, at a full batch 0.076 s: two workers do in ten minutes."""
+        quiet = narrowed(first_seconds_per_unit("cosmos-reason2-2b", "H100", 1), 0.9, in_flight=1, places=256)
+        assert wanted_now(COMPUTE, PipelineRow(seconds_per_unit=quiet), 10_000, 0, 600) == 2
+
+    def test_what_was_measured_at_load_goes_before_the_guess(self) -> None:
+        assert narrowed(0.076, 0.5, in_flight=256, places=256) == 0.5
+        assert narrowed(0.076, 0.02, in_flight=256, places=256) == 0.02
+
+    def test_a_guess_that_a_quiet_hour_contradicts_is_corrected(self) -> None:
+        """One job in flight takes 40 s: a worker with two places takes between 20 and 40 s for each."""
+        assert narrowed(10, 40, in_flight=1, places=2) == 20
+        assert narrowed(100, 40, in_flight=1, places=2) == 40
+
+    def test_more_jobs_in_hand_than_places_are_a_full_batch(self) -> None:
+        assert narrowed(1, 4, in_flight=3, places=2) == 4
+
+    def test_several_gpus_to_a_worker_are_faster_than_one(self) -> None:
+        """NVIDIA's published times for Nano at 720p: 202 s on one H100, 63 s on four, 38 s on eight."""
+        one, four, eight = (first_seconds_per_unit("cosmos3-nano", "H100", gpus) for gpus in (1, 4, 8))
+        assert one / four == pytest.approx(202 / 63, rel=0.1)
+        assert one / eight == pytest.approx(202 / 38, rel=0.1)
+
+    def test_each_pipeline_has_a_guess_for_each_kind_of_gpu(self) -> None:
+        kinds = {one.gpu for one in INSTANCE_TYPES.values()}
+        assert all(first_seconds_per_unit(one.id, gpu, 1) > 0 for one in PIPELINES for gpu in kinds)
+
+
+class TestWeight:
+    NANO = COMPUTE.model_copy(update={"id": "cosmos3-nano"})
+
+    def test_a_generation_weighs_its_megapixels_frames_steps_and_passes(self) -> None:
+        asked = {"resolution": "480p", "numFrames": 93, "steps": 20}
+        job = a_generation(**asked, guidanceScale=6)
+        assert weight_of(job) == pytest.approx(736 * 544 / 1e6 * 93 * 20 * 2, rel=0.02)
+        assert weight_of(a_generation(**asked, guidanceScale=1)) == pytest.approx(weight_of(job) / 2)
+
+    def test_large_jobs_want_more_workers_than_as_many_small_ones(self) -> None:
+        small = PipelineRow(waiting_jobs=40, waiting_weight=40 * 400)
+        large = PipelineRow(waiting_jobs=40, waiting_weight=40 * 12_000)
+        assert wanted_now(self.NANO, small, 40, 0, 600) == 1
+        assert wanted_now(self.NANO, large, 40, 0, 600) == 10
+
+    def test_the_queue_says_how_many_and_the_totals_what_one_weighs(self) -> None:
+        """A hundred jobs that commit 0f4e7e0 planned are in no total; they are taken to weigh what the others do."""
+        row = PipelineRow(waiting_jobs=10, waiting_weight=20, seconds_per_unit=3)
+        assert backlog_seconds(COMPUTE, row, 110) == 110 * 2 * 3
+
+    @pytest.mark.parametrize(("jobs", "weight"), [(0, 0), (-1, -7.0), (1, -7.0)])
+    def test_totals_that_cannot_be_are_not_believed(self, jobs: int, weight: float) -> None:
+        row = PipelineRow(waiting_jobs=jobs, waiting_weight=weight, seconds_per_unit=3)
+        assert backlog_seconds(COMPUTE, row, 10) == 30
+
+
+def a_generation(**parameters: object) -> Job:
+    return make_job("job").model_copy(update={"generation": settled(parameters)})

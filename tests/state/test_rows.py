@@ -88,7 +88,7 @@ def test_a_worker_may_come_before_the_answer_to_its_submission(workers: Workers)
 
 def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table) -> None:
     workers.submitted("w", "definition:1")
-    workers.measured(seconds_per_item=1.5)
+    workers.measured(seconds_per_unit=1.5)
     assert Workers(table, "other").list() == []
     assert workers.get("other") is None
     assert [row.worker for row in workers.list()] == ["w"]
@@ -96,10 +96,10 @@ def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table
 
 def test_a_breaker_is_read_as_it_was_written(workers: Workers) -> None:
     assert workers.pipeline() == PipelineRow()
-    workers.measured(seconds_per_item=1.5, cold_start_seconds=90)
+    workers.measured(seconds_per_unit=1.5, cold_start_seconds=90)
     written = PipelineRow(failures=3, retry_at="2026-11-12T00:00:00+00:00", open=True, reason=ERROR, culprits=["a"])
     workers.set_breaker(written)
     row = workers.pipeline()
-    assert row == written.model_copy(update={"seconds_per_item": 1.5, "cold_start_seconds": 90})
+    assert row == written.model_copy(update={"seconds_per_unit": 1.5, "cold_start_seconds": 90})
     workers.set_breaker(PipelineRow())
-    assert workers.pipeline() == PipelineRow(seconds_per_item=1.5, cold_start_seconds=90)
+    assert workers.pipeline() == PipelineRow(seconds_per_unit=1.5, cold_start_seconds=90)

@@ -5,7 +5,6 @@ import json
 import socket
 import threading
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT
-from cosmos_batch.worker import pace as pace_module
 from cosmos_batch.worker import spot
 from cosmos_batch.worker.documents import job_logs
 from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
-from cosmos_batch.worker.pace import Pace
+from cosmos_batch.worker.pace import Measure, Pace
 from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
 from cosmos_batch.worker.slots import Slots
 from tests.metadata_service import metadata_service
@@ -133,18 +131,67 @@ def test_giving_up_on_being_alone_lets_the_others_in() -> None:
     assert asyncio.run(scene())
 
 
-def test_pace_counts_only_the_time_in_which_there_was_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 2.0, 3.0, 100.0, 101.0])
-    monkeypatch.setattr(pace_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    pace = Pace()
-    assert pace.seconds_per_item is None
-    pace.working()
-    pace.done()
-    pace.done()
-    pace.idle()
-    pace.working()
-    pace.done()
-    assert pace.seconds_per_item == pytest.approx((2 + 1 + 1) / 3)
+class Clock:
+    """One that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TestPace:
+    def test_without_an_answer_nothing_is_known(self) -> None:
+        clock = Clock()
+        pace = Pace(clock=clock)
+        pace.began("refused")
+        clock.now = 1
+        pace.ended("refused")
+        assert pace.measure is None
+
+    def test_time_without_work_does_not_count(self) -> None:
+        clock = Clock()
+        pace = Pace(clock=clock)
+        for began, ended in ((0, 2), (100, 104)):
+            clock.now = began
+            pace.began(began)
+            clock.now = ended
+            pace.ended(began, weight=1)
+        assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
+
+    def test_a_worker_that_has_just_begun_with_a_full_batch_is_not_slow(self) -> None:
+        """256 jobs that take 17 s together: the first answers come after 17 s, and each took 17/256 of the worker."""
+        clock = Clock()
+        pace = Pace(clock=clock)
+        for job in range(256):
+            pace.began(job)
+        clock.now = 17
+        for job in range(64):
+            pace.ended(job, weight=1)
+        measure = pace.measure
+        assert measure is not None
+        assert measure.in_flight == pytest.approx(256)
+        assert measure.seconds_per_unit == pytest.approx(17 / 256)
+
+    def test_jobs_count_by_their_weight(self) -> None:
+        clock = Clock()
+        pace = Pace(clock=clock)
+        for job, weight in enumerate((1, 9)):
+            pace.began(job)
+            clock.now += weight * 2
+            pace.ended(job, weight=weight)
+        assert pace.measure == Measure(seconds_per_unit=2, in_flight=1)
+
+    def test_refusals_that_take_no_time_do_not_make_it_faster(self) -> None:
+        clock = Clock()
+        pace = Pace(clock=clock)
+        pace.began("answered")
+        for job in range(50):
+            pace.began(job)
+            pace.ended(job)
+        clock.now = 3
+        pace.ended("answered", weight=1)
+        assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
 
 
 @example(startup=["ü" * 30_000], own=["何" * 30_000])

@@ -295,8 +295,9 @@ def test_a_worker_notes_its_pace_and_what_it_completed(bench: Bench) -> None:
     assert row.completed == 1
     assert "modelLoaded" in row.stages
     pipeline = bench.workers.pipeline()
-    assert pipeline.seconds_per_item is not None
-    assert pipeline.seconds_per_item >= 0.2
+    assert pipeline.seconds_per_unit is not None
+    assert pipeline.seconds_per_unit >= 0.2
+    assert (pipeline.waiting_jobs, pipeline.waiting_weight) == (0, 0)
     assert pipeline.cold_start_seconds is not None
 
 

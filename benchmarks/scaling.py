@@ -1,0 +1,282 @@
+"""How many workers `scale` starts for five patterns of arrival, and what they cost: simulated with its own functions.
+
+Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
+
+`lambdas.scaling.wanted_now`, `lambdas.breaker.workers_to_start`, the worker's `Pace` and `narrowed` are those that are
+deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, and the engine.
+"""
+
+import heapq
+import json
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from benchmarks.scaling_plot import plot
+from cosmos_batch.contract.environment import NUDGE_SECONDS, PipelineCompute
+from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.contract.pace import narrowed
+from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+from cosmos_batch.state import PipelineRow
+from cosmos_batch.worker.pace import Pace
+from lambdas.breaker import workers_to_start
+from lambdas.scaling import seconds_per_unit, wanted_now
+
+ROOT = Path(__file__).parent.parent
+PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" / "scaling.json"
+
+SWEEP_SECONDS = 60
+SEEN_SECONDS = 30  # how often a worker tells its pace
+COLD_START_SECONDS = 420.0  # an instance launch, an image pull, and a load with kept caches
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How fast one worker is, for jobs of weight 1.
+
+    With n jobs in flight each takes `alone + n * full` seconds, so that one alone takes `alone + full` and a full batch
+    `full` each. Fitted to the table "In flight" of docs/benchmarks.md for the reasoner: 0.91 s alone, 13.8 a second at
+    256. Another GPU takes as many times as long as the first guesses say.
+    """
+
+    places: int
+    alone: float
+    full: float
+
+    def rate(self, in_flight: int) -> float:
+        """Units of weight that each job in flight advances in a second."""
+        return 1 / (self.alone + in_flight * self.full)
+
+
+REASONER_ON_H100 = Engine(places=272, alone=0.84, full=0.0722)
+REASONER_ON_L40S = Engine(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
+# Its GPU does one job at a time; the second place is for what comes before and after the GPU.
+NANO_ON_H100 = Engine(places=2, alone=0.0, full=0.0118)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Jobs that arrive: seconds from the beginning, and weight."""
+
+    name: str
+    engine: Engine
+    compute: PipelineCompute
+    instance_type: str
+    arrivals: Callable[[], Iterator[tuple[float, float]]]
+
+
+@dataclass
+class Outcome:
+    """What came of a pattern."""
+
+    name: str
+    jobs: int
+    started: int = 0
+    most: int = 0
+    dollars: float = 0.0
+    finished_at: float = 0.0
+    longest_wait: float = 0.0
+    workers: list[tuple[float, int, int]] = field(default_factory=list)  # time, running, jobs that wait or are done
+
+
+@dataclass
+class _SimulatedWorker:
+    started_at: float
+    ready_at: float
+    places: int
+    pace: Pace
+    idle_since: float = 0.0
+    told_at: float = 0.0
+    served: int = 0
+    # Processor sharing: `advanced` is how far a job that was there from the beginning would be, and each job in flight
+    # is done when that passes its own mark.
+    advanced: float = 0.0
+    marks: list[tuple[float, int, float]] = field(default_factory=list)  # (mark, job, weight), a heap
+
+
+class Simulation:
+    """One pipeline under one pattern. Time goes on in ticks; `scale` looks where it does when deployed."""
+
+    def __init__(self, pattern: Pattern, tick: float = 1.0) -> None:
+        self.pattern = pattern
+        self.tick = tick
+        self.now = 0.0
+        self.row = PipelineRow()
+        self.waiting: deque[tuple[int, float, float]] = deque()  # (job, weight, arrived at)
+        self.workers: list[_SimulatedWorker] = []
+        self.settings, self.worker_settings = ScalingSettings(), WorkerSettings()
+        arrivals = sorted(pattern.arrivals())
+        self.arrivals = deque((job, weight, at) for job, (at, weight) in enumerate(arrivals))
+        self.outcome = Outcome(pattern.name, jobs=len(arrivals))
+        self._look_at: float | None = 0.0
+
+    def run(self) -> Outcome:
+        """Until every job is done and every worker has left."""
+        while self.arrivals or self.waiting or self.workers:
+            self._arrive()
+            for worker in self.workers:
+                self._work(worker)
+            self._leave()
+            if self._is_due():
+                self._scale()
+            self.now += self.tick
+        return self.outcome
+
+    def _arrive(self) -> None:
+        while self.arrivals and self.arrivals[0][2] <= self.now:
+            job, weight, at = self.arrivals.popleft()
+            self.waiting.append((job, weight, at))
+            self._count(1, weight)
+            self._look_at = self._look_at if self._look_at is not None else self.now + NUDGE_SECONDS
+
+    def _count(self, jobs: int, weight: float) -> None:
+        """As `Jobs` keeps the totals."""
+        totals = (self.row.waiting_jobs + jobs, self.row.waiting_weight + weight)
+        self.row = self.row.model_copy(update={"waiting_jobs": totals[0], "waiting_weight": totals[1]})
+
+    def _work(self, worker: _SimulatedWorker) -> None:
+        if self.now < worker.ready_at:
+            return
+        if worker.marks:
+            worker.advanced += self.tick * self.pattern.engine.rate(len(worker.marks))
+        while worker.marks and worker.marks[0][0] <= worker.advanced:
+            _, job, weight = heapq.heappop(worker.marks)
+            worker.pace.ended(job, weight)
+            worker.served += 1
+            self._count(-1, -weight)
+            self.outcome.finished_at = self.now
+        while self.waiting and len(worker.marks) < worker.places:
+            job, weight, at = self.waiting.popleft()
+            heapq.heappush(worker.marks, (worker.advanced + weight, job, weight))
+            worker.pace.began(job)
+            self.outcome.longest_wait = max(self.outcome.longest_wait, self.now - at)
+        if worker.marks:
+            worker.idle_since = self.now
+        if self.now - worker.told_at >= SEEN_SECONDS:
+            worker.told_at = self.now
+            self._tell(worker)
+
+    def _tell(self, worker: _SimulatedWorker) -> None:
+        """As a worker does (`Worker._tell_pace`)."""
+        measure = worker.pace.measure
+        if measure is not None and self.row.seconds_per_unit is not None:
+            pace = narrowed(self.row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, worker.places)
+            self.row = self.row.model_copy(update={"seconds_per_unit": pace})
+
+    def _leave(self) -> None:
+        for worker in list(self.workers):
+            if self.now >= worker.ready_at and self.now - worker.idle_since >= self.worker_settings.idle_seconds:
+                self.workers.remove(worker)
+                instance = INSTANCE_TYPES[self.pattern.instance_type]
+                share = self.pattern.compute.gpus * instance.dollars_per_gpu_second
+                self.outcome.dollars += (self.now - worker.started_at) * share
+                self._note()
+
+    def _is_due(self) -> bool:
+        if self._look_at is not None and self.now >= self._look_at:
+            self._look_at = None
+            return True
+        return self.now % SWEEP_SECONDS < self.tick
+
+    def _scale(self) -> None:
+        compute, items = self.pattern.compute, self.row.waiting_jobs
+        if self.row.seconds_per_unit is None:
+            self.row = self.row.model_copy(update={"seconds_per_unit": seconds_per_unit(compute, self.row)})
+        wanted = wanted_now(compute, self.row, items, len(self.workers), self.settings.target_drain_seconds)
+        serving = sum(worker.served > 0 for worker in self.workers)
+        now = START + timedelta(seconds=self.now)
+        missing = workers_to_start(wanted, len(self.workers), serving, self.row, now)
+        for _ in range(min(missing, compute.max_workers - len(self.workers))):
+            ready_at = self.now + COLD_START_SECONDS
+            pace = Pace(clock=lambda: self.now)
+            self.workers.append(
+                _SimulatedWorker(self.now, ready_at, self.pattern.engine.places, pace, idle_since=ready_at)
+            )
+            self.outcome.started += 1
+            self.row = self.row.model_copy(update={"cold_start_seconds": COLD_START_SECONDS})
+        self.outcome.most = max(self.outcome.most, len(self.workers))
+        self._note()
+
+    def _note(self) -> None:
+        self.outcome.workers.append((round(self.now, 1), len(self.workers), self.row.waiting_jobs))
+
+
+def compute_of(pipeline: str, gpu: str, vcpus: int) -> PipelineCompute:
+    """A pipeline with the default of 192 vCPUs."""
+    return PipelineCompute(
+        id=pipeline,
+        queue_url="https://queue",
+        job_queue="queue",
+        job_definition="definition",
+        max_workers=192 // vcpus,
+        vcpus=vcpus,
+        max_life_hours=24,
+        gpu=gpu,
+    )
+
+
+def steady(every: float, seconds: float) -> Iterator[tuple[float, float]]:
+    """A job each so many seconds."""
+    return ((number * every, 1.0) for number in range(int(seconds / every)))
+
+
+def mixed_generations(count: int) -> list[tuple[float, float]]:
+    """At once: half are videos at 256p, a third at 480p, the rest at 720p, of 189 frames and 35 steps."""
+    drawn = random.Random(7).choices([812.0, 5284.0, 12_192.0], [3, 2, 1], k=count)
+    return [(0.0, weight) for weight in drawn]
+
+
+def patterns(scale: float = 1.0) -> list[Pattern]:
+    """The five; `scale` makes them smaller."""
+    reasoner = compute_of("cosmos-reason2-2b", "L40S", 12)
+    on_h100 = compute_of("cosmos-reason2-2b", "H100", 16)
+    nano = compute_of("cosmos3-nano", "H100", 16)
+    many, most = int(1000 * scale), int(10_000 * scale)
+    return [
+        Pattern("one file", REASONER_ON_L40S, reasoner, "g6e.12xlarge", lambda: iter([(0.0, 1.0)])),
+        Pattern(f"{many:,} at once", REASONER_ON_L40S, reasoner, "g6e.12xlarge", lambda: iter([(0.0, 1.0)] * many)),
+        Pattern(
+            "one each second, for two hours",
+            REASONER_ON_L40S,
+            reasoner,
+            "g6e.12xlarge",
+            lambda: steady(1.0, 7200 * scale),
+        ),
+        Pattern(
+            f"{int(240 * scale)} generations of mixed sizes",
+            NANO_ON_H100,
+            nano,
+            "p5.4xlarge",
+            lambda: iter(mixed_generations(int(240 * scale))),
+        ),
+        Pattern(
+            f"quiet, then {most:,}",
+            REASONER_ON_H100,
+            on_h100,
+            "p5.4xlarge",
+            lambda: iter([*steady(60.0, 3600), *[(3600.0, 1.0)] * most]),
+        ),
+    ]
+
+
+def main() -> int:
+    """Simulate, print, keep and draw."""
+    outcomes = [Simulation(pattern).run() for pattern in patterns()]
+    for one in outcomes:
+        print(
+            f"{one.name}: {one.started} workers started, {one.most} at once, "
+            f"done after {one.finished_at / 60:.0f} min, {one.dollars:.2f} dollars"
+        )
+    kept = [{name: value for name, value in asdict(one).items() if name != "workers"} for one in outcomes]
+    RESULTS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    PLOT.write_text(plot(outcomes), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What waits, by its weight: the totals in the pipeline's row, whatever happens twice or dies in between."""
+
+import pytest
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Attempt, ConditionFailed, Jobs, Table, Workers
+from tests.state.jobs import make_job
+
+ERROR = Error(code="TimedOut", message="m", remedy="r")
+
+
+@pytest.fixture
+def jobs(table: Table) -> Jobs:
+    return Jobs(table)
+
+
+def waiting(table: Table) -> tuple[int, float]:
+    row = Workers(table, make_job("any").pipeline).pipeline()
+    return row.waiting_jobs, row.waiting_weight
+
+
+def plan(jobs: Jobs, *names: str) -> None:
+    for name in names:
+        jobs.create(make_job(name))
+
+
+def test_a_plan_that_runs_twice_counts_once(jobs: Jobs, table: Table) -> None:
+    plan(jobs, "a", "b", "a")
+    assert waiting(table) == (2, 2.0)
+
+
+def test_two_attempts_at_a_job_end_it_once(jobs: Jobs, table: Table) -> None:
+    plan(jobs, "a", "b")
+    jobs.open_attempt("a", Attempt(id="1", worker="w", solo=False))
+    jobs.commit("a", "1", Result(job_id="a", error=ERROR))
+    with pytest.raises(ConditionFailed):
+        jobs.commit("a", "2", Result(job_id="a", error=ERROR))
+    jobs.finish("a", ERROR)
+    jobs.close("a", Result(job_id="a", error=ERROR), cancelled=False)
+    assert waiting(table) == (1, 1.0)
+
+
+def test_a_job_that_is_closed_undecided_waits_no_more(jobs: Jobs, table: Table) -> None:
+    """A stopped execution, a passed deadline, a dead letter, a refused queue: each may come twice."""
+    plan(jobs, "a", "b")
+    for _ in range(2):
+        jobs.close("a", Result(job_id="a", error=ERROR), cancelled=True)
+    assert waiting(table) == (1, 1.0)
+
+
+def test_a_job_that_is_given_back_goes_on_waiting(jobs: Jobs, table: Table) -> None:
+    plan(jobs, "a")
+    jobs.open_attempt("a", Attempt(id="1", worker="w", solo=False))
+    jobs.undo_attempt("a", "1")
+    assert waiting(table) == (1, 1.0)
+
+
+def test_a_row_of_version_0f4e7e0_has_no_weight_and_takes_none_away(jobs: Jobs, table: Table) -> None:
+    plan(jobs, "new", "old")
+    table.update("job#old", "job", "REMOVE #weight")
+    before = waiting(table)
+    jobs.close("old", Result(job_id="old", error=ERROR), cancelled=False)
+    assert waiting(table) == before
