@@ -23,7 +23,7 @@ from lambdas.measuring import measure
 from lambdas.nudge import nudge_to_look
 from lambdas.pipelines import read_pipelines
 from lambdas.refusal import refuse_queue
-from lambdas.scaling import retiring, seconds_per_unit, surplus_is_settled, wanted_now
+from lambdas.scaling import retiring, seconds_per_unit, surplus_is_settled, totals_of, wanted_now
 from lambdas.sharing import allowed_to_start
 from lambdas.stuck import give_up_stuck
 
@@ -174,7 +174,7 @@ def settle_totals(pipeline: PipelineCompute, workers: Workers, row: PipelineRow,
     elif surplus_is_settled(row, now):
         workers.subtract_surplus(*totals)
         log("totals of what waits set right", pipeline=pipeline.id, jobs=totals[0], weight=totals[1])
-    elif row.surplus_since is None or row.surplus != list(totals):
+    elif row.surplus_since is None or row.surplus != totals_of(row):
         workers.note_surplus(*totals, since=now.isoformat())
 
 

@@ -57,9 +57,14 @@ def wanted_workers(
     return wanted
 
 
+def totals_of(row: PipelineRow) -> dict[str, float]:
+    """Of what waits, as `surplus` keeps them."""
+    return {"jobs": row.waiting_jobs, "weight": row.waiting_weight}
+
+
 def surplus_is_settled(row: PipelineRow, now: datetime) -> bool:
     """Whether the totals of what waits have been other than 0, and the same, for long enough with an empty queue."""
-    if row.surplus_since is None or row.surplus != [row.waiting_jobs, row.waiting_weight]:
+    if row.surplus_since is None or row.surplus != totals_of(row):
         return False
     return now - datetime.fromisoformat(row.surplus_since) >= SURPLUS_STANDS
 

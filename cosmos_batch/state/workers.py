@@ -59,7 +59,9 @@ class PipelineRow(Row):
     )
     waiting_jobs: int = Field(default=0, description="Jobs that were planned with a weight and are not decided")
     waiting_weight: float = Field(default=0, description="Of those together")
-    surplus: list[float] = Field(default_factory=list, description="Those two, as they were when the queue was empty")
+    surplus: dict[str, float] = Field(
+        default_factory=dict, description="Those two, jobs and weight, as they were when the queue was empty"
+    )
     surplus_since: str | None = Field(default=None, description="When they were first seen so")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
 
@@ -207,7 +209,7 @@ class Workers:
             self._pk,
             "pipeline",
             "SET #surplus = :totals, #surplusSince = :since",
-            {"totals": [jobs, weight], "since": since},
+            {"totals": {"jobs": jobs, "weight": weight}, "since": since},
         )
 
     def subtract_surplus(self, jobs: int, weight: float) -> None:

@@ -27,6 +27,12 @@ def workers(cloud: Cloud) -> Workers:
     return Workers(cloud.table, SMALL)
 
 
+@pytest.fixture(autouse=True)
+def _five_seconds_for_a_job(workers: Workers) -> None:
+    """With ten seconds to drain a backlog, two jobs are one worker's."""
+    workers.measured(seconds_per_unit=5)
+
+
 @pytest.fixture
 def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """`scale` with one pipeline changed, and perhaps others of lower or higher priority."""

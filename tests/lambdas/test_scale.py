@@ -254,6 +254,7 @@ def test_workers_that_cannot_load_for_a_while_pause_and_their_jobs_wait(cloud: C
 
 
 def test_a_worker_that_can_never_load_says_so_and_its_queue_is_refused_at_once(cloud: Cloud, workers: Workers) -> None:
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 9)
     nudge(PLANNED)
     assert len(cloud.batch.submitted) == 4
