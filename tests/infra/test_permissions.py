@@ -39,7 +39,8 @@ ACTIONS = {
     "FunctionsRegisterVams": LOG | {"lambda:InvokeFunction"},
     "FunctionsPlan": LOG
     | READ_FILES
-    | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "sqs:SendMessage", "ssm:GetParameters"},
+    | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+    | {"sqs:SendMessage", "ssm:GetParameters"},
     "FunctionsReport": LOG
     | CONSUME
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "events:PutEvents"}
