@@ -88,7 +88,7 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
         return Run([Asked("the run", request)], files, event_prefix)
     asked = [
         Asked(
-            _name(file),
+            _name(file, manifest.input_files),
             make_request(
                 pipeline,
                 deadline,
@@ -195,8 +195,10 @@ def _output(outputs: Outputs, file: File | None) -> str:
     return output_below(S3Location(outputs.bucket, outputs.files), directory)
 
 
-def _name(file: File) -> str:
-    return _path(file.relative_path) or file.key
+def _name(file: File, files: list[File]) -> str:
+    """A file's path within its asset; after the asset's id where the run has files of several."""
+    path = _path(file.relative_path) or file.key
+    return path if len({one.asset_id for one in files}) == 1 else f"{file.asset_id}/{path}"
 
 
 def _path(relative: object) -> str:

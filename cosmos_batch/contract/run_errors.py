@@ -12,7 +12,7 @@ FILE_NAME = "CosmosBatchErrors_"
 class FailedFile(Model):
     """One file that has no result."""
 
-    file: str = Field(description="Its path within its asset")
+    file: str = Field(description="Its path within its asset; after the asset's id, where the run has files of several")
     job_id: str | None = Field(description="The execution that failed")
     error: Error
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Groups
 from lambdas.vams import handler
@@ -84,6 +85,20 @@ def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
     assert execution["name"] == run_id
     group = Groups(cloud.table).get(run_id)
     assert group is not None and group.waiting == {TOKEN}
+
+
+def test_one_path_in_two_assets_is_told_apart(cloud: Cloud) -> None:
+    """Errors name files, and each result lies where its own file does."""
+    [file, _] = event("vams_26_manifest")["inputFiles"]
+    other = {**file, "assetId": "xasset2", "key": file["key"].replace("arm", "leg")}
+    run_id = call(cloud, manifest={"inputFiles": [file, other]})
+    error = Error(code="InvalidInput", message="It is empty.", remedy="Upload it again.")
+    for execution in cloud.executions():
+        Groups(cloud.table).end(execution["name"], Result(job_id=execution["name"], error=error))
+    group = Groups(cloud.table).get(run_id)
+    assert group is not None
+    path = "cameras/front/robot demo.mp4"
+    assert [one.name for one in group.failed] == [f"xasset1/{path}", f"xasset2/{path}"]
 
 
 def test_a_repeated_call_starts_nothing_twice(cloud: Cloud) -> None:
