@@ -57,6 +57,7 @@ def test_killed_during_inference_alone_counts_and_then_fails(app: App) -> None:
     assert error["code"] == "EngineFailed"
     row = app.row(arn)
     assert row.suspect
+    assert "killed" in [worker.cause for worker in app.workers().list()], "as its supervisor says"
 
 
 def test_of_twenty_in_flight_only_the_poison_fails(app: App) -> None:

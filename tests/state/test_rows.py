@@ -103,3 +103,39 @@ def test_a_breaker_is_read_as_it_was_written(workers: Workers) -> None:
     assert row == written.model_copy(update={"seconds_per_unit": 1.5, "cold_start_seconds": 90})
     workers.set_breaker(PipelineRow())
     assert workers.pipeline() == PipelineRow(seconds_per_unit=1.5, cold_start_seconds=90)
+
+
+def test_rows_of_commit_0f4e7e0_are_still_read(workers: Workers, table: Table) -> None:
+    """Its pace may have been a latency and is not read; its breaker refuses nobody for lack of capacity."""
+    error = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True).model_dump_json()
+    table.put_new(
+        "pipeline#p",
+        "pipeline",
+        {
+            "failures": 16,
+            "retryAt": "2026-11-12T00:00:00+00:00",
+            "open": True,
+            "reason": error,
+            "culprits": ["a"],
+            "companyDeaths": 2,
+            "wanted": 3,
+            "secondsPerItem": 0.9,
+            "coldStartSeconds": 90,
+        },
+    )
+    table.put_new(
+        "pipeline#p",
+        "worker#w",
+        {
+            "worker": "w",
+            "state": "ENDED",
+            "lastSeen": "2026-11-12T00:00:00+00:00",
+            "error": error,
+            "completed": 0,
+            "stages": {},
+        },
+    )
+    row, [worker] = workers.pipeline(), workers.list()
+    assert (row.failures, row.open, row.refuses, row.seconds_per_unit) == (16, True, False, None)
+    assert (worker.state, worker.cause) == ("ENDED", None)
+    assert worker.error is not None and worker.error.code == "NoCapacity"
