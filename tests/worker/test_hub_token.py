@@ -54,6 +54,7 @@ class RefusedClients(Clients):
 def test_a_worker_without_a_way_to_secrets_says_that_its_model_is_not_in_place(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bench.s3.create_bucket(Bucket="model-bucket")  # and nothing in it
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # nobody listens
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{unused.getsockname()[1]}")
