@@ -31,6 +31,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield running
 
 
+@pytest.mark.timeout(1800)  # two busy cores, and 600 executions
 def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Path) -> None:
     """As many files are uploaded with a prompt as VAMS's workflows ask for, at the same time."""
     vams = Vams.of(app)
@@ -41,7 +42,7 @@ def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Pat
         for one in uploads:
             one.result()
         theirs = [one.result() for one in asked]
-    wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 600, "not all have ended")
+    wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 1200, "not all have ended")
     wait_for(lambda: ended(app, vams.machine) >= BURST, 300, "not all of VAMS's workflows have been called back")
     assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}
     assert statuses(app, vams.machine) == {"SUCCEEDED": BURST}
@@ -78,6 +79,7 @@ def statuses(app: App, machine: str) -> Counter[str]:
 
 
 def ended(app: App, machine: str) -> int:
+    time.sleep(2)  # a list of all of them is work for the cloud, which has enough
     return sum(count for status, count in statuses(app, machine).items() if status != "RUNNING")
 
 
