@@ -13,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct, IConstruct
 
 USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
-STORES = ["dynamodb", "ecr", "elasticfilesystem", "s3", "secretsmanager", "sns", "sqs"]
+STORES = ["dynamodb", "ecr", "elasticfilesystem", "lambda", "s3", "secretsmanager", "sns", "sqs"]
 # Hosts are started by these, with root volumes of the key.
 HOST_STARTERS = [
     "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
@@ -94,6 +94,7 @@ def _key_properties(resource_type: str, arn: str) -> Mapping[str, Any]:
         "AWS::EC2::LaunchTemplate": {"LaunchTemplateData.BlockDeviceMappings.0.Ebs.KmsKeyId": arn},
         "AWS::ECR::Repository": {"EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": arn}},
         "AWS::EFS::FileSystem": {"KmsKeyId": arn},
+        "AWS::Lambda::Function": {"KmsKeyArn": arn},  # of its environment variables
         "AWS::Logs::LogGroup": {"KmsKeyId": arn},
         "AWS::S3::Bucket": {
             "BucketEncryption.ServerSideEncryptionConfiguration": [

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import CfnDeletionPolicy, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
@@ -59,7 +59,7 @@ class Workflow(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._timeout = longest_deadline.plus(Duration.days(1))
-        self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
+        self.log = _make_log(self)
         self.machine = sfn.StateMachine(
             self,
             "Machine",
@@ -139,6 +139,21 @@ class Workflow(Construct):
             backoff_rate=2,
             jitter_strategy=sfn.JitterType.FULL,
         )
+
+
+def _make_log(scope: Construct) -> logs.LogGroup:
+    """Make the log of the state machine.
+
+    Step Functions grants itself each log group in one policy of CloudWatch Logs that an account has for all its state
+    machines, of 5,120 characters at most. For groups below `/aws/vendedlogs/` it needs no entry there.
+    """
+    name = f"/aws/vendedlogs/states/{Stack.of(scope).stack_name}-Workflow"
+    log = logs.LogGroup(scope, "Log", log_group_name=name, removal_policy=RemovalPolicy.DESTROY)
+    resource = log.node.default_child
+    assert isinstance(resource, logs.CfnLogGroup)
+    # A deployment from before had a name of CloudFormation's. What that group holds stays until its retention ends.
+    resource.cfn_options.update_replace_policy = CfnDeletionPolicy.RETAIN
+    return log
 
 
 def _enqueue(partition: str) -> dict[str, object]:

@@ -58,6 +58,7 @@ KEYS = {
     "EC2::LaunchTemplate": "LaunchTemplateData",
     "ECR::Repository": "EncryptionConfiguration",
     "EFS::FileSystem": "KmsKeyId",
+    "Lambda::Function": "KmsKeyArn",
     "Logs::LogGroup": "KmsKeyId",
     "S3::Bucket": "BucketEncryption",
     "SecretsManager::Secret": "KmsKeyId",

@@ -31,6 +31,17 @@ def test_it_is_a_standard_machine_whose_log_holds_no_data(assembly: Assembly) ->
     assert machine["LoggingConfiguration"]["Level"] == "ALL"
 
 
+def test_its_log_takes_no_room_in_the_policy_that_all_state_machines_of_an_account_share(assembly: Assembly) -> None:
+    """And the log group that a deployment had before is kept, with what it holds."""
+    (log,) = [
+        one for name, one in assembly.resources("Pipelines", "Logs::LogGroup").items() if name.startswith("WorkflowLog")
+    ]
+    assert log["Properties"]["LogGroupName"] == "/aws/vendedlogs/states/CosmosBatch-Pipelines-Workflow"
+    assert (log["DeletionPolicy"], log["UpdateReplacePolicy"]) == ("Delete", "Retain")
+    destination = json.dumps(assembly.one("Pipelines", "StepFunctions::StateMachine")["LoggingConfiguration"])
+    assert "WorkflowLog" in destination
+
+
 def test_it_outlives_the_longest_deadline_by_a_day(definition: dict[str, Any]) -> None:
     assert definition["TimeoutSeconds"] == (72 + 24) * 3600
 
