@@ -33,6 +33,7 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     from infra.constructs.encryption import encrypt_stores
     from infra.constructs.hugging_face_token import put_token_at_deployment
     from infra.constructs.labels import label
+    from infra.stacks.builds import BuildsStack
     from infra.stacks.images import ImagesStack
     from infra.stacks.monitoring import MonitoringStack
     from infra.stacks.network import NetworkStack
@@ -54,6 +55,8 @@ def build(config: Config, outdir: Path, config_file: Path | None = None) -> App:
     pipelines = PipelinesStack(
         app, f"{PREFIX}-Pipelines", config=config, network=network, storage=storage, images=images
     )
+    if images.builds:
+        pipelines.add_stack_dependency(BuildsStack(app, f"{PREFIX}-Builds", images.builds))
     MonitoringStack(app, f"{PREFIX}-Monitoring", settings=config.own, pipelines=pipelines)
     label(app, config.own.operations)
     if storage.key is not None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from aws_cdk import CustomResource, Duration, IgnoreMode, RemovalPolicy
+from aws_cdk import CustomResource, Duration, IgnoreMode, RemovalPolicy, Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
@@ -13,7 +13,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from cosmos_batch.contract.environment import Environment
 from cosmos_batch.contract.images import Image, ImageSettings
@@ -36,11 +36,7 @@ def build_context(image: Image) -> list[str]:
 
 
 class ImageBuilds(Construct):
-    """What all builds share: the function that starts them and answers CloudFormation when they have ended.
-
-    New accounts run one build at a time, and one that waits in the queue uses up CloudFormation's hour: each build
-    begins when the one before has ended.
-    """
+    """What all builds share: the function that starts them and answers CloudFormation when they have ended."""
 
     def __init__(self, scope: Construct, construct_id: str, settings: ImageSettings, network: NetworkStack) -> None:
         super().__init__(scope, construct_id)
@@ -48,14 +44,13 @@ class ImageBuilds(Construct):
         self.network = network
         functions = Functions(self, "Functions", tracing=False, files=IMAGE_BUILD_CODE, layer=False)
         self.function = functions.create("image_build", Environment(), HANDLER_TIMEOUT)
-        self._last: IDependable | None = None
 
-    def wait_for(self, build: "ImageBuild") -> None:
-        """Have the deployment build the image, after those before it, and fail if that fails."""
+    def hear(self, build: "ImageBuild") -> None:
+        """Let the function start a build, and hear of its end."""
         allow(self.function, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], [build.project.project_arn])
         allow(self.function, ["ecr:DescribeImages"], [build.repository.repository_arn])
         build.log.grant(self.function, "logs:GetLogEvents")  # a build's own reason is its last lines
-        ended = events.Rule(
+        events.Rule(
             build,
             "Ended",
             description="The end of a build, for which CloudFormation waits",
@@ -66,21 +61,6 @@ class ImageBuilds(Construct):
             ),
             targets=[targets.LambdaFunction(self.function)],
         )
-        built = CustomResource(
-            build,
-            "Built",
-            resource_type="Custom::ImageBuild",
-            service_token=self.function.function_arn,
-            properties={
-                "Project": build.project.project_name,
-                "Repository": build.repository.repository_name,
-                "Tag": build.tag,
-            },
-        )
-        built.node.add_dependency(ended, self.function, build.project)
-        if self._last is not None:
-            built.node.add_dependency(self._last)
-        self._last = built
 
 
 class ImageBuild(Construct):
@@ -91,6 +71,7 @@ class ImageBuild(Construct):
 
     def __init__(self, scope: Construct, image: Image, builds: ImageBuilds) -> None:
         super().__init__(scope, f"{image.title()}Build")
+        self.builds = builds
         self._image = image
         self._settings = builds.settings
         source = s3_assets.Asset(
@@ -127,7 +108,7 @@ class ImageBuild(Construct):
             "Cache",
             lifecycle_rules=[
                 ecr.LifecycleRule(
-                    description="Layers of builds before the last",
+                    description="Layers of builds before the last, which lost their tags to it",
                     tag_status=ecr.TagStatus.UNTAGGED,
                     max_image_age=Duration.days(1),
                 )
@@ -138,7 +119,21 @@ class ImageBuild(Construct):
         self.named = ecr.Repository.from_repository_name(self, "Named", name)
         self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.project = self._make_project(source, builds.network)
-        builds.wait_for(self)
+        builds.hear(self)
+
+    def build_in(self, stack: Stack) -> CustomResource:
+        """Have the deployment of `stack` build the image, and fail if that fails."""
+        return CustomResource(
+            stack,
+            f"{self._image.title()}Built",
+            resource_type="Custom::ImageBuild",
+            service_token=self.builds.function.function_arn,
+            properties={
+                "Project": self.project.project_name,
+                "Repository": self.repository.repository_name,
+                "Tag": self.tag,
+            },
+        )
 
     @property
     def container_image(self) -> ecs.ContainerImage:

@@ -22,6 +22,7 @@ class ImagesStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         self.images: dict[Image, ecs.ContainerImage] = {}
+        self.builds: list[ImageBuild] = []  # none where the Docker of the machine that deploys builds them
         names = list(dict.fromkeys(enabled.image for enabled in config.enabled_pipelines()))
         if config.cosmos.use_code_build:
             self._build_in_the_cloud(names, config.own.images, network)
@@ -32,6 +33,7 @@ class ImagesStack(Stack):
         builds = ImageBuilds(self, "Builds", settings, network)
         for name in names:
             build = ImageBuild(self, name, builds)
+            self.builds.append(build)
             self._add(name, build.container_image, build.uri)
             CfnOutput(self, f"{name.title()}CodeBuildProject", value=build.project.project_name)
 

@@ -1,6 +1,7 @@
 """`containers/build.sh`, run with programs that stand in for Docker and AWS."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,23 +54,59 @@ def test_an_image_that_is_there_is_not_built(builder: Builder) -> None:
     assert builder.called == ["aws ecr describe-images --repository-name images/reasoner --image-ids imageTag=0123abcd"]
 
 
-def test_an_image_is_built_with_the_layers_of_the_last_build_and_pushed_under_its_tag(builder: Builder) -> None:
+CACHE = VARIABLES["CACHE"]
+# `docker login` reads all of it; a stub that does not may end the program that writes it.
+READ_PASSWORD = 'if [ "$1" = login ]; then cat > /dev/null; fi'
+KEPT = "image-manifest=true,compression=zstd,force-compression=true,oci-mediatypes=true"
+
+
+@pytest.mark.parametrize(("image", "stages"), [("reasoner", ["base", "packages"]),
+                                               ("framework", ["uv", "base", "weights", "packages"])])  # fmt: skip
+def test_each_stage_is_built_and_its_layers_are_kept_before_the_next_begins(
+    builder: Builder, image: str, stages: list[str]
+) -> None:
+    """A build that is cut off goes on with the stage in which it was."""
+    assert builder.build(IMAGE=image) == 0
+    builds = [line for line in builder.called if line.startswith("docker buildx build")]
+    assert len(builds) == len(stages) + 1
+    for stage, build in zip(stages, builds[:-1], strict=True):
+        assert f"--target {stage} --output type=cacheonly" in build
+        assert f"--cache-to type=registry,ref={CACHE}:stage-{stage},mode=max,{KEPT}" in build
+    for build in builds:
+        assert f"docker buildx build . --file containers/{image}/Dockerfile" in build
+        assert "--build-arg MIRROR= --build-arg CUDA=cu130" in build
+        assert all(f"--cache-from type=registry,ref={CACHE}:stage-{stage}" in build for stage in stages)
+
+
+def test_the_image_is_pushed_under_its_tag_with_layers_of_zstd(builder: Builder) -> None:
     assert builder.build() == 0
-    build = builder.called[-1]
-    for part in (
-        "docker buildx build . --file containers/reasoner/Dockerfile",
-        "--build-arg MIRROR= --build-arg CUDA=cu130",
-        f"--cache-from type=registry,ref={VARIABLES['CACHE']}:layers",
-        "--cache-to type=inline",
-        f"--tag {VARIABLES['REPOSITORY']}:0123abcd --tag {VARIABLES['CACHE']}:layers --push",
-    ):
-        assert part in build
+    image = f"--output type=image,name={VARIABLES['REPOSITORY']}:0123abcd,push=true,compression=zstd,"
+    assert image in builder.called[-1] and "--target" not in builder.called[-1]
 
 
-def test_nothing_but_the_base_comes_from_a_public_registry(builder: Builder) -> None:
-    """A builder in a container of its own would be pulled from Docker Hub, which refuses anonymous builds."""
-    builder.build()
-    assert not any("buildx create" in line for line in builder.called)
+def test_a_build_that_is_cut_off_has_kept_the_stages_before(builder: Builder) -> None:
+    builder.stub("docker", f'{READ_PASSWORD}; case "$*" in *"--target packages"*) exit 1;; esac')
+    assert builder.build() != 0
+    kept = [line for line in builder.called if "--cache-to" in line]
+    assert "--target base" in kept[0] and "--target packages" in kept[-1]
+    assert not any("push=true" in line for line in builder.called)
+
+
+def test_the_builder_comes_from_docker_hub_once_by_its_digest_and_from_our_repository_after_that(
+    builder: Builder,
+) -> None:
+    builder.stub("docker", f'{READ_PASSWORD}; case "$1 $2" in "pull {CACHE}:buildkit-"*) exit 1;; esac')
+    assert builder.build(MIRROR="mirror.example/hub/") == 0
+    pulls = [line for line in builder.called if line.startswith(("docker pull", "docker push"))]
+    assert pulls[0].startswith(f"docker pull {CACHE}:buildkit-")
+    assert re.match(r"docker pull mirror\.example/hub/moby/buildkit:v[\d.]+@sha256:[0-9a-f]{64}$", pulls[1])
+    assert pulls[2] == pulls[0].replace("pull", "push")
+    builder.calls.unlink()
+    builder.stub("docker", READ_PASSWORD)
+    assert builder.build() == 0
+    (pull,) = [line for line in builder.called if "docker pull" in line]
+    ours = pull.removeprefix("docker pull ")
+    assert f"docker buildx create --use --driver docker-container --driver-opt image={ours}" in builder.called
 
 
 def test_passwords_come_by_standard_input(builder: Builder) -> None:

@@ -58,8 +58,12 @@ def test_bases_and_sources_are_pinned(image: str) -> None:
     found = instructions(dockerfile(image))
     bases = [arguments for keyword, arguments in found if keyword == "FROM"]
     assert bases
+    stages = [base.partition(" AS ")[2] for base in bases]
     for base in [*bases, *re.findall(r"--from=(\S+)", dockerfile(image).read_text())]:
-        assert re.search(r":[\w.-]+$", base) and not base.endswith(":latest")
+        name = base.partition(" ")[0]
+        assert name in ["scratch", *stages] or re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", name), base
+    for address in [arguments for keyword, arguments in found if keyword == "ADD"]:
+        assert re.search(r"--checksum=sha256:[0-9a-f]{64} ", address)
     for arguments in [arguments for keyword, arguments in found if "git fetch" in arguments]:
         assert "${REVISION}" in arguments
         assert re.fullmatch(r"[0-9a-f]{40}", read_argument(found, "REVISION"))
@@ -68,6 +72,26 @@ def test_bases_and_sources_are_pinned(image: str) -> None:
 def read_argument(found: list[tuple[str, str]], name: str) -> str:
     (value,) = [text.partition("=")[2] for keyword, text in found if keyword == "ARG" and text.startswith(f"{name}=")]
     return value
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_what_is_heavy_is_five_layers_that_a_host_pulls_at_the_same_time(image: str) -> None:
+    found = instructions(dockerfile(image))
+    [distributed] = [text for keyword, text in found if keyword == "RUN" and "layers.py" in text]
+    [count] = re.findall(r"layers\.py (\d) /layers ", distributed)
+    copied = [text for keyword, text in found if keyword == "COPY" and "--from=packages" in text]
+    assert copied == [f"--link --from=packages /layers/{number} /" for number in range(1, int(count) + 1)]
+    assert 4 <= int(count) <= 6
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_all_that_a_worker_imports_is_compiled_when_the_image_is_built(image: str) -> None:
+    """Its user may not write where it is installed, so each worker would compile all of it at each start."""
+    text = dockerfile(image).read_text()
+    assert re.search(r"-m compileall -q -j 0 (/usr/local/lib/python3\.12|/usr/lib/python3\.12|/opt/python)", text)
+    assert "--no-compile" not in text and "PIP_NO_COMPILE" not in text  # pip compiles unless it is told not to
+    if "uv pip install" in text:
+        assert "UV_COMPILE_BYTECODE=1" in text
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -98,6 +122,7 @@ def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
 def test_the_core_imports_what_every_image_has() -> None:
     """What an image's Hub client stands on, or another engine's packages, may not be there."""
     core = {"boto3", "botocore", "huggingface_hub", "jsonschema", "pydantic", "pydantic_core"}
+    core |= {"s3transfer", "urllib3"}  # which boto3 and botocore require
     for room in ("contract", "state", "store", "worker"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

@@ -1,11 +1,13 @@
 """A deployment waits for its images: they are built once, and a build that fails fails it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosmos_batch.contract import Config
+from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
 from infra.synth import synthesize
 from tests.e2e.clear_text import holding, kinds, open_places
@@ -70,6 +72,39 @@ def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_
     assert holding(TOKEN, places) == []
 
 
+def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Path) -> None:
+    """The next deployment goes on with the layers of the stages that were built."""
+    config = configuration(tmp_path)
+    broken = synthesize(config, tmp_path / "broken" / "cdk.out")
+    for dockerfile in broken.glob("asset.*/containers/reasoner/Dockerfile"):
+        dockerfile.write_text("FROM scratch AS base\nFROM base AS packages\nCOPY not-there /\n")
+    with LocalCloud.start(tmp_path / "home", parent_pid=os.getpid()) as cloud:
+        with pytest.raises(DeployError, match="CosmosBatch-Builds"):
+            deploy(broken, cloud, lambda _: None)
+        ecr = cloud.client("ecr")
+        repositories = {one["repositoryName"] for one in ecr.describe_repositories()["repositories"]}
+        [cache] = repositories - {"cosmos-batch/reasoner"}
+        assert "stage-base" in tags(cloud, cache) and "stage-packages" not in tags(cloud, cache)
+
+        # Another key, for the source of the broken build is in the bucket under this one.
+        mended = synthesize(
+            configuration(tmp_path, images={"baseImageMirror": "mirror.example/"}), tmp_path / "cdk.out"
+        )
+        for dockerfile in mended.glob("asset.*/containers/reasoner/Dockerfile"):
+            asset = dockerfile.parents[2].name.removeprefix("asset.")
+            for file in mended.glob("CosmosBatch-Images.*.json"):
+                file.write_text(file.read_text().replace(f"{asset}.zip", f"{asset[::-1]}.zip"))
+        deploy(mended, cloud, lambda _: None)
+        assert {one["repositoryName"] for one in ecr.describe_repositories()["repositories"]} == repositories
+        assert {"stage-base", "stage-packages"} <= tags(cloud, cache)
+        assert len(tags(cloud, "cosmos-batch/reasoner")) == 1
+
+
+def tags(cloud: LocalCloud, repository: str) -> set[str]:
+    images = cloud.client("ecr").describe_images(repositoryName=repository)["imageDetails"]
+    return {tag for image in images for tag in image.get("imageTags", [])}
+
+
 def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_path: Path) -> None:
     before = image(app)
     changed = configuration(app.folder, images={"baseImageMirror": "mirror.example/"})  # another tag
@@ -84,11 +119,11 @@ def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_p
     with pytest.raises(DeployError) as raised:
         deploy(assembly, app.cloud)
     for word in (
-        "CosmosBatch-Images",
+        "CosmosBatch-Builds",
         "Custom::ImageBuild",
         "FAILED in BUILD",
         "bash containers/build.sh",
-        'It said last: Login Succeeded | ERROR: failed to solve: failed to compute cache key: "/not-there": not found',
+        'ERROR: failed to solve: failed to compute cache key: "/not-there": not found',
         "Its log: ",
     ):
         assert word in str(raised.value)

@@ -39,7 +39,7 @@ SEED = {
 }
 # What SEED enables.
 REASONERS = [one for one in catalogue.PIPELINES if one.config_key in ("reason2B", "reason8B")]
-STACKS = ["Network", "Storage", "Images", "Pipelines", "Monitoring"]
+STACKS = ["Network", "Storage", "Images", "Builds", "Pipelines", "Monitoring"]
 
 
 class Assembly:
@@ -47,7 +47,9 @@ class Assembly:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.templates = {name: self._read(f"CosmosBatch-{name}.template.json") for name in STACKS}
+        names = {name: f"CosmosBatch-{name}.template.json" for name in STACKS}
+        # Without CodeBuild there is no stack of builds.
+        self.templates = {name: self._read(file) for name, file in names.items() if (folder / file).exists()}
 
     def resources(self, stack: str, kind: str) -> dict[str, Resource]:
         """Logical id to resource, of one type such as `SQS::Queue`."""
@@ -65,8 +67,10 @@ class Assembly:
 
     def roles(self) -> dict[str, list[Resource]]:
         """Logical id of each role of all stacks, with its IAM statements."""
-        roles: dict[str, list[Resource]] = {name: [] for stack in STACKS for name in self.resources(stack, "IAM::Role")}
-        for stack in STACKS:
+        roles: dict[str, list[Resource]] = {
+            name: [] for stack in self.templates for name in self.resources(stack, "IAM::Role")
+        }
+        for stack in self.templates:
             for policy in self.properties(stack, "IAM::Policy"):
                 for role in policy["Roles"]:
                     roles[role["Ref"]] += policy["PolicyDocument"]["Statement"]

@@ -35,7 +35,6 @@ def hashes() -> tuple[str, str]:
     use_node()
     from aws_cdk import App, Stack
     from aws_cdk import aws_lambda as lambda_
-    from aws_cdk.assertions import Template
 
     from infra.constructs.functions import code
     from infra.stacks.images import ImagesStack
@@ -44,10 +43,10 @@ def hashes() -> tuple[str, str]:
     app = App()
     network = NetworkStack(app, "Network", settings=NetworkSettings())
     images = ImagesStack(app, "Images", config=Config.load(ROOT / "config.json"), network=network)
-    (build,) = Template.from_stack(images).find_resources("Custom::ImageBuild").values()
+    (build,) = images.builds
     bound = code().bind(Stack(app, "Functions"))
     assert isinstance(bound, lambda_.CodeConfig) and bound.s3_location is not None
-    return build["Properties"]["Tag"], bound.s3_location.object_key
+    return build.tag, bound.s3_location.object_key
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ DOCKER_HUB = "arn:aws:secretsmanager:us-east-1:123456789012:secret:docker-hub-Ab
 
 def built(assembly: Assembly) -> dict[str, Resource]:
     """The custom resources that wait, by logical id."""
-    resources = assembly.templates["Images"]["Resources"]
+    resources = assembly.templates.get("Builds", {}).get("Resources", {})
     return {name: one for name, one in resources.items() if one["Type"] == "Custom::ImageBuild"}
 
 
@@ -56,6 +56,7 @@ def test_its_source_is_what_the_dockerfile_needs_and_no_more(assembly: Assembly)
     ]
     assert {path.name for path in (source / "containers").rglob("*") if path.is_file()} == {
         "build.sh",
+        "layers.py",
         "Dockerfile",
         "requirements.cu130.lock",
         "requirements.cu128.lock",
@@ -69,7 +70,7 @@ def test_the_job_definition_names_the_tag_and_waits_for_the_build(assembly: Asse
     image = json.dumps(assembly.one("Pipelines", "Batch::JobDefinition", "22b")["ContainerProperties"]["Image"])
     assert f":{waiting['Properties']['Tag']}" in image
     manifest = json.loads((assembly.folder / "manifest.json").read_text())
-    assert "CosmosBatch-Images" in manifest["artifacts"]["CosmosBatch-Pipelines"]["dependencies"]
+    assert "CosmosBatch-Builds" in manifest["artifacts"]["CosmosBatch-Pipelines"]["dependencies"]
 
 
 def test_images_are_scanned_and_kept_as_long_as_a_tag_names_them(assembly: Assembly) -> None:
@@ -109,14 +110,31 @@ def test_the_function_that_waits_has_a_zip_of_its_own(assembly: Assembly) -> Non
 
 
 def test_builds_run_one_after_the_other() -> None:
-    first, second = sorted(built(example("everything")).items(), key=lambda one: len(one[1]["DependsOn"]))
+    first, second = sorted(built(example("everything")).items(), key=lambda one: len(one[1].get("DependsOn", [])))
     assert first[0] in second[1]["DependsOn"]
 
 
+def test_a_build_that_fails_takes_no_repository_with_it() -> None:
+    """CloudFormation deletes what a stack has made when its first deployment fails."""
+    kinds = {one["Type"] for one in example("everything").templates["Builds"]["Resources"].values()}
+    assert kinds == {"Custom::ImageBuild"}
+
+
+def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replaces_no_repository() -> None:
+    """The logical ids and names of commit 0f4e7e0."""
+    repositories = example("everything").resources("Images", "ECR::Repository")
+    names = {name: one["Properties"].get("RepositoryName") for name, one in repositories.items()}
+    assert names == {
+        "ReasonerBuildRepository211EA509": "cosmos-batch/reasoner",
+        "ReasonerBuildCache7B89AA3E": None,
+        "OmniBuildRepository16F98C64": "cosmos-batch/omni",
+        "OmniBuildCacheA18EF1F4": None,
+    }
+
+
 def test_the_end_of_a_build_is_heard_before_it_begins(assembly: Assembly) -> None:
-    (waiting,) = built(assembly).values()
-    (rule,) = assembly.resources("Images", "Events::Rule")
-    assert rule in waiting["DependsOn"]
+    manifest = json.loads((assembly.folder / "manifest.json").read_text())
+    assert "CosmosBatch-Images" in manifest["artifacts"]["CosmosBatch-Builds"]["dependencies"]
     detail = assembly.one("Images", "Events::Rule")["EventPattern"]["detail"]
     assert set(detail["build-status"]) == {"SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"}
 

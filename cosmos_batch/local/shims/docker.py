@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--build-arg", action="append", default=[])
     build.add_argument("--target")
     build.add_argument("--push", action="store_true")
+    build.add_argument("--output", type=_settings, default={})
     build.add_argument("--cache-from", action="append")
     build.add_argument("--cache-to", action="append", default=[])
     for option in _IGNORED:
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     create = commands.add_parser("create")  # of buildx: a builder
     create.add_argument("--use", action="store_true")
     create.add_argument("--driver")
+    create.add_argument("--driver-opt")
     create.set_defaults(command=lambda _: None)
     return parser
 
@@ -96,14 +98,19 @@ def _build(given: argparse.Namespace) -> None:
     image = read_image(dockerfile, build_arguments, given.target, _base)
     _check_copies(dockerfile, context)
     print(f"read {dockerfile}: ENTRYPOINT {list(image.entrypoint)}, CMD {list(image.command)}")
-    for name in given.tag:
+    tags = [*given.tag, *([given.output["name"]] if "name" in given.output else [])]
+    for name in tags:
         _keep(name, image)
-        if given.push:
+        if given.push or given.output.get("push") == "true":
             _push(name)
-    for cache in given.cache_to:
-        settings = dict(part.partition("=")[::2] for part in cache.split(","))
-        if settings.get("type") == "registry":
-            _put(settings["ref"], image)
+    for cache in map(_settings, given.cache_to):
+        if cache.get("type") == "registry":
+            _put(cache["ref"], image)
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Read `name=value,name=value`."""
+    return dict(part.partition("=")[::2] for part in text.split(","))
 
 
 def _check_copies(dockerfile: Path, context: Path) -> None:
