@@ -13,7 +13,11 @@ DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 PREFIX_LENGTHS = range(16, 25)  # of the VPC: AWS makes none larger than a /16, and in less than a /24 few hosts fit
 PUBLIC_PREFIX_LENGTH = 26  # of the subnet of a NAT gateway, which private mode makes in each zone
 SMALLEST_SUBNET = 16  # addresses: AWS makes none smaller than a /28
-ZONES = 2  # where none are named
+# Where none are named and `zoneCount` is not given. Capacity is scarce, so there are three where that leaves subnets
+# of a VPC that was made for two as they are: private subnets have the same networks with two zones and with three where
+# the prefix of the VPC's network is no longer than this. In the other modes the subnets of two zones fill the network.
+FEW_ZONES, MANY_ZONES = 2, 3
+LONGEST_PREFIX_OF_MANY_ZONES = 22
 
 NetworkMode = Literal["private", "public", "vpcOnly"]
 InterfaceEndpoint = Literal[
@@ -90,8 +94,16 @@ class NetworkSettings(Model):
     cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 network of the VPC that is made")
     availability_zones: Annotated[list[Zone], AfterValidator(_no_twins)] = Field(
         default_factory=list,
-        description="Zones of the VPC that is made, such as us-east-1a; by default the first two of the region. Few "
-        "zones have g6e or p5",
+        description="Zones of the VPC that is made, such as us-east-1a; by default the first `zoneCount` of the "
+        "region. Few zones have g6e or p5",
+    )
+    zone_count: int | None = Field(
+        default=None,
+        ge=1,
+        le=6,
+        description="Zones of the VPC that is made, where `availabilityZones` names none: by default three in mode "
+        "'private', two in the others and in a network smaller than a /22. Take 2 where your account sees two, as "
+        "in us-west-1",
     )
     reserved_cidrs: list[Cidr] = Field(
         default_factory=list, description="Networks that the VPC must not overlap, such as those it will be peered with"
@@ -107,6 +119,14 @@ class NetworkSettings(Model):
             return self.existing.interface_endpoints
         # A worker without a way out downloads nothing, so it needs no token: no endpoint of secretsmanager.
         return ["ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states"]
+
+    @property
+    def zones(self) -> int:
+        """Of the VPC that is made."""
+        if self.availability_zones or self.zone_count is not None:
+            return self.zone_count or len(self.availability_zones)
+        small = IPv4Network(self.cidr).prefixlen > LONGEST_PREFIX_OF_MANY_ZONES
+        return FEW_ZONES if self.mode != "private" or small else MANY_ZONES
 
     @property
     def reaches_secrets(self) -> bool:
@@ -134,7 +154,7 @@ class NetworkSettings(Model):
     def _room_for_subnets(self) -> Self:
         if self.existing is not None:
             return self
-        network, zones = IPv4Network(self.cidr), len(self.availability_zones) or ZONES
+        network, zones = IPv4Network(self.cidr), self.zones
         public = 2 ** (32 - PUBLIC_PREFIX_LENGTH) if self.mode == "private" else 0
         if network.num_addresses // zones < public + SMALLEST_SUBNET:
             raise ValueError(
@@ -144,10 +164,16 @@ class NetworkSettings(Model):
         return self
 
     @model_validator(mode="after")
+    def _zones_are_said_once(self) -> Self:
+        if self.zone_count is not None and self.availability_zones:
+            raise ValueError("zoneCount: is given together with availabilityZones; remove one of them")
+        return self
+
+    @model_validator(mode="after")
     def _own_or_existing(self) -> Self:
         if self.existing is None:
             return self
-        own = [name for name in ("cidr", "availability_zones") if name in self.model_fields_set]
+        own = [name for name in ("cidr", "availability_zones", "zone_count") if name in self.model_fields_set]
         if own:
             alias = type(self).model_fields[own[0]].alias
             raise ValueError(f"{alias}: is for a VPC that is made, and `existing` names one; remove one of the two")

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import Stack
+from aws_cdk import Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cosmos_batch.contract.network import (
     PUBLIC_PREFIX_LENGTH,
-    ZONES,
     ExistingVpc,
     NetworkMode,
     NetworkSettings,
@@ -50,7 +49,9 @@ class NetworkStack(Stack):
         self._add_endpoints()
 
     def _make_vpc(self) -> ec2.Vpc:
-        mode, zones = self.settings.mode, self.settings.availability_zones
+        mode = self.settings.mode
+        # `max_azs` would make no more than two: CDK cannot know how many zones a region has that it does not know.
+        first = [Fn.select(number, Fn.get_azs()) for number in range(self.settings.zones)]
         subnets = [ec2.SubnetConfiguration(name=_subnet_name(mode), subnet_type=SUBNET_TYPES[mode])]
         if mode == "private":
             public = ec2.SubnetConfiguration(
@@ -64,8 +65,7 @@ class NetworkStack(Stack):
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr(self.settings.cidr),
-            availability_zones=zones or None,
-            max_azs=None if zones else ZONES,
+            availability_zones=self.settings.availability_zones or first,
             nat_gateways=1 if mode == "private" else 0,
             subnet_configuration=subnets,
             restrict_default_security_group=False,  # it would need a function; nothing of ours is in that group

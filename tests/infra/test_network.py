@@ -76,3 +76,27 @@ def test_the_smallest_network_that_is_taken_holds_its_subnets(mode: str, cidr: i
     names = [f"us-east-1{letter}" for letter in "abcdef"[:zones]]
     settings = {"mode": mode, "cidr": f"10.0.0.0/{cidr}", "availabilityZones": names}
     assert len(resources(settings, "EC2::Subnet")) == zones * (2 if mode == "private" else 1)
+
+
+def networks(cidr: str, zones: int | None = None, mode: str = "private") -> list[str]:
+    """The networks of the workers' subnets, in the order of their zones."""
+    settings = {"mode": mode, "cidr": cidr} | ({"zoneCount": zones} if zones else {})
+    subnets = resources(settings, "EC2::Subnet")
+    of_nat = {"Key": "aws-cdk:subnet-type", "Value": "Public"}
+    return [one["CidrBlock"] for one in subnets if mode != "private" or of_nat not in one["Tags"]]
+
+
+@pytest.mark.parametrize("prefix", range(16, 23))
+def test_a_third_zone_leaves_the_subnets_of_a_vpc_that_was_made_for_two_as_they_are(prefix: int) -> None:
+    cidr = f"10.0.0.0/{prefix}"
+    three = networks(cidr)
+    assert len(three) == 3 and three[:2] == networks(cidr, 2)
+
+
+@pytest.mark.parametrize(("mode", "prefix"), [("private", 23), ("private", 24), ("public", 16), ("vpcOnly", 16)])
+def test_where_a_third_zone_would_replace_subnets_there_are_two_unless_three_are_asked_for(
+    mode: str, prefix: int
+) -> None:
+    cidr = f"10.0.0.0/{prefix}"
+    two, three = networks(cidr, mode=mode), networks(cidr, 3, mode)
+    assert len(two) == 2 and len(three) == 3 and three[:2] != two

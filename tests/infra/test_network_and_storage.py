@@ -9,16 +9,18 @@ from tests.infra.assembly import Assembly
 BUCKETS = ["Assets", "State", "Models"]
 
 
-def test_workers_have_private_subnets_in_two_zones_and_one_nat_gateway(assembly: Assembly) -> None:
+def test_workers_have_private_subnets_in_three_zones_and_one_nat_gateway(assembly: Assembly) -> None:
     subnets = assembly.properties("Network", "EC2::Subnet", "Private")
-    assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets] == [False, False]
+    assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets] == [False, False, False]
+    zones = [subnet["AvailabilityZone"]["Fn::Select"][0] for subnet in subnets]
+    assert zones == [0, 1, 2]
     assert len(assembly.resources("Network", "EC2::NatGateway")) == 1
 
 
 def test_s3_is_reached_through_a_gateway_endpoint_in_the_route_table_of_each_worker_subnet(assembly: Assembly) -> None:
     endpoint = assembly.one("Network", "EC2::VPCEndpoint")
     assert endpoint["VpcEndpointType"] == "Gateway"
-    assert [one["Ref"][:16] for one in endpoint["RouteTableIds"]] == ["VpcPrivateSubnet"] * 2
+    assert [one["Ref"][:16] for one in endpoint["RouteTableIds"]] == ["VpcPrivateSubnet"] * 3
 
 
 def test_mount_targets_are_reached_from_workers_on_2049_and_by_nothing_else(assembly: Assembly) -> None:
@@ -29,7 +31,7 @@ def test_mount_targets_are_reached_from_workers_on_2049_and_by_nothing_else(asse
     assert all("SecurityGroupIngress" not in group for group in assembly.properties("Network", "EC2::SecurityGroup"))
     targets = assembly.properties("Storage", "EFS::MountTarget")
     groups = [group["Fn::ImportValue"] for target in targets for group in target["SecurityGroups"]]
-    assert len(targets) == 2 and all("FileSystemGroup" in group for group in groups)
+    assert len(targets) == 3 and all("FileSystemGroup" in group for group in groups)
 
 
 @pytest.mark.parametrize("name", BUCKETS)
