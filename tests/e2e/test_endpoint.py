@@ -11,8 +11,9 @@ import pytest
 from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
+from cosmos_batch.state import JobRow
 from infra.synth import synthesize
-from tests.e2e.harness import QUICK, App
+from tests.e2e.harness import QUICK, App, wait_for
 from tests.engines.endpoint.conftest import KEY, MODEL, Server, completion
 
 
@@ -52,6 +53,26 @@ def test_a_clip_is_answered_by_the_server_and_its_key_stays_a_secret(app: App, s
     assert KEY not in json.dumps(document)
     files = [path for path in app.folder.rglob("*") if path.suffix in (".log", ".json", ".txt") and path.is_file()]
     assert len(files) > 10 and not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_a_clip_waits_for_a_server_that_breaks_off_and_is_answered_when_it_is_back(
+    app: App, served: Server, clip: Path
+) -> None:
+    served.fault = "hang up"
+    app.upload("endpoint/patient.mp4", clip, prompt="What waits?")
+    [execution] = wait_for(lambda: app.executions("endpoint/patient.mp4"), 120, "no execution")
+    arn = execution["executionArn"]
+
+    def waiting_row() -> JobRow | None:
+        row = app.jobs.get(arn.rsplit(":", 1)[-1])
+        return row if row is not None and row.waiting is not None else None
+
+    row = wait_for(waiting_row, 240, "it never waited")
+    assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED") and served.url in row.waiting.reason
+    served.fault = None
+    assert app.ended(arn, 240)["status"] == "SUCCEEDED"
+    row = app.row(arn)
+    assert (row.attempts, row.suspect, row.waiting) == (1, False, None) and row.pauses >= 1
 
 
 def test_what_the_server_refuses_is_said_to_the_caller(app: App, served: Server, clip: Path) -> None:
