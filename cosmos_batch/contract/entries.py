@@ -236,7 +236,8 @@ class GeneratorEntry(PipelineEntry):
 
     def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
-        return planned(pipeline, plans, self.workload(pipeline)) if (plans := self.plans(pipeline)) else pipeline
+        plans = self.plans(pipeline)
+        return planned(pipeline, self.engine_name, plans, self.workload(pipeline)) if plans else pipeline
 
     def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
         """Raise ValueError where a worker of the pipeline cannot run as configured; one that is off needs no plan."""

@@ -80,7 +80,7 @@ def test_whatever_is_asked_for(
         return
     assert made.mode in MODES_OF_PIPELINE[pipeline] and (medium is None or medium in MODES[made.mode].inputs)
     assert made.guardrails <= guardrails and (engine != "phyai" or not made.guardrails)
-    assert gib_per_gpu(plans["H200"], found, Workload.of(made, guardrails)) <= 140.4
+    assert gib_per_gpu(plans["H200"], found, "vllm-omni", Workload.of(made, guardrails)) <= 140.4
     sized = made.fitted(1000, 700)
     if sized.size is not None:
         tier = tier_of(sized.size)

@@ -5,8 +5,9 @@
 It answers vLLM-Omni's API on a socket, with noise of the size and length that it is asked for, and writes each request
 as a line of JSON into the file ASKED. Words of a prompt change that: `single` makes one frame, `small` another size,
 `mute` no sound, `broken` a file that is none, `fail` ends the job with 500 and `refuse` with 400, `block` as the
-guardrails do, `memory` as one whose memory runs out, `gone` makes content that is not there, `die` kills it, `stuck`
-never completes, and `nonsense` answers with no job. `slow` completes when it was deleted by nobody for half a second.
+guardrails do, `memory` as one whose memory runs out, `gone` makes content that is not there, `die` kills it, `starve`
+too, for want of memory, `stuck` never completes, and `nonsense` answers with no job. `slow` completes when it was
+deleted by nobody for half a second. One that `lingers` is through with its steps and completes when the next came.
 
 Its guardrails report as our plugin has the real ones report, except on `unheard`, of which they say nothing, and on
 `unjudged`, which they cannot judge.
@@ -82,7 +83,9 @@ class Handler(BaseHTTPRequestHandler):
         self._note({"path": self.path, **form})
         prompt = form["prompt"]
         self._report(prompt, form["extra_params"])
-        if "die" in prompt:
+        if "starve" in prompt:
+            print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.", flush=True)
+        if "die" in prompt or "starve" in prompt:
             os.kill(os.getpid(), signal.SIGKILL)
         if "nonsense" in prompt:
             self._answer(200, [])
@@ -116,6 +119,9 @@ class Handler(BaseHTTPRequestHandler):
         if failure is not None:
             status, message = failure
             self._answer(status, {"status": "failed", "prompt": prompt, "error": {"code": status, "message": message}})
+        elif "lingers" in prompt and len(self.jobs) == 1:
+            print("100%|##########| 2/2 [00:00<00:00, 9.00it/s]", flush=True)
+            self._answer(200, {"status": "in_progress", "progress": 0})
         elif "stuck" in prompt or ("slow" in prompt and time.monotonic() < job["began"] + 0.5):
             if "slow" in prompt:  # one that is stuck is silent
                 print(" 50%|#####     | 1/2 [00:00<00:00, 9.00it/s]", flush=True)

@@ -136,6 +136,12 @@ def test_a_prompt_that_would_be_cut_is_refused(make: Make) -> None:
         make({"mode": "t2v", "maxSequenceLength": 1, **SMALL, **FEW})
 
 
+def test_memory_that_ran_out_would_run_out_again(make: Make) -> None:
+    with pytest.raises(Failure, match="Memory ran out on this job") as raised:
+        make({"mode": "t2v", **SMALL, **FEW}, prompt="starve")
+    assert not raised.value.error.retryable and "more memory" in raised.value.error.remedy
+
+
 def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
     with pytest.raises(Failure, match="failed at this job") as raised:
         make({"mode": "t2v", **SMALL, **FEW}, prompt="fail")
@@ -195,6 +201,8 @@ def test_the_plan_reaches_the_framework(checkpoint: Path, plan: ParallelPlan, sh
     engine.plan, engine.guardrails = plan, False
     command = engine.group_plan().command(checkpoint, Path("socket"))
     assert command[command.index("--nproc-per-node") + 1] == str(plan.gpus)
+    variables = engine.group_plan().environment(None, Path("socket"))
+    assert variables["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True", "as NVIDIA asks for it"
     assert "--guardrails" not in command
     options = command[command.index("--generator") + 1 :]
     degrees = {flag.removeprefix("--"): int(degree) for flag, degree in zip(options[::2], options[1::2], strict=True)}

@@ -108,18 +108,24 @@ def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Pa
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes minutes takes moments."""
+    """What takes minutes takes moments, for servers that are to be found hanging."""
     monkeypatch.setattr(hang, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(hang, "LOOKS", 15)
     monkeypatch.setattr(server_module, "_STOP_SECONDS", 0.5)
     monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
 
 
+def wait_for_a_sound_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sound server that is as slow as a busy machine makes it must not be found hanging by the moments of a test."""
+    monkeypatch.setattr(hang, "LOOKS", 1_000_000)
+
+
 @pytest.mark.parametrize("how", ["freeze", "hang"])
 @pytest.mark.usefixtures("quickly")
-def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str) -> None:
+def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process, or its core alone: then its health is good."""
     ends = run_all(how, how)
+    wait_for_a_sound_one(monkeypatch)
     assert all(isinstance(end, EngineDied) and not end.for_good for end in ends)
     assert {str(end) for end in ends} == {"The engine hung for 3 s and was stopped while it worked."}
     assert [answer.text for answer in run_all("fine") if isinstance(answer, Answer)] == ["fine"]
@@ -132,9 +138,12 @@ def test_one_that_goes_on_is_left_to_it_however_long_it_takes(run_all: Run) -> N
 
 
 @pytest.mark.usefixtures("quickly")
-def test_one_that_is_asked_nothing_does_nothing(run_all: Run, dying: VllmEngine) -> None:
+def test_one_that_is_asked_nothing_does_nothing(
+    run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = dying._served._server
     time.sleep(1.5 * hang.LOOKS * hang.LOOK_SECONDS)
+    wait_for_a_sound_one(monkeypatch)
     run_all("fine")
     assert dying._served._server is before
 

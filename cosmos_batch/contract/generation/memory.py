@@ -1,7 +1,7 @@
 """The memory that one generation takes of each GPU, and what a host has.
 
-Weights by the degree of sharing, VAE, sound, and peaks measured on an H100 with Diffusers and Nano at 320x192, 832x480
-and 1280x720, 189 frames: `docs/benchmarks.md`.
+Weights by the degree of sharing, VAE, sound, and peaks measured on an H100 with Nano and 189 frames: with Diffusers at
+320x192, 832x480 and 1280x720 (`docs/benchmarks.md`), with vLLM-Omni at 832x480.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,15 @@ GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
 KEPT_GIB_PER_TOKEN = {"Nano": 36 * 2 * 8 * 128 * 2 / 2**30, "Super": 64 * 2 * 8 * 128 * 2 / 2**30}
 
 # Megapixels of all frames together, and the GiB beside weights and VAE at the peak. Every GPU of a plan is counted with
-# all of it: the VAE decodes a whole video wherever it does. Measured with one encoded too, as some modes do; text to
-# video, which encodes none, takes up to 0.9 less.
+# all of it: the VAE decodes a whole video wherever it does. Measured with Diffusers and with a video encoded too, as
+# some modes do; text to video, which encodes none, takes up to 0.9 less.
 PEAKS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
+# vLLM-Omni 0.30.0 held 39.0 GiB at 832x480 where Diffusers took 35.6, both from text. At 1280x720 it was not measured:
+# the difference is taken to be the same there, and none for images and for the smallest videos.
+_OMNI_SURPLUS = 39.0 - 35.6
+PEAKS_OF: dict[str, tuple[tuple[float, float], ...]] = {
+    "vllm-omni": (*PEAKS[:2], *((megapixels, gib + _OMNI_SURPLUS) for megapixels, gib in PEAKS[2:])),
+}
 CONTROL_SHARE = 0.3  # of a video's peak, for each control beside it: its tokens' activations, an estimate
 
 
@@ -82,10 +88,12 @@ class Workload:
         tokens = sum(min(len(text.encode()), SEQUENCE_LIMIT) for text in prompts)  # never more than bytes
         return cls(area * frames / 1e6, job.guided, guardrails, tokens)
 
-    @property
-    def peak_gib(self) -> float:
-        """Beside weights and VAE: between what was measured, and beyond it as steeply as before."""
-        segments = list(pairwise(PEAKS))
+    def peak_gib(self, engine: str) -> float:
+        """What an engine takes beside weights and VAE: between what was measured, and beyond it as steeply as before.
+
+        An engine of which nothing was measured is taken to need what Diffusers does.
+        """
+        segments = list(pairwise(PEAKS_OF.get(engine, PEAKS)))
         (x0, y0), (x1, y1) = next((one for one in segments if self.megapixels <= one[1][0]), segments[-1])
         return y0 + (self.megapixels - x0) * (y1 - y0) / (x1 - x0)
 
@@ -118,12 +126,12 @@ class Host:
         return cls(name, one.gpus, GPU_GIB[one.gpu], one.memory_gib * USABLE_MEMORY)
 
 
-def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, workload: Workload) -> float:
-    """At the peak."""
+def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, engine: str, workload: Workload) -> float:
+    """What a worker of this plan takes of each of its GPUs at the peak of its largest job."""
     weights = WEIGHTS_GIB[pipeline.model_size][plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
     kept = workload.tokens * KEPT_GIB_PER_TOKEN[pipeline.model_size] / plan.tp
     guardrails = GUARDRAILS_GIB if workload.guardrails else 0
-    return weights + VAE_AND_SOUND_GIB + workload.peak_gib + kept + guardrails + CONTEXT_GIB
+    return weights + VAE_AND_SOUND_GIB + workload.peak_gib(engine) + kept + guardrails + CONTEXT_GIB
 
 
 def usable_gib(gpu_gib: float) -> float:

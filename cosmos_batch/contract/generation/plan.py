@@ -85,7 +85,9 @@ def choose_plan(
     for plan, reasons in zip(plans, against, strict=True):
         if not reasons:
             return plan
-    plan, reasons = min(zip(plans, against, strict=True), key=lambda one: _distance(one[0], one[1], pipeline, workload))
+    plan, reasons = min(
+        zip(plans, against, strict=True), key=lambda one: _distance(one[0], one[1], pipeline, engine, workload)
+    )
     names = ", ".join(host.name for host in hosts)
     raise ValueError(f"{pipeline.id} on {engine} has no plan for {names}: {plan} {reasons[0]}")
 
@@ -101,7 +103,7 @@ def plan_for_machine(pipeline: Pipeline, engine: str, host: Host, workload: Work
     possible = [plan for plan, reason in zip(plans, reasons, strict=True) if reason is None]
     if not possible:
         raise ValueError(f"{engine} has no plan for {host.gpus} GPUs" + (f": {reasons[0]}" if reasons else ""))
-    return min(possible, key=lambda plan: gib_per_gpu(plan, pipeline, workload))
+    return min(possible, key=lambda plan: gib_per_gpu(plan, pipeline, engine, workload))
 
 
 def why_not_plan(plan: ParallelPlan, pipeline: Pipeline, engine: str, host: Host, workload: Workload) -> str | None:
@@ -110,7 +112,7 @@ def why_not_plan(plan: ParallelPlan, pipeline: Pipeline, engine: str, host: Host
         return reason
     if host.gpus % plan.gpus:
         return f"{plan.gpus} GPUs do not fill the {host.gpus} of {host.name}"
-    need, has = gib_per_gpu(plan, pipeline, workload), usable_gib(host.gpu_gib)
+    need, has = gib_per_gpu(plan, pipeline, engine, workload), usable_gib(host.gpu_gib)
     if need > has:
         return f"needs {need:.1f} GiB of a GPU, {host.name} has {has:.1f}"
     need, has = offloaded_gib(plan, pipeline), host.memory_gib * plan.gpus / host.gpus
@@ -125,7 +127,7 @@ def types_for(pipeline: Pipeline, engine: str, workload: Workload) -> list[str]:
     for name, instance in INSTANCE_TYPES.items():
         with suppress(ValueError):
             plan = choose_plan(pipeline, engine, [Host.of_type(name)], workload, "throughput")
-            worker = planned(pipeline, {instance.gpu: plan}, workload)
+            worker = planned(pipeline, engine, {instance.gpu: plan}, workload)
             if not (capacity.why_not(worker, name) or capacity.why_not_together(worker, [name])):
                 found[name] = plan.offload
     return [name for name, offload in found.items() if not offload] or list(found)
@@ -135,7 +137,7 @@ def refuse_job(job: Generation, serving: Serving, pipeline: Pipeline) -> None:
     """Raises Failure where a job is larger than the pipeline's workers, on any kind of their GPUs."""
     workload = Workload.of(job, serving.guardrails)
     for gpu, plan in serving.plans.items():
-        need, has = gib_per_gpu(plan, pipeline, workload), usable_gib(GPU_GIB[gpu])
+        need, has = gib_per_gpu(plan, pipeline, serving.engine, workload), usable_gib(GPU_GIB[gpu])
         if need > has:
             raise Failure(
                 "InvalidInput",
@@ -154,7 +156,7 @@ def refuse_lossy(modes: Sequence[LossyMode], pipeline: Pipeline, engine: str, pl
             raise ValueError(f"{key}: {engine} has no {mode}; take engine {' or '.join(able)}, or leave {mode} out")
     if modes and (waiting := [kind for kind, plan in plans.items() if plan.offload]):
         smallest = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "256p", guardrails=True)
-        needs = gib_per_gpu(ParallelPlan(), pipeline, smallest)
+        needs = gib_per_gpu(ParallelPlan(), pipeline, engine, smallest)
         smaller = ', or maxResolution "256p"' if all(needs <= usable_gib(GPU_GIB[kind]) for kind in waiting) else ""
         raise ValueError(
             f"{key}: {' and '.join(modes)} and layers that wait in the host's memory do not go together, and on "
@@ -162,9 +164,9 @@ def refuse_lossy(modes: Sequence[LossyMode], pipeline: Pipeline, engine: str, pl
         )
 
 
-def planned(pipeline: Pipeline, plans: Plans, workload: Workload) -> Pipeline:
+def planned(pipeline: Pipeline, engine: str, plans: Plans, workload: Workload) -> Pipeline:
     """The pipeline with the GPUs that its workers reserve, and the least memory of one that carries its share."""
-    needs = [gib_per_gpu(plan, pipeline, workload) for plan in plans.values()]
+    needs = [gib_per_gpu(plan, pipeline, engine, workload) for plan in plans.values()]
     fits = [one.gpu_memory_gb for one in INSTANCE_TYPES.values() if usable_gib(GPU_GIB[one.gpu]) >= min(needs)]
     return replace(pipeline, gpus_per_worker=next(iter(plans.values())).gpus, min_gpu_memory_gb=min(fits))
 
@@ -208,6 +210,8 @@ def _why_not_shared(plan: ParallelPlan, engine: Abilities | None, name: str, wor
     return None
 
 
-def _distance(plan: ParallelPlan, reasons: list[str], pipeline: Pipeline, workload: Workload) -> tuple[bool, float]:
+def _distance(
+    plan: ParallelPlan, reasons: list[str], pipeline: Pipeline, engine: str, workload: Workload
+) -> tuple[bool, float]:
     """How far a plan is from one that runs: of those that the engine knows, the one that needs least is told about."""
-    return not all(reason.startswith("needs") for reason in reasons), gib_per_gpu(plan, pipeline, workload)
+    return not all(reason.startswith("needs") for reason in reasons), gib_per_gpu(plan, pipeline, engine, workload)

@@ -121,7 +121,9 @@ class GroupGenerator(ABC):
                     def told(done: int) -> None:
                         self._steps[name] = done, total
 
-                    said = await served.ask(partial(group.work, body=body, engine=title, told=told))
+                    said = await served.ask(
+                        partial(group.work, body=body, engine=title, less_memory=LESS_MEMORY, told=told)
+                    )
             with journal.timed("write"):
                 made = await on_thread(self.write, said, prepared, folder, check)
         return Made(

@@ -29,6 +29,7 @@ from cosmos_batch.engines.torchrun.group import GroupPlan
 REVISION = "5eee9ed574255f017b192161bfbb5a10253d65cf"  # of NVIDIA/cosmos-framework, as containers/framework has it
 DRIVER = "cosmos_batch.engines.torchrun.framework_driver"
 _TITLE = "Cosmos Framework"
+_LESS_MEMORY = "Choose GPUs with more memory; or use engine 'vllm', which needs less."
 _TAKE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
 
 
@@ -44,7 +45,8 @@ class FrameworkEngine:
             _TITLE,
             DRIVER,
             max(1, gpus_here()),
-            less_memory="Choose GPUs with more memory; or use engine 'vllm', which needs less.",
+            less_memory=_LESS_MEMORY,
+            expandable_segments=True,
             counts_steps=False,
         )
         self._served = ServedModel(self.name, plan)
@@ -82,7 +84,7 @@ class FrameworkEngine:
         body = {"sample": sample_of(question), "folder": str(workdir / "framework"), "guardrails": False}
         async with self._turn:
             began = time.monotonic()
-            said = await self._served.ask(partial(group.work, body=body, engine=_TITLE))
+            said = await self._served.ask(partial(group.work, body=body, engine=_TITLE, less_memory=_LESS_MEMORY))
             return self._answer(question, str(said["content"]["reasoner_text"]), time.monotonic() - began)
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ _TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a six
 FORGIVEN_AFTER = 64  # answers with less: what took too much memory is over
 _FREEING_SECONDS, _FREEING_LOOKS = 5, 12  # a driver takes a while to free what a dead process held
 _DYING_SECONDS = 5  # from a connection that broke to the end of its process
+_OF_MEMORY = "the engine ran out of GPU memory."
 _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
 
 log = logging.getLogger(__name__)
@@ -241,8 +242,15 @@ class ServedModel(Generic[Plan]):
         # Its core dies first, and the requests in it with an error; the server follows in seconds.
         if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
             await asyncio.to_thread(server.stop)
+        was_alone = self._asked == 1
         self._bury(server)
+        if was_alone and self._would_run_out_again(server):
+            return Failure("EngineFailed", f"Memory ran out on this job: {_OF_MEMORY}", self.plan.less_memory)
         return EngineDied(self._error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
+
+    def _would_run_out_again(self, server: Server) -> bool:
+        """Whether a server died for want of memory, and the next one will have no more of it for the same request."""
+        return ran_out_of_memory(server) and self.plan.lessened() is None
 
     def _bury(self, server: Server) -> None:
         """Count the end of a server, once, and plan the next by it."""
@@ -273,7 +281,7 @@ class ServedModel(Generic[Plan]):
 
     def _error_of(self, server: Server) -> Error:
         if ran_out_of_memory(server):
-            message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
+            message, remedy = f"{_OF_MEMORY[0].upper()}{_OF_MEMORY[1:]}", self.plan.less_memory
         else:
             message = f"The engine {server.obituary()} while it worked."
             remedy = BREAKS_ENGINE

@@ -14,6 +14,7 @@ import httpx2
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked, unjudged
+from cosmos_batch.engines.faults import expandable_segments, says_out_of_memory
 from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server
@@ -39,6 +40,8 @@ class GroupPlan:
         Of the driver, beside checkpoint, socket and a folder for scratch.
     less_memory
         What would help where memory runs out.
+    expandable_segments
+        Whether torch grows what it holds of a GPU's memory piece by piece.
     counts_steps
         Whether its driver counts steps: one that counts none is not missed while it hangs.
     online
@@ -51,6 +54,7 @@ class GroupPlan:
     driver: str
     processes: int
     less_memory: str
+    expandable_segments: bool = False
     options: tuple[str, ...] = field(default=())
     counts_steps: bool = True
     online: bool = False
@@ -71,6 +75,8 @@ class GroupPlan:
     def environment(self, _caches: Path | None, socket: Path) -> dict[str, str]:
         """Variables beside our own."""
         variables = {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        if self.expandable_segments:
+            variables |= expandable_segments()
         return variables if self.online else {**variables, **offline(socket.with_name("hub"), self.hub_models)}
 
     def lessened(self) -> None:
@@ -89,9 +95,14 @@ class GroupPlan:
 
 
 async def work(
-    connection: httpx2.AsyncClient, body: dict[str, Any], engine: str, told: Callable[[int], None] = lambda _: None
+    connection: httpx2.AsyncClient,
+    body: dict[str, Any],
+    engine: str,
+    less_memory: str,
+    told: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """What the group has of one piece of work. `engine` is its name for a person; `told` hears how many steps are made.
+    """What the group has of one piece of work. `engine` is its name for a person, `less_memory` what would help where a
+    GPU's memory runs out; `told` hears how many steps are made.
 
     Raises Failure: Blocked, or EngineFailed where it refuses the request or failed at it.
     """
@@ -108,6 +119,8 @@ async def work(
         raise blocked(response.json()["error"]["blocked"])
     if UNJUDGED in (said := said_by(response)):
         raise unjudged(said[said.index(UNJUDGED) :])
+    if says_out_of_memory(said):  # which would happen again: one job at a time is in the group
+        raise Failure("EngineFailed", f"Memory ran out on this job: {said}", less_memory)
     refused = response.status_code == _REFUSED
     raise Failure(
         "EngineFailed",

@@ -103,18 +103,20 @@ def test_no_prompt_is_cut(make: Make) -> None:
     assert error.code == "InvalidInput" and "would be cut" in error.message
 
 
+@pytest.mark.parametrize("whose", ["the GPU's", "the host's"])
 def test_memory_that_runs_out_has_a_remedy(
-    make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch
+    make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
+    """A GPU has one job at a time, which would need as much again; the host's memory is others' too."""
     import torch
 
     def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise torch.OutOfMemoryError("CUDA out of memory") if whose == "the GPU's" else MemoryError("no memory")
 
     assert engine._checkpoint is not None
     monkeypatch.setattr(engine._checkpoint.omni.vae, "decode", full)
     error = refused(make, {"mode": "t2i", **SMALL})
-    assert error.code == "EngineFailed" and error.retryable
+    assert error.code == "EngineFailed" and error.retryable == (whose == "the host's")
     assert "numFrames" in error.remedy
 
 

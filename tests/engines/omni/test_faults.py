@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import EngineDied, GenerationFiles, Stepping
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
-from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
 from cosmos_batch.engines.serving import hang, served_model
@@ -62,7 +62,7 @@ def test_what_guardrails_block_is_said_without_the_prompt(make: Make, mode: str)
     [
         ("fail", "HTTP 500", True),
         ("refuse", "HTTP 400", False),
-        ("memory", "Memory ran out", True),
+        ("memory", "Memory ran out", False),
         ("gone", "HTTP 422", False),
     ],
 )
@@ -73,6 +73,13 @@ def test_a_fault_is_one_jobs_alone(
     assert error.code == "EngineFailed" and told in error.message and error.retryable == retryable
     assert asked()[-1]["deleted"]
     make(VIDEO)
+
+
+def test_a_death_for_want_of_memory_is_the_jobs_that_was_alone_and_would_come_again(make: Make, tmp_path: Path) -> None:
+    error = refused(make, VIDEO, prompt="starve")
+    assert error.code == "EngineFailed" and not error.retryable
+    assert "ran out of GPU memory" in error.message and "lower resolution" in error.remedy
+    assert video(make(VIDEO), tmp_path)
 
 
 def test_a_death_is_told_and_the_next_is_made(make: Make, tmp_path: Path) -> None:
@@ -137,6 +144,31 @@ def test_one_is_made_while_the_next_is_prepared(
     folder(tmp_path)
     assert len(asyncio.run(both())) == 2
     assert [one.get("deleted", False) for one in asked()] == [False, True, False, True], "one at a time"
+
+
+def test_the_next_is_sent_when_the_last_step_is_done_and_not_when_the_file_came(
+    engine: VllmOmniEngine, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """The first does not complete before the second is there: held back until then, neither would ever be made."""
+
+    async def both() -> list[Made]:
+        (tmp_path / "other").mkdir()
+        first = asyncio.ensure_future(
+            engine.generate(generation(VIDEO, prompt="lingers"), GenerationFiles(None, {}), folder(tmp_path), "first")
+        )
+        while not engine.steps("first"):
+            await asyncio.sleep(0.01)
+        other = engine.generate(generation(VIDEO), GenerationFiles(None, {}), tmp_path / "other", "other")
+        return await asyncio.gather(first, other)
+
+    assert len(asyncio.run(both())) == 2
+    assert [one.get("deleted", False) for one in asked()][:2] == [False, False], "both were in the server"
+
+
+def test_a_bar_counts_when_it_begins_and_ends_here() -> None:
+    bar = ["0%| | 0/2 [00:00", "50%|#| 1/2 [00:01", "100%|##| 2/2 [00:02"]
+    assert [bars_done(lines) for lines in ([], bar[:2], bar, [*bar, bar[2]], [*bar, *bar])] == [0, 0, 1, 1, 2]
+    assert bars_done(bar[1:]) == 0, "of a job that was dropped"
 
 
 def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path: Path) -> None:
@@ -263,6 +295,20 @@ def test_the_server_is_told_the_plan() -> None:
     assert not {"--tensor-parallel-size", "--cfg-parallel-size", "--ulysses-degree"} & set(alone)
     assert "--enforce-eager" in alone and "--enable-layerwise-offload" not in alone
     assert pairs["--init-timeout"] == "1800" and pairs["--uds"] == "/tmp/s/socket"
+
+
+def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one GPU, and on several that share no weights; never against what the machine's owner has set."""
+
+    def variables(plan: ParallelPlan, gpus: int) -> Mapping[str, str]:
+        return OmniPlan(plan, gpus, guardrails=False).environment(None, Path("/tmp/s/socket"))
+
+    assert variables(ParallelPlan(), 1)["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    assert "PYTORCH_CUDA_ALLOC_CONF" in variables(ParallelPlan(cfg=2), 2)
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in variables(ParallelPlan(tp=2), 2)
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in variables(ParallelPlan(), 0)
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:512")
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in variables(ParallelPlan(), 1)
 
 
 def test_guardrails_are_loaded_or_not_and_only_they_ask_the_network() -> None:

@@ -64,6 +64,7 @@ class FrameworkGenerator(GroupGenerator):
             DRIVER,
             self.plan.gpus,
             LESS_MEMORY,
+            expandable_segments=True,
             options=("--generator", *shared, *guardrails),
             online=self.guardrails and not models,
             hub_models=models,

@@ -24,7 +24,7 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import cache_variables, made_for
-from cosmos_batch.engines.faults import free_memory, guarded
+from cosmos_batch.engines.faults import expandable_segments, free_memory, guarded
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
     Checkpoint,
     Guard,
@@ -83,6 +83,7 @@ class DiffusersEngine:
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
+        os.environ.update(expandable_segments())  # before torch is imported, for this process has one engine
         if self.caches is not None:
             os.environ.update(cache_variables(self.caches))  # of this process, which has one engine
         self.startup_seconds = {}

@@ -27,7 +27,9 @@ class PhyaiEngine(GroupGenerator):
     def group_plan(self) -> GroupPlan:
         """One process for each GPU of the plan."""
         options = ("--tp", str(self.plan.tp), "--cfg", str(self.plan.cfg))
-        return GroupPlan("PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options)
+        return GroupPlan(
+            "PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options=options
+        )
 
     def request(self, prepared: Prepared, folder: Path, _check: Check) -> Body:
         """A request, and the frames that it looks at."""

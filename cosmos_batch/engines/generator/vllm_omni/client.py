@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked, unjudged
+from cosmos_batch.engines.faults import says_out_of_memory
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
 from cosmos_batch.engines.serving.refusals import refused, said_by
@@ -23,7 +23,6 @@ from cosmos_batch.engines.strict_guardrails import UNJUDGED
 POLL_SECONDS = 0.2
 _FORGET_SECONDS = 10  # it waits some seconds itself for what it aborts
 _GUARDRAIL = "blocked by Cosmos3 guardrails"
-_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory", re.IGNORECASE)
 
 Send = Callable[..., Awaitable[httpx2.Response]]
 """Sends a request, by its method and its path below `/v1/`, with what httpx2 takes besides."""
@@ -102,13 +101,16 @@ async def _forget(send: Send, job: str) -> None:
 
 
 def failed(status: int, said: str) -> Failure:
-    """What it means that a server did not make something. Its guardrails check prompts, and blur outputs."""
+    """What it means that a server did not make something. Its guardrails check prompts, and blur outputs.
+
+    It computes one job at a time: the same job would need as much memory again.
+    """
     if _GUARDRAIL in said:
         return blocked("prompt" if f"Input was {_GUARDRAIL}" in said else "output")
     if UNJUDGED in said:
         return unjudged(said[said.index(UNJUDGED) :])
-    if _OUT_OF_MEMORY.search(said):
-        return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY, retryable=True)
+    if says_out_of_memory(said):
+        return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY)
     return refused(status, said)
 
 

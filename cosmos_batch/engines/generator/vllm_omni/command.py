@@ -10,6 +10,7 @@ import httpx2
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.faults import expandable_segments
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
 from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.server import Server, program_here
@@ -26,6 +27,17 @@ def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
     """
     bars = [(int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))]
     return bars[-1] if any(done == 0 for done, _ in bars) else None
+
+
+def bars_done(lines: Sequence[str]) -> int:
+    """How many progress bars that begin in these lines are at their end: a job has one, transfer one for each chunk."""
+    count, open_bar = 0, False
+    for done, total in ((int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))):
+        if done == 0:
+            open_bar = True
+        elif open_bar and done == total:
+            count, open_bar = count + 1, False
+    return count
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,8 @@ class OmniPlan:
             variables[VERDICTS] = str(self.verdicts)
         if not self.gpus:
             variables["OMP_NUM_THREADS"] = "1"
+        elif self.parallel.tp == 1:  # its all-reduce between GPUs cannot have it
+            variables |= expandable_segments()
         return variables if caches is None else {**variables, **cache_variables(caches)}
 
     def lessened(self) -> None:

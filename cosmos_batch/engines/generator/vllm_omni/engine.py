@@ -1,4 +1,7 @@
-"""Images, videos, sound and actions with vLLM-Omni: its own server as a child, one job at a time.
+"""Images, videos, sound and actions with vLLM-Omni: its own server as a child, one job at a time in its steps.
+
+After a job's last step the server decodes it, encodes a file, and hands that out, for seconds in which its GPU would
+idle: the next job is sent when the last step is printed, and waits in the server's own queue.
 
 Inputs are fitted, and results written anew, by us; see `work`. What the server prints belongs to no request,
 so a job's log has our own lines alone.
@@ -33,8 +36,9 @@ from cosmos_batch.engines.compiled import made_for
 from cosmos_batch.engines.generator.guarding import PACKAGE, explaining_guardrails, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
-from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, steps_in
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
 from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED, verdicts_of
+from cosmos_batch.engines.generator.vllm_omni.turns import Turn, Turns
 from cosmos_batch.engines.generator.vllm_omni.work import Order, Work
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import TimedJournal
@@ -64,6 +68,7 @@ class VllmOmniEngine:
         self._served = ServedModel(self.name, OmniPlan(self.plan, gpus_here(), self.guardrails))
         self._tokenizer: Tokenizer | None = None
         self._at_work = ("", 0)  # which job, since which line of the server
+        self._made_in: dict[str, tuple[int, int] | None] = {}  # steps of jobs that passed their turn on
         self._abandoning = Abandoning("generation")
 
     @property
@@ -101,7 +106,7 @@ class VllmOmniEngine:
         self._served.caches = self.caches
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
-        self._turn = asyncio.Lock()
+        self._turn = Turns()
         with read_ahead(model_dir), explaining_guardrails(lambda: self._served.lines_since(0)):
             self._served.start(model_dir)
         if self.guardrails and not (Path(self._verdicts.name) / LOADED).exists():
@@ -131,10 +136,7 @@ class VllmOmniEngine:
         with self._abandoning.checked() as check:
             work = Work(folder, self._count, shares_files=True, check=check)
             order = await on_thread(work.prepare, asked, files)
-            async with self._turn:
-                self._at_work = name, self._served.lines_read
-                made = await self._make(work, order)
-                self._refuse_other_steps(name, asked.steps)
+            made = await self._make(work, order, name)
             done = await on_thread(work.write, made, order, self._checks(work.name))
         return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
@@ -150,7 +152,7 @@ class VllmOmniEngine:
     def _refuse_other_steps(self, name: str, asked: int) -> None:
         """Raise Failure where the server made its pictures in another number of steps, so that no document lies: with a
         distilled checkpoint its steps and guidance are its own."""
-        ran = self.steps(name)
+        ran = self._made_in.pop(name, None) or self.steps(name)
         if ran is not None and ran[1] != asked:
             raise Failure(
                 "EngineFailed",
@@ -164,19 +166,30 @@ class VllmOmniEngine:
         by = f"{PACKAGE} {version(PACKAGE)}" if verdicts else None
         return Checks.model_validate({"by": by, **verdicts})
 
-    async def _make(self, work: Work, order: Order) -> MadeThere:
-        looking = asyncio.ensure_future(self._time_first_step(work.journal))
-        try:
-            return await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
-        finally:
-            looking.cancel()
+    async def _make(self, work: Work, order: Order, name: str) -> MadeThere:
+        """Have the server make it. The next job's turn comes with this one's last step, at the latest with its end."""
+        async with self._turn.taken() as turn:
+            self._at_work = name, self._served.lines_read
+            following = asyncio.ensure_future(self._follow(work.journal, order.prepared.generation, turn))
+            try:
+                made = await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
+                self._refuse_other_steps(name, order.prepared.generation.steps)
+                return made
+            finally:
+                following.cancel()
+                self._made_in.pop(name, None)
 
-    async def _time_first_step(self, journal: TimedJournal) -> None:
-        """When the server prints that it is done; until cancelled."""
-        began, (name, _) = time.monotonic(), self._at_work
+    async def _follow(self, journal: TimedJournal, asked: Generation, turn: Turn) -> None:
+        """Note when the server prints that the first step is done, and pass the turn on after the last one."""
+        began, (name, since) = time.monotonic(), self._at_work
+        bars = asked.transfer.chunks(asked.num_frames) if asked.transfer and asked.num_frames else 1
         while (self.steps(name) or (0, 0))[0] == 0:
             await asyncio.sleep(_LOOK_SECONDS)
         journal.took("firstStep", began)
+        while bars_done(self._served.lines_since(since)) < bars:
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._made_in[name] = self.steps(name)
+        turn.pass_on()
 
     def _count(self, text: str) -> int:
         assert self._tokenizer is not None, "`run` has seen it"

@@ -1,8 +1,9 @@
 """A stand-in for Cosmos Framework where there is no GPU: what our driver uses of it, in the framework's own names.
 
 Samples are held to the framework's argument model as the records have it, and every process of the group must enter
-a generation. A prompt with `die` ends the last process, one with `fail` is told as failed, one with `unsafe picture` is
-what the guardrail for videos refuses; reasoners answer by what was seen. `COSMOS_STANDIN_REFUSES` makes the load fail.
+a generation. A prompt with `die` ends the last process, one with `fail` is told as failed, one with `starve` for want
+of memory, one with `unsafe picture` is what the guardrail for videos refuses; reasoners answer by what was seen.
+`COSMOS_STANDIN_REFUSES` makes the load fail.
 """
 
 import json
@@ -83,6 +84,8 @@ class Pipe:
         if "die" in sample.prompt and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
             os.kill(os.getpid(), signal.SIGKILL)
         entered = self._all_enter()
+        if "starve" in sample.prompt:
+            return [SimpleNamespace(status="error", message="CUDA out of memory. Tried to allocate 20 GiB", outputs=[])]
         if "fail" in sample.prompt:
             return [SimpleNamespace(status="error", message="Error generating sample", outputs=[])]
         if sample.model_mode == "reasoner":
