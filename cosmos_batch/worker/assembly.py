@@ -43,7 +43,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
             environment.context,
             Guardrails.of(environment),
         ),
-        slots=Slots(engine.concurrency),
+        slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
         upsampler=upsampler_of(environment, clients),
     )
     return Worker(runner)

@@ -63,6 +63,7 @@ class Phase(Enum):
     """Where a run is; a worker that stops asks."""
 
     WAITING = auto()  # nothing is lost if it is given back now
+    PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but its attempt is counted
     INFERRING = auto()
     CONCLUDING = auto()  # decided or about to be: finishing is faster than doing it all again
 
@@ -74,11 +75,17 @@ class Run:
     delivery: Delivery
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     phase: Phase = Phase.WAITING
+    received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic
 
     @property
     def job(self) -> Job:
         return self.delivery.job
+
+    def is_slow_to_prepare(self, seconds: float) -> bool:
+        """Whether it was received so long ago, and is not ready for the engine."""
+        unready = self.phase in (Phase.WAITING, Phase.PREPARING)
+        return unready and time.monotonic() - self.received_at > seconds
 
 
 @dataclass
@@ -99,6 +106,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.outage = Outage(self.model.engine)
+        self._engine_places = asyncio.Semaphore(self.model.engine.concurrency)
 
     async def handle(self, run: Run) -> End:
         """Bring one delivery to an end.
@@ -215,7 +223,9 @@ class Runner:
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir)
             self.outage.over()
-            timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - began - prepared, 3)}
+            assert run.inferring_since is not None, "it was in the engine"
+            timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - run.inferring_since, 3)}
+            run.phase = Phase.CONCLUDING
             outcome = await asyncio.to_thread(present, self.environment, self.model, job, answer, workdir, timings)
         except ServerUnavailable as away:
             return await self._pause(run, away)
@@ -254,7 +264,7 @@ class Runner:
         """Count an attempt. It begins before the file is looked at: hostile media may kill us there too."""
         solo = alone or self.model.engine.concurrency == 1
         name = self.environment.aws_batch_job_id
-        run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
+        run.phase = Phase.PREPARING
         if solo:
             await asyncio.to_thread(self.workers.alone_with, name, run.job.job_id)
         elif not self._had_company:
@@ -264,15 +274,22 @@ class Runner:
         reached("started", run.job)
 
     async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
+        return await unless_gone(
+            self._in_engine(run, job, workdir), self.tasks.until_gone(job.job_id, run.delivery.task_token)
+        )
+
+    async def _in_engine(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
+        """Wait for a place in the engine, and hold it for the inference alone: neither fetching the files and writing
+        the prompt, which come before, nor looking at what was made and storing it, which come after, keep it from
+        another job."""
         limit = self.environment.worker.attempt_limit_hours * 3600
-        telling = asyncio.create_task(tell_steps(self.model.engine, self.jobs, job.job_id, run.attempt_id))
-        try:
-            return await unless_gone(
-                asyncio.wait_for(self._ask_engine(job, workdir), limit),
-                self.tasks.until_gone(job.job_id, run.delivery.task_token),
-            )
-        finally:
-            telling.cancel()
+        async with self._engine_places:
+            run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
+            telling = asyncio.create_task(tell_steps(self.model.engine, self.jobs, job.job_id, run.attempt_id))
+            try:
+                return await asyncio.wait_for(self._ask_engine(job, workdir), limit)
+            finally:
+                telling.cancel()
 
     async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
         try:

@@ -1,4 +1,4 @@
-"""The places in an engine: as many jobs as it takes, or one suspect alone."""
+"""Who is in a worker: as many jobs as it has in hand at most, in its engine or on their way, or one suspect alone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ class Slots:
 
     @asynccontextmanager
     async def place(self, alone: bool) -> AsyncIterator[None]:
-        """Hold a place, or the whole engine."""
+        """Hold a place, or the whole worker."""
         await (self._enter_alone() if alone else self._enter())
         try:
             yield

@@ -82,8 +82,8 @@ class Worker:
         while not self._stopping.is_set() and self._fatal is None:
             if self._draining:
                 return
-            if not self._room:
-                await self._something_changes()
+            if self._room <= 0:
+                await self._something_changes(POLL_SECONDS)
             elif self._idle_for(self._settings.idle_seconds):
                 if await self._leave():
                     return
@@ -94,7 +94,18 @@ class Worker:
 
     @property
     def _room(self) -> int:
-        return self.runner.model.engine.concurrency - len(self._runs)
+        """How many jobs may come: as many as the engine has places for, those not counted that are through with it, and
+        one more while a job in hand has been fetched, or its prompt been written, for longer than a receive takes.
+
+        No more than that: what waits here is hidden from other workers. An engine of one place has one job in hand,
+        whose death is its own.
+        """
+        places = self.runner.model.engine.concurrency
+        if places == 1:
+            return 1 - len(self._runs)
+        unfinished = [run for run in self._runs.values() if run.phase is not Phase.CONCLUDING]
+        ahead = any(run.is_slow_to_prepare(POLL_SECONDS) for run in unfinished)
+        return min(places + ahead - len(unfinished), 2 * places - len(self._runs))
 
     def _idle_for(self, seconds: float) -> bool:
         return not self._kept and not self._runs and time.monotonic() - self._busy_at >= seconds
@@ -204,7 +215,8 @@ class Worker:
 
     def _give_back_what_does_not_fit(self) -> None:
         for task, run in list(self._runs.items()):
-            if run.phase is Phase.WAITING or (run.phase is Phase.INFERRING and not self._fits(run)):
+            unready = run.phase in (Phase.WAITING, Phase.PREPARING)
+            if unready or (run.phase is Phase.INFERRING and not self._fits(run)):
                 task.cancel()
 
     def _fits(self, run: Run) -> bool:

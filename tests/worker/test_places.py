@@ -1,0 +1,82 @@
+"""A place in the engine is held while it infers, and neither before nor after."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract import Job
+from cosmos_batch.worker import runner
+from tests.worker.conftest import Bench
+from tests.worker.engines import Counting, until
+
+PATIENCE = 120  # seconds until a test fails that waits for what never comes
+
+
+class HeldUp:
+    """Writes prompts, those of the first jobs when it is let."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.let = asyncio.Event()
+
+    async def upsampled(self, job: Job, workdir: Path) -> Job:
+        self.left -= 1
+        if self.left >= 0:
+            await self.let.wait()
+        return job
+
+
+def engine_of(places: int) -> Counting:
+    engine = Counting()
+    engine.concurrency = places
+    return engine
+
+
+def test_jobs_whose_prompts_are_being_written_keep_no_other_from_the_engine(bench: Bench) -> None:
+    """As many as the engine has places for wait for their prompts; the next one is taken, and answered before them."""
+    for name in ("one", "two", "three"):
+        bench.send(bench.job(name))
+    engine = engine_of(2)
+    hand, held_up = bench.worker(engine=engine), HeldUp(2)
+    hand.runner.upsampler = held_up  # type: ignore[assignment]
+
+    async def serve() -> None:
+        serving = asyncio.ensure_future(hand.serve())
+        await until(lambda: len(bench.stepfunctions.said("success")) == 1, PATIENCE)
+        held_up.let.set()
+        await serving
+
+    asyncio.run(serve())
+    assert len(bench.stepfunctions.said("success")) == 3 and engine.most <= 2
+    assert [bench.attempts(name) for name in ("one", "two", "three")] == [1, 1, 1]
+
+
+def test_what_was_made_is_looked_at_and_stored_outside_of_the_engine(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the results of the first two are looked at, the third is taken and answered."""
+    for name in ("one", "two", "three"):
+        bench.send(bench.job(name))
+    present, looked_at = runner.present, []
+
+    def held_up(*arguments: object) -> object:
+        looked_at.append(len(looked_at))
+        while looked_at[-1] < 2:  # until the third comes here
+            time.sleep(0.01)
+        return present(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "present", held_up)
+    engine = engine_of(2)
+    bench.worker(engine=engine).run(PATIENCE)
+    assert len(bench.stepfunctions.said("success")) == 3 and engine.most <= 2
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_no_more_are_in_the_engine_than_it_has_places_for(bench: Bench, places: int) -> None:
+    for number in range(6):
+        bench.send(bench.job(f"job-{number}"))
+    engine = engine_of(places)
+    bench.worker(engine=engine).run(PATIENCE)
+    assert len(bench.stepfunctions.said("success")) == 6 and engine.most <= places
