@@ -1,0 +1,120 @@
+"""The pause of a generator's GPU between two jobs: from the last step of one to the first step of the next.
+
+    python -m benchmarks.generator_pause [--shape tiny|nano] [--size WxH] [--jobs N] [--work FOLDER] [--into FILE]
+
+Two jobs at a time are in vLLM-Omni's engine, as in a worker's hands, and the next comes when one is done. The engine is
+asked a hundred times a second which step each job is at. What a pause has beside one step is idle time, or the decoding
+of the job before. It runs on a GPU with `--shape nano`, and on a CPU with the environment of `make test-omni`:
+`.venv/omni/bin/python -m benchmarks.generator_pause`.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks import true_generator
+from benchmarks.generator_jobs import NANO, TINY, Workload, asked
+from benchmarks.machine import machine
+from benchmarks.results import FOLDER
+from cosmos_batch.engines import GenerationFiles, create
+
+ENGINE = "vllm-omni"
+IN_HAND = 2  # of a worker
+LOOK_SECONDS = 0.01
+
+
+@dataclass
+class Seen:
+    """When a job's steps were seen, in seconds of one clock."""
+
+    first: float | None = None
+    last: float | None = None
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_pause", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
+    parser.add_argument("--size", help="the smallest of the shape's by default")
+    parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/generator-pause-SHAPE.json by default")
+    given = parser.parse_args()
+    workload = replace(NANO if given.shape == "nano" else TINY, steps=35)
+    size = given.size or workload.sizes[0]
+    with tempfile.TemporaryDirectory() as temporary:
+        work = given.work or Path(temporary)
+        found = measure(true_generator.build(workload.shape, work / "models"), workload, size, given.jobs, work)
+    into = given.into or FOLDER / f"generator-pause-{given.shape}.json"
+    into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found, indent=1))
+
+
+def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -> dict[str, Any]:
+    """Make a first job, which is not counted, and then so many with two at a time in the engine."""
+    engine: Any = create(ENGINE)
+    engine.guardrails = False
+    engine.load(model)
+    load = os.getloadavg()[0]
+    try:
+        asyncio.run(_made(engine, workload, size, 1, work))
+        seen = asyncio.run(_made(engine, workload, size, jobs, work))
+    finally:
+        engine.close()
+    steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
+    pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
+    return {
+        "machine": machine(),
+        "load": load,
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+        "engine": engine.name,
+        "shape": workload.shape,
+        "size": size,
+        "frames": workload.frames,
+        "steps": workload.steps,
+        "secondsOfAStep": [round(one, 4) for one in steps],
+        "secondsBetweenLastAndFirstStep": [round(one, 3) for one in pauses],
+    }
+
+
+async def _made(engine: Any, workload: Workload, size: str, count: int, work: Path) -> list[Seen]:
+    """When the steps of each job were seen, in the order in which the jobs were made."""
+    seen = {f"job-{number}": Seen() for number in range(count)}
+    looking = asyncio.ensure_future(_look(engine, workload.steps, seen))
+    places = asyncio.Semaphore(IN_HAND)
+
+    async def make(name: str) -> None:
+        async with places:
+            with tempfile.TemporaryDirectory(dir=work) as folder:
+                await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder), name)
+
+    try:
+        await asyncio.gather(*(make(name) for name in seen))
+    finally:
+        looking.cancel()
+    return list(seen.values())
+
+
+async def _look(engine: Any, steps: int, seen: dict[str, Seen]) -> None:
+    """Until cancelled."""
+    while True:
+        now = time.monotonic()
+        for name, one in seen.items():
+            done, _ = engine.steps(name) or (0, 0)
+            if done and one.first is None:
+                one.first = now
+            if done == steps and one.last is None:
+                one.last = now
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    main()
