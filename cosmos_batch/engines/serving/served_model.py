@@ -31,7 +31,6 @@ _TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a six
 FORGIVEN_AFTER = 64  # answers with less: what took too much memory is over
 _FREEING_SECONDS, _FREEING_LOOKS = 5, 12  # a driver takes a while to free what a dead process held
 _DYING_SECONDS = 5  # from a connection that broke to the end of its process
-_OF_MEMORY = "the engine ran out of GPU memory."
 _HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
 
 log = logging.getLogger(__name__)
@@ -245,7 +244,8 @@ class ServedModel(Generic[Plan]):
         was_alone = self._asked == 1
         self._bury(server)
         if was_alone and self._would_run_out_again(server):
-            return Failure("EngineFailed", f"Memory ran out on this job: {_OF_MEMORY}", self.plan.less_memory)
+            message = "Memory ran out on this job: the engine ran out of GPU memory."
+            return Failure("EngineFailed", message, self.plan.less_memory)
         return EngineDied(self._error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
 
     def _would_run_out_again(self, server: Server) -> bool:
@@ -281,7 +281,7 @@ class ServedModel(Generic[Plan]):
 
     def _error_of(self, server: Server) -> Error:
         if ran_out_of_memory(server):
-            message, remedy = f"{_OF_MEMORY[0].upper()}{_OF_MEMORY[1:]}", self.plan.less_memory
+            message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
         else:
             message = f"The engine {server.obituary()} while it worked."
             remedy = BREAKS_ENGINE
