@@ -265,6 +265,13 @@ def test_a_build_fails_as_with_docker(builds: Project, repository: str, commands
     assert reason.replace("{image}", image) in "\n".join(builds.output(build))
 
 
+def test_the_stages_after_the_target_are_not_built(builds: Project) -> None:
+    text = dockerfile("FROM scratch AS base\nFROM base AS last\nCOPY gone /\n")
+    build = builds.put(spec(text, "docker build --target base -t x .")).run()
+    assert build["buildStatus"] == "SUCCEEDED", builds.lines(build)
+    assert builds.put(spec(text, "docker build --target last -t x .")).run()["buildStatus"] == "FAILED"
+
+
 def test_an_immutable_tag_stays_what_it_is(cloud: LocalCloud, builds: Project, repository: str) -> None:
     tag = f"{REGISTRY}/{repository}:1"
     one, two = DOCKERFILE, DOCKERFILE.replace("nothing", "two")

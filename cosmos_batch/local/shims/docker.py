@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import urllib.request
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def _build(given: argparse.Namespace) -> None:
     dockerfile = Path(given.file) if given.file else context / "Dockerfile"
     build_arguments = dict(argument.partition("=")[::2] for argument in given.build_arg)
     image = read_image(dockerfile, build_arguments, given.target, _base)
-    _check_copies(dockerfile, context)
+    _check_copies(_until_stage(dockerfile, given.target), context)
     print(f"read {dockerfile}: ENTRYPOINT {list(image.entrypoint)}, CMD {list(image.command)}")
     tags = [*given.tag, *([given.output["name"]] if "name" in given.output else [])]
     for name in tags:
@@ -113,9 +114,20 @@ def _settings(text: str) -> dict[str, str]:
     return dict(part.partition("=")[::2] for part in text.split(","))
 
 
-def _check_copies(dockerfile: Path, context: Path) -> None:
-    """Look for the files that COPY takes from the context; names with variables are not looked for."""
+def _until_stage(dockerfile: Path, target: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the instructions up to the end of a stage: what comes after it is not built."""
+    reached = False
     for keyword, arguments in instructions(dockerfile):
+        if keyword == "FROM":
+            if reached:
+                return
+            reached = target is not None and arguments.split()[-1] == target
+        yield keyword, arguments
+
+
+def _check_copies(lines: Iterable[tuple[str, str]], context: Path) -> None:
+    """Look for the files that COPY takes from the context; names with variables are not looked for."""
+    for keyword, arguments in lines:
         words = arguments.split()
         if keyword != "COPY" or any(word.startswith(("--from", "<<")) for word in words) or arguments.startswith("["):
             continue
