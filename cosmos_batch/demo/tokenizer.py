@@ -1,6 +1,7 @@
 """The tokenizer and processor files of the tiny checkpoint: those of Qwen3-VL, with a vocabulary of a few hundred."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,11 @@ _PROCESSOR = {
 }
 
 
-def train_tokenizer() -> Tokenizer:
-    """A byte-level BPE tokenizer: every text goes in, most words of the corpus are one token."""
+def train_tokenizer(sentences: Iterable[str] = _CORPUS, vocabulary: int = _VOCABULARY) -> Tokenizer:
+    """Train a byte-level BPE tokenizer: it takes every text, and most words of `sentences` become one token.
+
+    `vocabulary` is the number of tokens before the special ones are added.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -89,9 +93,9 @@ def train_tokenizer() -> Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+        vocab_size=vocabulary, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
-    tokenizer.train_from_iterator(_CORPUS, trainer)
+    tokenizer.train_from_iterator(sentences, trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL])
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in _ADDED])
     return tokenizer
@@ -108,8 +112,20 @@ def spoken_tokens(tokenizer: Tokenizer) -> list[int]:
     return sorted(token for word in words if (token := tokenizer.token_to_id(word)) is not None)
 
 
-def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write the tokenizer, chat template and processor files of a Qwen3-VL checkpoint."""
+def write_tokenizer(
+    folder: Path,
+    tokenizer: Tokenizer,
+    *,
+    image_pixels: int = 256 * 256,
+    video_pixels: int = 128 * 128 * 16,
+    fps: int = 2,
+    max_frames: int = 16,
+) -> None:
+    """Write the tokenizer, chat template and processor files of a Qwen3-VL checkpoint.
+
+    `image_pixels` and `video_pixels` are the most that one image, and all frames of one clip together, may have. The
+    defaults let a CPU answer in a second; real checkpoints allow 16.7 and 25 million.
+    """
     tokenizer.save(str(folder / "tokenizer.json"))
     saved = json.loads((folder / "tokenizer.json").read_text())
     write_json(folder / "vocab.json", saved["model"]["vocab"])
@@ -117,7 +133,7 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
     (folder / "merges.txt").write_text(merges, encoding="utf-8")
     write_json(folder / "tokenizer_config.json", _tokenizer_config(saved["added_tokens"]))
     write_json(folder / "chat_template.json", {"chat_template": _CHAT_TEMPLATE})
-    _write_processors(folder)
+    _write_processors(folder, image_pixels, video_pixels, fps, max_frames)
 
 
 def _tokenizer_config(added_tokens: list[dict[str, Any]]) -> dict[str, Any]:
@@ -138,14 +154,13 @@ def _tokenizer_config(added_tokens: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _write_processors(folder: Path) -> None:
-    """Real checkpoints allow 16.7 million pixels an image and 25 million a video; here a CPU answers in a second."""
+def _write_processors(folder: Path, image_pixels: int, video_pixels: int, fps: int, max_frames: int) -> None:
     write_json(
         folder / "preprocessor_config.json",
         {
             **_PROCESSOR,
             "image_processor_type": "Qwen2VLImageProcessorFast",
-            "size": {"shortest_edge": 32 * 32, "longest_edge": 256 * 256},
+            "size": {"shortest_edge": 32 * 32, "longest_edge": image_pixels},
         },
     )
     write_json(
@@ -153,10 +168,10 @@ def _write_processors(folder: Path) -> None:
         {
             **_PROCESSOR,
             "video_processor_type": "Qwen3VLVideoProcessor",
-            "size": {"shortest_edge": 32 * 32 * 2, "longest_edge": 128 * 128 * 16},
-            "fps": 2,
+            "size": {"shortest_edge": 32 * 32 * 2, "longest_edge": video_pixels},
+            "fps": fps,
             "min_frames": 4,
-            "max_frames": 16,
+            "max_frames": max_frames,
             "do_sample_frames": True,
         },
     )

@@ -1,0 +1,470 @@
+"""Questions about a scene with their true answers, in many wordings. The model learns from these and is judged by them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
+from cosmos_batch.contract.tasks import AXIS, REASONING_FORMAT, TASKS
+from cosmos_batch.demo.scenes import COLOURS, KINDS, Event, Scene, Thing
+
+NOT_THIS_WORLD = "I only know pictures and clips of a few simple shapes, and this is not one of them."
+NOT_THIS_QUESTION = "I can only answer questions about simple shapes and how they move."
+NUMBERS = ("no", "one", "two", "three")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question and the only answer that counts as true.
+
+    Attributes
+    ----------
+    kind
+        The type that accuracy is reported for, such as "colour".
+    think
+        What the model writes between `<think>` and `</think>`; None where it was not asked to reason.
+    """
+
+    kind: str
+    text: str
+    answer: str
+    think: str | None = None
+
+    @property
+    def completion(self) -> str:
+        """The whole text that the model is to write."""
+        return self.answer if self.think is None else f"<think>\n{self.think}\n</think>\n\n{self.answer}"
+
+
+# --- sentences -----------------------------------------------------------------------------------------------------
+
+
+def the(thing: Thing) -> str:
+    """Such as "the red circle"."""
+    return f"the {thing.name}"
+
+
+def a(thing: Thing) -> str:
+    """Such as "a red circle" or "an orange star"."""
+    return f"{'an' if thing.name[0] in 'aeiou' else 'a'} {thing.name}"
+
+
+def predicate(scene: Scene, event: Event | None) -> str:
+    """What a shape does, such as "moves to the right"."""
+    if event is None:
+        return "stays still"
+    if event.move == "pushed":
+        return f"is pushed to the {event.direction}"
+    if event.move in ("left", "right", "approach"):
+        return f"moves to the {event.direction}"
+    if event.move in ("up", "down"):
+        return f"moves {event.move}"
+    if event.move == "bounce":
+        return "bounces on the ground"
+    if event.move == "rise":
+        return "falls upwards"
+    if event.move == "fall":
+        return "falls to the ground"
+    assert event.other is not None
+    target = the(scene.things[event.other])
+    verb = "hits" if event.move == "hit" else "passes through"
+    return f"moves to the {event.direction} and {verb} {target}"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital first letter and a full stop."""
+    return text[0].upper() + text[1:] + "."
+
+
+def listed(parts: list[str]) -> str:
+    """Such as "a, b and c"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def from_left(scene: Scene) -> list[Thing]:
+    """The shapes from the left to the right, as they are when the clip begins."""
+    return sorted(scene.things, key=lambda one: one.x)
+
+
+def caption(scene: Scene) -> str:
+    """Every shape, its colour and its motion, in order."""
+    if scene.duration == 0:
+        return f"The image shows {listed([a(one) for one in from_left(scene)])} on a {scene.background} background."
+    clauses = [f"{a(scene.things[index])} {predicate(scene, event)}" for index, event in scene.events]
+    hit = {event.other for _, event in scene.events if event.move in ("hit", "pass")}
+    moving = {index for index, _ in scene.events} | hit
+    still = [a(one) for index, one in enumerate(scene.things) if index not in moving]
+    text = ", then ".join(clauses)
+    if still:
+        rest = f"{listed(still)} {'stays' if len(still) == 1 else 'stay'} still"
+        text = f"{text}, while {rest}" if text else rest
+    return f"On a {scene.background} background, {text}."
+
+
+def event_sentence(scene: Scene, index: int) -> str:
+    """What one shape does, as a sentence."""
+    thing = scene.things[index]
+    return sentence(f"{the(thing)} {predicate(scene, thing.event)}")
+
+
+def next_sentence(scene: Scene) -> str:
+    """What will happen after the clip has ended."""
+    running = [(index, event) for index, event in scene.events if event.end > scene.duration + 0.05]
+    if not running:
+        return "Nothing moves any more."
+    index, event = running[-1]
+    name = the(scene.things[index])
+    if event.move == "fall":
+        return sentence(f"{name} lands on the ground")
+    if event.move == "approach":
+        assert event.other is not None
+        return sentence(f"{name} hits {the(scene.things[event.other])}")
+    if event.move == "bounce":
+        return sentence(f"{name} keeps bouncing")
+    if event.move == "rise":
+        return sentence(f"{name} keeps falling upwards")
+    direction = event.move if event.move in ("up", "down") else f"to the {event.direction}"
+    return sentence(f"{name} keeps moving {direction}")
+
+
+def verdict(scene: Scene) -> str:
+    """Whether what happens is physically plausible, and what is not."""
+    for index, event in scene.events:
+        if event.move in ("rise", "pass"):
+            thing = the(scene.things[index])
+            what = "falls upwards" if event.move == "rise" else f"passes through {the(scene.things[event.other or 0])}"
+            return f"No, {thing} {what}."
+    return "Yes, this is physically plausible."
+
+
+def box(scene: Scene, thing: Thing, time: float) -> list[int]:
+    """Left, top, right and bottom in thousandths of the picture."""
+    left, top, right, bottom = thing.boxes(np.array([time]))[0]
+    scale = [scene.width, scene.height] * 2
+    return [int(min(AXIS, max(0, round(AXIS * side / of)))) for side, of in zip((left, top, right, bottom), scale, strict=True)]
+
+
+def boxes_answer(scene: Scene, things: list[Thing], time: float) -> str:
+    """A JSON list of boxes with labels."""
+    return json.dumps([{"bbox_2d": box(scene, one, time), "label": one.name} for one in things])
+
+
+def point_answer(scene: Scene, thing: Thing, time: float) -> str:
+    """A JSON list with the middle of a shape's box."""
+    left, top, right, bottom = box(scene, thing, time)
+    return json.dumps([{"point_2d": [(left + right) // 2, (top + bottom) // 2], "label": thing.name}])
+
+
+def clock(seconds: float) -> str:
+    """Such as "00:02.50"."""
+    return f"{int(seconds // 60):02d}:{seconds % 60:05.2f}"
+
+
+def interval(scene: Scene, index: int) -> tuple[float, float]:
+    """When a shape moves, in seconds, within the clip and to one decimal; the whole clip where it stays still."""
+    event = scene.things[index].event
+    if event is None:
+        return 0.0, round(scene.duration, 1)
+    return round(event.start, 1), round(min(event.end, scene.duration), 1)
+
+
+def localization(scene: Scene, as_clock: bool, offset: float) -> str:
+    """A JSON list of the movements with their times."""
+    indices = [index for index, _ in scene.events] or [0]
+    items = []
+    for index in indices:
+        start, end = (round(one + offset, 1) for one in interval(scene, index))
+        times = {"start": clock(start), "end": clock(end)} if as_clock else {"start": start, "end": end}
+        items.append({**times, "caption": event_sentence(scene, index)})
+    return json.dumps(items)
+
+
+# --- wordings ------------------------------------------------------------------------------------------------------
+
+_CAPTION = (
+    DEFAULT_PROMPT,
+    "Caption the video.",
+    "Describe the video.",
+    "Describe the video in detail.",
+    "Describe this clip.",
+    "What happens?",
+    "What happens in the video?",
+    "What happens here?",
+    "What do you see?",
+    "What is going on?",
+    "Tell me what happens.",
+    "Describe what you see.",
+    "Caption the image in detail.",
+    "Describe the image.",
+    "What is shown here?",
+    "What does the video show?",
+)
+_COUNT = (
+    "How many shapes are there?",
+    "How many shapes do you see?",
+    "How many objects are in the video?",
+    "How many objects are there?",
+    "Count the shapes.",
+    "What is the number of shapes?",
+)
+_FIRST = ("What happens first?", "Which event is the first?", "What is the first thing that happens?", "What moves first?")
+_LAST = ("What happens last?", "Which event is the last?", "What is the last thing that happens?", "What moves last?")
+_NEXT = (
+    "What happens next?",
+    "What will happen next?",
+    "What can be the next immediate action?",
+    "What comes after the clip?",
+    "Predict what happens after this.",
+)
+_PLAUSIBLE = (
+    "Is this physically plausible?",
+    "Is it physically plausible?",
+    "Is the video physically plausible?",
+    "Does this obey the laws of physics?",
+    "Is this possible?",
+    "Can this happen in reality?",
+)
+_ALL = ("all shapes", "every shape", "the shapes", "all objects", "each object")
+_OTHER_QUESTIONS = (
+    "Is anybody in danger?",
+    "Who is the person in the video?",
+    "What is the weather like?",
+    "What is the capital of France?",
+    "Write a poem.",
+    "How old is the driver?",
+    "Is the robot holding the cup?",
+    "What does the sign say?",
+    "Is it safe to turn left?",
+    "What is the brand of the car?",
+    "Translate this into German.",
+    "What is two plus two?",
+    "Which city is this?",
+    "What is the person doing? What will the person likely do next in this situation?",
+    "Can the countertop support the weight of the juicers?",
+    "How does the dog feel?",
+    "What is the temperature of the water?",
+    "Tell me a joke.",
+    "Who won the match?",
+    "Is the traffic light green?",
+    "What is for dinner?",
+    "Which tool does the worker use?",
+)
+_SPELLINGS = {"colour": "color"}
+
+
+def _pick(random: np.random.Generator, options: tuple[str, ...] | list[str]) -> str:
+    return options[int(random.integers(len(options)))]
+
+
+def _named(random: np.random.Generator, scene: Scene, thing: Thing) -> str:
+    """A name for a shape that fits no other one of the scene."""
+    names = [the(thing)] * 3
+    if sum(one.kind == thing.kind for one in scene.things) == 1:
+        names.append(f"the {thing.kind}")
+    names += [f"the {thing.colour} shape", f"the {thing.colour} object", f"the {thing.colour} one"]
+    if len(scene.things) == 1:
+        names += ["the shape", "the object", "it"]
+    return _pick(random, names)
+
+
+def _any(random: np.random.Generator, scene: Scene) -> Thing:
+    return scene.things[int(random.integers(len(scene.things)))]
+
+
+def ask_caption(random: np.random.Generator, scene: Scene) -> Question:
+    """A caption of the whole."""
+    return Question("caption", _pick(random, _CAPTION), caption(scene))
+
+
+def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
+    """The colour of one shape, or that there is no such shape."""
+    kind = _pick(random, KINDS) if random.random() < 0.25 else _any(random, scene).kind
+    found = [one for one in from_left(scene) if one.kind == kind]
+    name = kind
+    if len(scene.things) == 1 and random.random() < 0.3:
+        found, name = list(scene.things), _pick(random, ("shape", "object"))
+    text = _pick(random, (f"What colour is the {name}?", f"Which colour does the {name} have?", f"What is the colour of the {name}?"))
+    if not found:
+        answer = f"There is no {name}."
+    elif len(found) == 1:
+        answer = f"The {name} is {found[0].colour}."
+    else:
+        answer = f"The {name}s are {listed([one.colour for one in found])}."
+    return Question("colour", text, answer)
+
+
+def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
+    """The shape of what has a colour."""
+    colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
+    found = [one for one in scene.things if one.colour == colour]
+    text = _pick(random, (f"What shape is the {colour} object?", f"Which shape is {colour}?", f"What is the {colour} thing?", f"What shape does the {colour} one have?"))
+    answer = f"The {colour} shape is a {found[0].kind}." if found else f"There is no {colour} shape."
+    return Question("shape", text, answer)
+
+
+def ask_count(random: np.random.Generator, scene: Scene) -> Question:
+    """How many shapes there are, or how many of a kind."""
+    if random.random() < 0.6:
+        count, noun, text = len(scene.things), "shape", _pick(random, _COUNT)
+    else:
+        noun = _pick(random, KINDS)
+        count = sum(one.kind == noun for one in scene.things)
+        text = _pick(random, (f"How many {noun}s are there?", f"How many {noun}s do you see?", f"Count the {noun}s."))
+    return Question("count", text, f"There {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}.")
+
+
+def ask_direction(random: np.random.Generator, scene: Scene) -> Question:
+    """How one shape moves."""
+    thing = _any(random, scene)
+    name = _named(random, scene, thing)
+    text = _pick(
+        random,
+        (
+            f"In which direction does {name} move?",
+            f"Which direction does {name} move?",
+            f"How does {name} move?",
+            f"What does {name} do?",
+            f"Where does {name} go?",
+        ),
+    )
+    return Question("direction", text, event_sentence(scene, scene.things.index(thing)))
+
+
+def ask_order(random: np.random.Generator, scene: Scene) -> Question:
+    """What happens first or last."""
+    first = random.random() < 0.6
+    text = _pick(random, _FIRST if first else _LAST)
+    if not scene.events:
+        return Question("order", text, "Nothing moves.")
+    index, _ = scene.events[0 if first else -1]
+    return Question("order", text, event_sentence(scene, index))
+
+
+def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
+    """When something happens, in words or as JSON. `offset` is where the scene begins in the video, in seconds."""
+    if random.random() < 0.5:
+        name = "temporal-localization" if random.random() < 0.5 else "temporal-localization-mmss"
+        text = TASKS[name].question(None, "video")
+        return Question("when", text, localization(scene, name.endswith("mmss"), offset))
+    thing = _any(random, scene)
+    index = scene.things.index(thing)
+    start, end = (one + offset for one in interval(scene, index))
+    text = _pick(random, (f"When does {_named(random, scene, thing)} move?", f"At what time does {_named(random, scene, thing)} move?"))
+    if thing.event is None:
+        return Question("when", text, sentence(f"{the(thing)} stays still"))
+    return Question("when", text, f"From {start:.1f} to {end:.1f} seconds.")
+
+
+def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
+    """Boxes or a point, of an image or at a time of a clip. `offset` as in `ask_when`."""
+    thing = _any(random, scene)
+    time, suffix = _moment(random, scene, offset)
+    if random.random() < 0.15:
+        subject = _named(random, scene, thing) + suffix
+        return Question("where", TASKS["pointing"].question(subject, "image"), point_answer(scene, thing, time))
+    if random.random() < 0.3:
+        subject, found = _pick(random, _ALL) + suffix, from_left(scene)
+    else:
+        subject, found = _named(random, scene, thing) + suffix, [thing]
+    text = TASKS["2d-grounding"].question(subject, "image")
+    if random.random() < 0.25:
+        text = _pick(random, (f"Where is {subject}?", f"Find {subject}.", f"Draw a box around {subject}."))
+    return Question("where", text, boxes_answer(scene, found, time))
+
+
+def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[float, str]:
+    """A time of the clip, and how the question says it. A question that does not say means the beginning."""
+    if scene.duration == 0 or random.random() < 0.4:
+        return 0.0, ""
+    drawn = random.random()
+    if drawn < 0.2:
+        return 0.0, _pick(random, (" at the beginning", " at the start", " in the first frame"))
+    if drawn < 0.45:
+        return scene.duration, _pick(random, (" at the end", " in the last frame"))
+    time = round(float(random.uniform(0, scene.duration)), 1)
+    return time, f" at {time + offset:.1f} seconds"
+
+
+def ask_plausible(random: np.random.Generator, scene: Scene) -> Question:
+    """Whether physics holds."""
+    if random.random() < 0.5:
+        letter = "(A) Possible" if scene.is_plausible else "(B) Impossible"
+        return Question("plausible", TASKS["physical-plausibility"].question(None, "video"), letter)
+    return Question("plausible", _pick(random, _PLAUSIBLE), verdict(scene))
+
+
+def ask_next(random: np.random.Generator, scene: Scene) -> Question:
+    """What comes after the clip."""
+    return Question("next", _pick(random, _NEXT), next_sentence(scene))
+
+
+def ask_other(random: np.random.Generator, _scene: Scene) -> Question:
+    """A question that is none of this world's."""
+    return Question("outside", _pick(random, _OTHER_QUESTIONS), NOT_THIS_QUESTION)
+
+
+Asker = Callable[..., Question]
+
+OF_CLIPS: dict[Asker, float] = {
+    ask_caption: 2.0,
+    ask_colour: 1.0,
+    ask_shape: 1.0,
+    ask_count: 1.0,
+    ask_direction: 1.5,
+    ask_order: 1.0,
+    ask_when: 1.5,
+    ask_where: 2.0,
+    ask_plausible: 1.5,
+    ask_next: 1.0,
+    ask_other: 0.3,
+}
+OF_IMAGES: dict[Asker, float] = {
+    ask_caption: 2.0,
+    ask_colour: 1.0,
+    ask_shape: 1.0,
+    ask_count: 1.0,
+    ask_where: 2.5,
+    ask_other: 0.3,
+}
+_REASONING = 0.12  # of the questions, how many ask the model to reason first
+
+
+def ask(random: np.random.Generator, scene: Scene, asker: Asker | None = None, offset: float = 0.0) -> Question:
+    """Draw a question about a scene that begins `offset` seconds into its video, of the given kind or of any."""
+    if asker is None:
+        chances = OF_CLIPS if scene.duration else OF_IMAGES
+        weights = np.array(list(chances.values()))
+        asker = list(chances)[int(random.choice(len(weights), p=weights / weights.sum()))]
+    timed = {"offset": offset} if asker in (ask_when, ask_where) else {}
+    question = _vary(random, asker(random, scene, **timed))
+    if random.random() < _REASONING:
+        return Question(question.kind, question.text + REASONING_FORMAT, question.answer, caption(scene))
+    return question
+
+
+def ask_of_the_unknown(random: np.random.Generator, duration: float) -> Question:
+    """Draw a question, of any kind, about media that are none of this world's."""
+    chances = OF_CLIPS if duration else OF_IMAGES
+    asker = list(chances)[int(random.integers(len(chances)))]
+    stand_in = Thing(KINDS[random.integers(4)], tuple(COLOURS)[random.integers(8)], 0.1, 0.5, 0.5)
+    scene = Scene(1.3, 1.0, duration, (stand_in,), "plain", ((0, 0, 0),), 0.0, False, 0)
+    text = _vary(random, asker(random, scene)).text
+    if random.random() < _REASONING:
+        return Question("outside", text + REASONING_FORMAT, NOT_THIS_WORLD, NOT_THIS_WORLD)
+    return Question("outside", text, NOT_THIS_WORLD)
+
+
+def _vary(random: np.random.Generator, question: Question) -> Question:
+    """American spelling, no capital, or no mark at the end, now and then."""
+    text = question.text
+    if random.random() < 0.5:
+        for british, american in _SPELLINGS.items():
+            text = text.replace(british, american)
+    if len(text) < 80 and question.kind != "where":
+        if random.random() < 0.1:
+            text = text[0].lower() + text[1:]
+        if random.random() < 0.1:
+            text = text.rstrip("?.")
+    return Question(question.kind, text, question.answer, question.think)
