@@ -264,9 +264,7 @@ def _collate(drawn: list[_Example], rows: int, columns: int, pairs: int, image: 
     )
 
 
-def _head_positions(
-    head: list[int], seen: np.ndarray, rows: int, columns: int, pairs: int
-) -> tuple[np.ndarray, int]:
+def _head_positions(head: list[int], seen: np.ndarray, rows: int, columns: int, pairs: int) -> tuple[np.ndarray, int]:
     """Positions of the prompt up to the question, [3, length], and the position that comes next.
 
     As Qwen3-VL counts: text goes on by one in all three; the tokens of a pair of frames count rows and columns from

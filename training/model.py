@@ -305,7 +305,9 @@ class Reasoner(nn.Module):
         tokens, deep = self.model.visual(patchify(frames, vision), height // size, width // size)
         return tokens.reshape(clips, -1, tokens.shape[-1]), [one.reshape(clips, -1, one.shape[-1]) for one in deep]
 
-    def forward(self, frames: Tensor, ids: Tensor, positions: Tensor, mask: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, frames: Tensor, ids: Tensor, positions: Tensor, mask: Tensor, seen: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Hidden states [clips, length, width] of sequences of token ids, and the vision tokens."""
         tokens, deep = self.see(frames)
         x = self.model.language_model.embed_tokens(ids)

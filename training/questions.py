@@ -143,7 +143,10 @@ def box(scene: Scene, thing: Thing, time: float) -> list[int]:
     """Left, top, right and bottom in thousandths of the picture."""
     left, top, right, bottom = thing.boxes(np.array([time]))[0]
     scale = [scene.width, scene.height] * 2
-    return [int(min(AXIS, max(0, round(AXIS * side / of)))) for side, of in zip((left, top, right, bottom), scale, strict=True)]
+    return [
+        int(min(AXIS, max(0, round(AXIS * side / of))))
+        for side, of in zip((left, top, right, bottom), scale, strict=True)
+    ]
 
 
 def boxes_answer(scene: Scene, things: list[Thing], time: float) -> str:
@@ -209,7 +212,12 @@ _COUNT = (
     "Count the shapes.",
     "What is the number of shapes?",
 )
-_FIRST = ("What happens first?", "Which event is the first?", "What is the first thing that happens?", "What moves first?")
+_FIRST = (
+    "What happens first?",
+    "Which event is the first?",
+    "What is the first thing that happens?",
+    "What moves first?",
+)
 _LAST = ("What happens last?", "Which event is the last?", "What is the last thing that happens?", "What moves last?")
 _NEXT = (
     "What happens next?",
@@ -285,7 +293,10 @@ def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
     name = kind
     if len(scene.things) == 1 and random.random() < 0.3:
         found, name = list(scene.things), _pick(random, ("shape", "object"))
-    text = _pick(random, (f"What colour is the {name}?", f"Which colour does the {name} have?", f"What is the colour of the {name}?"))
+    text = _pick(
+        random,
+        (f"What colour is the {name}?", f"Which colour does the {name} have?", f"What is the colour of the {name}?"),
+    )
     if not found:
         answer = f"There is no {name}."
     elif len(found) == 1:
@@ -299,7 +310,15 @@ def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
     """The shape of what has a colour."""
     colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
     found = [one for one in scene.things if one.colour == colour]
-    text = _pick(random, (f"What shape is the {colour} object?", f"Which shape is {colour}?", f"What is the {colour} thing?", f"What shape does the {colour} one have?"))
+    text = _pick(
+        random,
+        (
+            f"What shape is the {colour} object?",
+            f"Which shape is {colour}?",
+            f"What is the {colour} thing?",
+            f"What shape does the {colour} one have?",
+        ),
+    )
     answer = f"The {colour} shape is a {found[0].kind}." if found else f"There is no {colour} shape."
     return Question("shape", text, answer)
 
@@ -312,7 +331,9 @@ def ask_count(random: np.random.Generator, scene: Scene) -> Question:
         noun = _pick(random, KINDS)
         count = sum(one.kind == noun for one in scene.things)
         text = _pick(random, (f"How many {noun}s are there?", f"How many {noun}s do you see?", f"Count the {noun}s."))
-    return Question("count", text, f"There {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}.")
+    return Question(
+        "count", text, f"There {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}."
+    )
 
 
 def ask_direction(random: np.random.Generator, scene: Scene) -> Question:
@@ -351,7 +372,10 @@ def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> 
     thing = _any(random, scene)
     index = scene.things.index(thing)
     start, end = (one + offset for one in interval(scene, index))
-    text = _pick(random, (f"When does {_named(random, scene, thing)} move?", f"At what time does {_named(random, scene, thing)} move?"))
+    text = _pick(
+        random,
+        (f"When does {_named(random, scene, thing)} move?", f"At what time does {_named(random, scene, thing)} move?"),
+    )
     if thing.event is None:
         return Question("when", text, sentence(f"{the(thing)} stays still"))
     return Question("when", text, f"From {start:.1f} to {end:.1f} seconds.")

@@ -226,7 +226,9 @@ def on(device: torch.device, batch: Batch) -> Batch:
     return Batch(**{name: one.to(device, non_blocking=True) for name, one in vars(batch).items()})
 
 
-def train(out: Path, start: Path | None, minutes: float, rate: float, seed: int, workers: int, patches: int, compiled: bool) -> None:
+def train(
+    out: Path, start: Path | None, minutes: float, rate: float, seed: int, workers: int, patches: int, compiled: bool
+) -> None:
     """Run one stage and write its checkpoint."""
     trainer = Trainer(start, rate, compiled)
     curriculum = CURRICULA["from-nothing" if start is None else "go-on"]

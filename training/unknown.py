@@ -116,7 +116,9 @@ def _lines(random: Random, width: int, height: int) -> Image.Image:
             angle = random.uniform(0, 2 * np.pi)
             draw.line((x, y, x + reach * np.cos(angle), y + reach * np.sin(angle)), fill=ink, width=thick)
         elif drawn < 0.75:
-            draw.arc((x - reach, y - reach, x + reach, y + reach), *np.sort(random.uniform(0, 360, 2)), fill=ink, width=thick)
+            draw.arc(
+                (x - reach, y - reach, x + reach, y + reach), *np.sort(random.uniform(0, 360, 2)), fill=ink, width=thick
+            )
         else:
             letters = "".join(chr(int(random.integers(33, 127))) for _ in range(int(random.integers(3, 15))))
             draw.text((x, y), letters, fill=ink)
@@ -140,7 +142,9 @@ def _heap(random: Random, width: int, height: int) -> Image.Image:
 
 def _rooms(random: Random, width: int, height: int) -> Image.Image:
     """Boxes in perspective with soft light, as of rooms, streets and tables."""
-    image = _cloud(random, width, height) if random.random() < 0.5 else Image.new("RGB", (width, height), _muted(random))
+    image = (
+        _cloud(random, width, height) if random.random() < 0.5 else Image.new("RGB", (width, height), _muted(random))
+    )
     draw = ImageDraw.Draw(image)
     middle = (random.uniform(0.2, 0.8) * width, random.uniform(0.2, 0.8) * height)
     corners = [(0, 0), (width, 0), (width, height), (0, height)]

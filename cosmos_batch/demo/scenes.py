@@ -185,7 +185,15 @@ _SIZES = {  # width, height in pixels, and how often
     (640, 480): 1,
 }
 SIZES = tuple(_SIZES)
-_TONES = ((235, 235, 235), (205, 210, 215), (225, 215, 195), (190, 205, 225), (200, 220, 200), (90, 90, 95), (60, 65, 85))
+_TONES = (
+    (235, 235, 235),
+    (205, 210, 215),
+    (225, 215, 195),
+    (190, 205, 225),
+    (200, 220, 200),
+    (90, 90, 95),
+    (60, 65, 85),
+)
 _CONTRAST = 110  # least distance of a shape's colour from every tone behind it
 _MARGIN = 0.03
 _GAP = 0.6  # seconds between the beginnings of two movements
@@ -209,13 +217,13 @@ def draw_scene(random: np.random.Generator, width: float, height: float, duratio
 
 def _attempt(random: np.random.Generator, width: float, height: float, duration: float) -> Scene | None:
     background: Background = BACKGROUNDS[random.integers(3)]
-    tones = tuple(_TONES[i] for i in random.choice(len(_TONES), 2, replace=False))[: 2 if background == "gradient" else 1]
+    tones = tuple(_TONES[i] for i in random.choice(len(_TONES), 2, replace=False))[
+        : 2 if background == "gradient" else 1
+    ]
     colours = _visible(tones)
     count = min(int(random.choice([1, 2, 3], p=[0.34, 0.36, 0.30])), len(colours))
     chosen = random.choice(len(colours), count, replace=False)
-    shapes = [
-        (KINDS[random.integers(4)], colours[index], float(random.uniform(0.10, 0.17))) for index in chosen
-    ]
+    shapes = [(KINDS[random.integers(4)], colours[index], float(random.uniform(0.10, 0.17))) for index in chosen]
     things = _place(random, shapes, width, height, duration)
     if things is None or _overlap(things, duration):
         return None

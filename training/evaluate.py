@@ -1,0 +1,214 @@
+"""Ask the demo model about clips that it has not seen, through the product's own engine, and count what is true.
+
+`python -m training.evaluate FOLDER --clips 2000 --processes 8 --out accuracy.json`: each clip is drawn from a seed that
+no training uses, encoded as H.264 at a rate and size of its own, and decoded, sampled and answered as in production.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from PIL import Image
+
+from cosmos_batch.contract import Job
+from cosmos_batch.demo.drawing import draw_frames
+from cosmos_batch.demo.scenes import Scene, draw_scene, draw_size
+from cosmos_batch.engines import input_paths
+from training.questions import OF_CLIPS, OF_IMAGES, Asker, Question, ask
+
+HELD_OUT = 7_000_000  # seeds from here on are for evaluation alone
+_RATES = (8, 10, 12, 15, 24, 25, 30)
+_IMAGES = 0.2
+_SECONDS = 0.5
+_OVERLAP = 0.5
+
+
+def write_clip(scene: Scene, path: Path, width: int, height: int, rate: int) -> Path:
+    """Encode a scene as MP4 (H.264, yuv420p). Returns `path`."""
+    times = np.arange(int(scene.duration * rate)) / rate
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream = container.add_stream("libx264", rate=Fraction(rate), options={"crf": "20", "threads": "1"})
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for frame in draw_frames(scene, times, width, height):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def write_image(scene: Scene, path: Path, width: int, height: int) -> Path:
+    """Write an image in the format of the path's extension. Returns `path`."""
+    Image.fromarray(draw_frames(scene, np.zeros(1), width, height)[0]).save(path)
+    return path
+
+
+@dataclass(frozen=True)
+class Result:
+    """One question with the model's answer."""
+
+    kind: str
+    question: str
+    expected: str
+    answer: str
+    right: bool
+    seconds: float
+
+
+def is_right(question: Question, answer: str) -> bool:
+    """Whether an answer is true: word for word, but for times (half a second) and boxes (overlap of a half)."""
+    if question.kind == "when":
+        return _times_agree(question.answer, answer)
+    if question.kind == "where":
+        return _boxes_agree(question.answer, answer)
+    return answer.strip() == question.answer
+
+
+_CLOCK = re.compile(r"(\d\d):(\d\d\.\d\d)")
+_NUMBER = re.compile(r"\d+\.\d+")
+
+
+def _times_agree(expected: str, answer: str) -> bool:
+    parts = [_CLOCK.sub(lambda found: str(60.0 * int(found[1]) + float(found[2])), one) for one in (expected, answer)]
+    times = [[float(one) for one in _NUMBER.findall(part)] for part in parts]
+    words = [_NUMBER.sub("#", part) for part in parts]
+    return words[0] == words[1] and all(abs(one - other) <= _SECONDS + 1e-6 for one, other in zip(*times, strict=True))
+
+
+def _boxes_agree(expected: str, answer: str) -> bool:
+    try:
+        boxes, others = json.loads(expected), json.loads(answer)
+        if [one["label"] for one in boxes] != [one["label"] for one in others]:
+            return False
+        return all(_near(one, other) for one, other in zip(boxes, others, strict=True))
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _near(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    if "point_2d" in one:
+        return max(abs(a - b) for a, b in zip(one["point_2d"], other["point_2d"], strict=True)) <= 50
+    return intersection_over_union(one["bbox_2d"], other["bbox_2d"]) >= _OVERLAP
+
+
+def intersection_over_union(one: list[int], other: list[int]) -> float:
+    """Shared area of two boxes (left, top, right, bottom) by the area of both together."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    shared = max(0, width) * max(0, height)
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return shared / max(1, sum(areas) - shared)
+
+
+def make_job(name: str, prompt: str) -> Job:
+    """A job about a file, answered greedily."""
+    now = datetime.now(UTC)
+    file = {"bucket": "assets", "key": name, "versionId": None, "etag": '"e"', "size": 1}
+    return Job.model_validate(
+        {
+            "jobId": "job",
+            "executionArn": "arn",
+            "pipeline": "cosmos-reason2-2b",
+            "input": file,
+            "prompt": prompt,
+            "promptUri": None,
+            "systemPrompt": "You are a helpful assistant.",
+            "parameters": {"temperature": 0, "presencePenalty": 0},
+            "document": {"bucket": "assets", "key": "answer.json"},
+            "timestamp": "20261120-120000",
+            "createdAt": now,
+            "deadline": now + timedelta(hours=1),
+            "invalidateModel": False,
+        }
+    )
+
+
+def draw_item(number: int, folder: Path) -> tuple[Path, Question]:
+    """The clip or image of a number, written below `folder`, with a question about it; the kinds take turns."""
+    random = np.random.default_rng(HELD_OUT + number)
+    width, height = draw_size(random)
+    short = min(width, height)
+    image = random.random() < _IMAGES
+    askers: list[Asker] = list(OF_IMAGES if image else OF_CLIPS)
+    scene = draw_scene(random, width / short, height / short, 0.0 if image else float(random.uniform(2, 6)))
+    if image:
+        path = write_image(scene, folder / f"{number}.png", width, height)
+    else:
+        path = write_clip(scene, folder / f"{number}.mp4", width, height, int(random.choice(_RATES)))
+    return path, ask(random, scene, askers[number % len(askers)])
+
+
+def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Result]:
+    """Answer the items of so many numbers in this process."""
+    import torch
+
+    from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+
+    torch.set_num_threads(threads)
+    engine = TransformersEngine()
+    engine.load(checkpoint)
+    results = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in numbers:
+            path, question = draw_item(number, Path(scratch))
+            results.append(_answer(engine, path, question))
+            path.unlink()
+    engine.close()
+    return results
+
+
+def _answer(engine: Any, path: Path, question: Question) -> Result:
+    job = make_job(path.name, question.text)
+    [place] = input_paths(job, path.parent)
+    if place != path:
+        path.rename(place)
+    began = time.monotonic()
+    answer = asyncio.run(engine.run(job, path.parent))
+    if place != path:
+        place.rename(path)
+    return Result(
+        kind=question.kind,
+        question=question.text,
+        expected=question.answer,
+        answer=answer.text,
+        right=is_right(question, answer.text),
+        seconds=time.monotonic() - began,
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Read the command line, answer, and print accuracy by kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--clips", type=int, default=2000)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2, help="of each process")
+    parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every wrong answer")
+    given = parser.parse_args(arguments)
+    parts = [list(range(given.clips))[part :: given.processes] for part in range(given.processes)]
+    with ProcessPoolExecutor(given.processes) as pool:
+        runs = pool.map(answer_items, [given.checkpoint] * len(parts), parts, [given.threads] * len(parts))
+        results = [result for run in runs for result in run]
+    asked = Counter(one.kind for one in results)
+    right = Counter(one.kind for one in results if one.right)
+    accuracy = {kind: {"asked": asked[kind], "right": round(right[kind] / asked[kind], 4)} for kind in sorted(asked)}
+    print(json.dumps(accuracy, indent=2))
+    print(f"median seconds an answer: {np.median([one.seconds for one in results]):.2f}")
+    if given.out:
+        wrong = [vars(one) for one in results if not one.right]
+        given.out.write_text(json.dumps({"accuracy": accuracy, "wrong": wrong}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
