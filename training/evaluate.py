@@ -15,17 +15,14 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
-from PIL import Image
 
 from cosmos_batch.contract import Job
-from cosmos_batch.demo.drawing import draw_frames
-from cosmos_batch.demo.scenes import Scene, draw_scene, draw_size
+from cosmos_batch.demo.media import write_clip, write_image
+from cosmos_batch.demo.scenes import draw_scene, draw_size
 from cosmos_batch.engines import input_paths
 from training.questions import OF_CLIPS, OF_IMAGES, Asker, Question, ask
 
@@ -34,24 +31,6 @@ _RATES = (8, 10, 12, 15, 24, 25, 30)
 _IMAGES = 0.2
 _SECONDS = 0.5
 _OVERLAP = 0.5
-
-
-def write_clip(scene: Scene, path: Path, width: int, height: int, rate: int) -> Path:
-    """Encode a scene as MP4 (H.264, yuv420p). Returns `path`."""
-    times = np.arange(int(scene.duration * rate)) / rate
-    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
-        stream = container.add_stream("libx264", rate=Fraction(rate), options={"crf": "20", "threads": "1"})
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        for frame in draw_frames(scene, times, width, height):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode())
-    return path
-
-
-def write_image(scene: Scene, path: Path, width: int, height: int) -> Path:
-    """Write an image in the format of the path's extension. Returns `path`."""
-    Image.fromarray(draw_frames(scene, np.zeros(1), width, height)[0]).save(path)
-    return path
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def tokenizer() -> Tokenizer:
 
 @dataclass(frozen=True)
 class Timing:
-    """When the frames of a clip are shown, in seconds from the beginning of the scene, and what the prompt calls them."""
+    """When frames are shown, in seconds from the beginning of the scene, and the timestamps in the prompt."""
 
     times: np.ndarray
     timestamps: list[float]

@@ -298,7 +298,7 @@ class Reasoner(nn.Module):
         self.apply(_initialize)
 
     def see(self, frames: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Vision tokens [clips, tokens, width] of frames, uint8 [clips, frames, height, width, 3]; and the deep ones."""
+        """Vision tokens [clips, tokens, width] and the deep ones. `frames` is uint8 [clips, frames, height, width, 3]."""
         vision = self.config["vision_config"]
         clips, _, height, width, _ = frames.shape
         size = vision["patch_size"]

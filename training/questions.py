@@ -1,4 +1,4 @@
-"""Questions about a scene with their true answers, in many wordings. The model learns from these and is judged by them."""
+"""Questions about a scene, in many wordings, with true answers: what the model learns from and is judged by."""
 
 import json
 from collections.abc import Callable
@@ -366,9 +366,9 @@ def ask_order(random: np.random.Generator, scene: Scene) -> Question:
 def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
     """When something happens, in words or as JSON. `offset` is where the scene begins in the video, in seconds."""
     if random.random() < 0.5:
-        name = "temporal-localization" if random.random() < 0.5 else "temporal-localization-mmss"
-        text = TASKS[name].question(None, "video")
-        return Question("when", text, localization(scene, name.endswith("mmss"), offset))
+        as_clock = random.random() >= 0.5
+        task = TASKS["temporal-localization-mmss" if as_clock else "temporal-localization"]
+        return Question("when", task.question(None, "video"), localization(scene, as_clock, offset))
     thing = _any(random, scene)
     index = scene.things.index(thing)
     start, end = (one + offset for one in interval(scene, index))

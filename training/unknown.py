@@ -116,9 +116,8 @@ def _lines(random: Random, width: int, height: int) -> Image.Image:
             angle = random.uniform(0, 2 * np.pi)
             draw.line((x, y, x + reach * np.cos(angle), y + reach * np.sin(angle)), fill=ink, width=thick)
         elif drawn < 0.75:
-            draw.arc(
-                (x - reach, y - reach, x + reach, y + reach), *np.sort(random.uniform(0, 360, 2)), fill=ink, width=thick
-            )
+            first, last = sorted(random.uniform(0, 360, 2).tolist())
+            draw.arc((x - reach, y - reach, x + reach, y + reach), first, last, fill=ink, width=thick)
         else:
             letters = "".join(chr(int(random.integers(33, 127))) for _ in range(int(random.integers(3, 15))))
             draw.text((x, y), letters, fill=ink)

@@ -1,10 +1,10 @@
-"""`cosmos-batch demo`: it runs wherever the project does, so it brings a clip and, where there is none, a model."""
+"""`cosmos-batch demo`: it runs wherever the project does, with a clip and a small model of its own."""
 
 import argparse
 import os
 import tempfile
 import time
-from multiprocessing.pool import AsyncResult, Pool
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
 
 from cosmos_batch.cli import configuration, files
@@ -15,7 +15,7 @@ from cosmos_batch.cli.question import Question
 from cosmos_batch.cli.run import ask, save
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.demo.checkpoint import NAME, build_random_checkpoint
+from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.local.cloud import default_home
 from cosmos_batch.store.copies import Copies
 
@@ -25,12 +25,12 @@ def demo(_arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     named, prompt = os.environ.get("FILE"), files.checked_prompt(os.environ.get("PROMPT"))
     folder = default_home() / "demo"
-    path = files.checked_input(named) if named else folder / "sample.mp4"
+    path = files.checked_input(named) if named else folder / "shapes.mp4"
     made: list[AsyncResult[Path]] = []
     with background() as pool:
         if not named:
             made.append(pool.apply_async(_render_clip, (path,)))
-        with local_deployment(pool, lambda: _config_file(folder, pool, made)) as deployment:
+        with local_deployment(pool, _config_file) as deployment:
             for one in made:
                 one.get()
             say(f"Asking about {path.name}: {prompt}")
@@ -44,17 +44,17 @@ def demo(_arguments: argparse.Namespace) -> int:
     return status
 
 
-def _config_file(folder: Path, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
-    """The configuration with the model that is there; where none is, with random weights, whose making begins."""
+def _config_file() -> Path:
+    """The configuration with the model that is on this machine; where there is none, with the demo's own."""
     smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
     if is_here(smallest.model):
         return configuration.CONFIG
     say(
-        f"{smallest.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the answer is "
-        f"noise.\nThe real one: cosmos-batch run FILE --model {smallest.model}"
+        f"{smallest.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
+        f"of a few moving shapes and nothing else.\nNVIDIA's answers about everything: cosmos-batch run FILE --model "
+        f"{smallest.model}"
     )
-    made.append(pool.apply_async(build_random_checkpoint, (folder,)))
-    return configuration.with_entry(smallest.pipeline, {"model": str(folder / NAME)}, default_home())
+    return configuration.with_entry(smallest.pipeline, {"model": str(DEMO_REASON)}, default_home())
 
 
 def is_here(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pixels of a scene: anti-aliased shapes over a plain, gradient or noisy background. The same numbers on every machine."""
+"""Draw scenes: anti-aliased shapes over a plain, gradient or noisy background, the same pixels on every machine."""
 
 import numpy as np
 

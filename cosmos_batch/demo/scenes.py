@@ -344,7 +344,7 @@ def _pair(
     height: float,
     duration: float,
 ) -> list[Thing] | None:
-    """Two shapes of which one hits, passes through, or comes close to the other. None where there is no room or time."""
+    """Two shapes, of which one hits, passes through or approaches the other; None where room or time is lacking."""
     start = min(start, round(max(0.0, duration - 1.6), 1))
     towards = 1 if random.random() < 0.5 else -1
     speed = float(random.uniform(0.35, 0.6))

@@ -11,6 +11,8 @@ from cosmos_batch.store.copies import StoredModel
 # again at every start would cost more than it tells.
 _SMALL = 1 << 20
 _DIGEST_DIGITS = 40
+# A folder below one of this name is a model that this project made, and goes by both names, as on the Hub.
+_OWN_ORGANIZATION = "cosmos-batch"
 # One of them stands in the root of every checkpoint: a model's, or that of Diffusers' pipelines.
 _ROOTS = ("config.json", "model_index.json")
 
@@ -31,7 +33,12 @@ def in_place(folder: Path) -> StoredModel:
         )
     files = _files(folder)
     changed_at = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
-    return StoredModel(folder.name, _digest(folder, files), folder, changed_at)
+    return StoredModel(name_of(folder), _digest(folder, files), folder, changed_at)
+
+
+def name_of(folder: Path) -> str:
+    """The name of a folder's model in documents: the folder's own, with `cosmos-batch/` before it for one of ours."""
+    return f"{_OWN_ORGANIZATION}/{folder.name}" if folder.parent.name == _OWN_ORGANIZATION else folder.name
 
 
 def is_checkpoint(folder: Path) -> bool:

@@ -128,8 +128,7 @@ class ModelStore:
             One of `store.patience.FAULTS`: What S3 says. The model can be used all the same.
             IncompleteCopyError: The copy lacks bytes.
         """
-        # Only an id of the Hub has a slash; a folder goes by its name.
-        if "/" not in stored.model:
+        if not stored.path.is_relative_to(self._root):  # a folder used in place
             return False
         copies = Copies(self._root, stored.model)
         with copies.changing():

@@ -19,7 +19,7 @@ from cosmos_batch.cli.main import parser
 from cosmos_batch.cli.outcome import Outcome
 from cosmos_batch.cli.question import Question
 from cosmos_batch.contract.error import Error
-from cosmos_batch.demo.checkpoint import NAME
+from cosmos_batch.demo import DEMO_REASON
 from tests.cli.conftest import PIPELINE
 
 NO_OPTIONS = argparse.Namespace()
@@ -191,7 +191,6 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
     for module in (run, demo):
         monkeypatch.setattr(module, "ask", ask)
         monkeypatch.setattr(module, "background", lambda: _Entered(POOL))
-    monkeypatch.setattr(demo, "build_random_checkpoint", lambda folder: folder / NAME)
     return asked
 
 
@@ -206,7 +205,7 @@ class _Entered:
         return None
 
 
-def test_the_demo_brings_a_clip_and_says_that_its_model_is_random(
+def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     answered: list[tuple[Any, ...]], clouds: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert demo.demo(NO_OPTIONS) == 0
@@ -214,13 +213,14 @@ def test_the_demo_brings_a_clip_and_says_that_its_model_is_random(
     assert (path.suffix, prompt, existed) == (".mp4", "Caption the video in detail.", True)
     said = capsys.readouterr()
     assert json.loads(said.out) == {"result": "a cube"}
-    assert "RANDOM" in said.err
+    assert "demo-reason answers: a small model that knows clips of a few moving shapes" in said.err
+    assert "cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B" in said.err
     copy = tmp_path / "results" / "d.json"
     assert json.loads(copy.read_text()) == {"result": "a cube"}
     assert "s3://assets/uploads/x/d.json" in said.err and str(copy) in said.err
     [config_file] = clouds["deployed"]
     entry = json.loads(config_file.read_text())["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]["reason2B"]
-    assert entry["model"] == str(tmp_path / "demo" / NAME)
+    assert entry["model"] == str(DEMO_REASON)
     assert clouds["started"].stopped
 
 
@@ -244,7 +244,7 @@ def test_the_demo_uses_a_model_that_is_here(
     monkeypatch.setattr(demo, "is_here", lambda _: True)
     assert demo.demo(NO_OPTIONS) == 0
     assert clouds["deployed"] == [configuration.CONFIG]
-    assert "RANDOM" not in capsys.readouterr().err
+    assert "demo-reason" not in capsys.readouterr().err
 
 
 def test_run_deploys_the_model_and_writes_the_document(
