@@ -298,7 +298,7 @@ class Reasoner(nn.Module):
         self.apply(_initialize)
 
     def see(self, frames: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Vision tokens [clips, tokens, width] and the deep ones. `frames` is uint8 [clips, frames, height, width, 3]."""
+        """Vision tokens [clips, tokens, width] and the deep ones of uint8 [clips, frames, height, width, 3]."""
         vision = self.config["vision_config"]
         clips, _, height, width, _ = frames.shape
         size = vision["patch_size"]
