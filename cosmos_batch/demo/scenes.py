@@ -128,7 +128,8 @@ class Thing:
     def boxes(self, times: np.ndarray) -> np.ndarray:
         """Left, top, right and bottom at each of the times. Shape [times, 4]."""
         centres = self.centres(times)
-        return np.concatenate([centres, centres], axis=1) + self.radius * np.array(extent(self.kind))
+        reach: np.ndarray = self.radius * np.array(extent(self.kind))
+        return np.concatenate([centres, centres], axis=1) + reach
 
 
 @dataclass(frozen=True)
