@@ -96,7 +96,7 @@ class Worker:
             writer = threading.Thread(target=_write_all, args=(self._requests, request), daemon=True)
             writer.start()
             while b"\n" not in self._buffer:
-                readable, _, _ = select.select([self._responses], [], [], max(0, deadline - time.monotonic()))
+                readable = wait_readable(self._responses, max(0, deadline - time.monotonic()))
                 chunk = os.read(self._responses, 1 << 16) if readable else b""
                 if not chunk:
                     return None
@@ -149,6 +149,16 @@ def _write_all(descriptor: int, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
     except OSError:
         return  # The process is gone; the reader of its answers finds out.
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until a file descriptor can be read or its other end is closed; False if it takes longer than `seconds`.
+
+    By poll(): select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has more than that.
+    """
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(1000 * seconds))
 
 
 class Pool:

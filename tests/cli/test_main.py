@@ -25,7 +25,7 @@ def commands(of: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def test_every_command_has_its_function() -> None:
     named = [one.get_default("command") for one in commands(parser()) if one.get_default("command")]
-    assert len(named) == 12
+    assert len(named) == 13
     for command in named:
         module, _, function = command.partition(":")
         assert callable(getattr(import_module(f"cosmos_batch.cli.{module}"), function))

@@ -44,7 +44,7 @@ def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Pat
         theirs = [one.result() for one in asked]
     wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 1200, "not all have ended")
     wait_for(lambda: ended(app, vams.machine) >= BURST, 300, "not all of VAMS's workflows have been called back")
-    assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}
+    assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}, failures(app)
     assert statuses(app, vams.machine) == {"SUCCEEDED": BURST}
 
     beside = [key for key in app.keys("burst/") if key.endswith(".json")]
@@ -76,6 +76,13 @@ def callbacks(app: App, role: str) -> int:
 def statuses(app: App, machine: str) -> Counter[str]:
     pages = app.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=machine)
     return Counter(one["status"] for page in pages for one in page["executions"])
+
+
+def failures(app: App) -> Counter[str]:
+    """Why executions failed, and how many of each reason."""
+    arns = [one["executionArn"] for one in app.executions() if one["status"] == "FAILED"]
+    ends = [app.client("stepfunctions").describe_execution(executionArn=arn) for arn in arns]
+    return Counter(f"{one.get('error')}: {one.get('cause')}" for one in ends)
 
 
 def ended(app: App, machine: str) -> int:

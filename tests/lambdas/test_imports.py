@@ -12,7 +12,15 @@ import lambdas
 FOLDER = Path(lambdas.__file__).parent
 ALLOWED = ("lambdas", "cosmos_batch.contract", "cosmos_batch.state", "boto3", "botocore", "pydantic")
 FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter", "register_vams")
-IMPORT_SECONDS = 0.4
+QUICK = {
+    "lambdas",
+    "cosmos_batch",
+    "pydantic",
+    "pydantic_core",
+    "annotated_types",
+    "typing_extensions",
+    "typing_inspection",
+}
 
 
 def imported(path: Path) -> set[str]:
@@ -34,18 +42,17 @@ def test_only_what_the_zip_holds(path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_an_import_takes_little_and_leaves_boto3_for_later(function: str) -> None:
-    # CPU time: what else runs on this machine is not the import's.
+def test_an_import_leaves_boto3_and_all_else_that_is_slow_for_later(function: str) -> None:
+    """A function's cold start waits for these imports. What is loaded is compared, for time depends on the machine."""
     program = (
-        "import sys, time\n"
-        "started = time.process_time()\n"
+        "import sys\n"
+        "before = set(sys.modules)\n"
         f"import lambdas.{function}\n"
-        "print(time.process_time() - started, 'boto3' in sys.modules)"
+        "packages = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(packages - set(sys.stdlib_module_names)))"
     )
-    answers = [
-        subprocess.run([sys.executable, "-c", program], cwd=FOLDER.parent, capture_output=True, text=True, check=True)
-        for _ in range(3)
-    ]
-    seconds, has_boto3 = min(answer.stdout.split() for answer in answers)
-    assert float(seconds) < IMPORT_SECONDS
-    assert has_boto3 == "False"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=FOLDER.parent, capture_output=True, text=True, check=True
+    )
+    # Python itself loads a few whose names begin so.
+    assert {name for name in answer.stdout.split() if not name.startswith("_")} <= QUICK

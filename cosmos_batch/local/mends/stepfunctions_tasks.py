@@ -54,6 +54,8 @@ def _name_refusals_of_lambda() -> None:
     def from_error(self: StateTaskLambda, env: Any, ex: Exception) -> FailureEvent:
         if not isinstance(ex, ClientError):
             return original(self, env, ex)
+        # On AWS every answer has one. The local server's own failures have none, and moto would end the execution.
+        ex.response["ResponseMetadata"].setdefault("RequestId", "")
         error, cause = StateTaskServiceLambda._error_cause_from_client_error(ex)
         return FailureEvent(
             env=env,

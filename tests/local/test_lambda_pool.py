@@ -1,0 +1,19 @@
+"""The processes of Lambda functions, without a cloud."""
+
+import fcntl
+import os
+
+from cosmos_batch.local.lambda_pool import wait_readable
+
+
+def test_an_answer_is_waited_for_on_a_descriptor_that_select_refuses() -> None:
+    """A cloud with hundreds of executions has more than 1,024 files open."""
+    reader, writer = os.pipe()
+    high = fcntl.fcntl(reader, fcntl.F_DUPFD, 1500)
+
+    assert not wait_readable(high, 0)
+    os.write(writer, b"x")
+    assert wait_readable(high, 0)
+
+    for descriptor in (reader, writer, high):
+        os.close(descriptor)
