@@ -28,7 +28,7 @@ class ModelCache(Construct):
             security_group=network.file_system_group,
             encrypted=True,
             throughput_mode=efs.ThroughputMode.ELASTIC,
-            # A model that no worker has read for so long costs a tenth until one reads it again (decision 071).
+            # A model that no worker has read for so long costs a tenth until one reads it again (decision 073).
             lifecycle_policy=efs.LifecyclePolicy.AFTER_30_DAYS,
             out_of_infrequent_access_policy=efs.OutOfInfrequentAccessPolicy.AFTER_1_ACCESS,
             file_system_policy=iam.PolicyDocument(statements=[_tls_only()]),
