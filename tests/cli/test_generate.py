@@ -300,7 +300,7 @@ def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
 ) -> None:
     """Of the environment that the tests run in, as `make` leaves it."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setattr("cosmos_batch.cli.local._deployment_of", lambda *_: pytest.fail("something started"))
+    monkeypatch.setattr("cosmos_batch.cli.local._own_deployment", lambda *_: pytest.fail("something started"))
     assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 1
     said = capsys.readouterr().err
     assert "cosmos_guardrail is not installed" in said and "--no-guardrails" in said and "pip install" in said

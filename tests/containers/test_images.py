@@ -183,7 +183,7 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
 # Where a module and its distribution are called differently.
 DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless"}
 # What modules import that run in the images of these alone.
-OF_OTHERS = {"cosmos_framework", "diffusers", "phyai", "phyai_utils_tools", "torchao"}
+OF_OTHERS = {"cosmos_framework", "cosmos_guardrail", "diffusers", "phyai", "phyai_utils_tools", "torchao", "vllm_omni"}
 
 
 @pytest.mark.parametrize("lock", [one for one in LOCKS if one.parent.name == "reasoner"], ids=lambda one: one.stem)

@@ -13,7 +13,7 @@ from tests.media import broken
 
 def refused(app: App, **start: Any) -> dict[str, Any]:
     """The Error that VAMS's execution ends with."""
-    return error_of(app.ended(Vams.of(app).start(**start), 60))
+    return error_of(app.ended(Vams.of(app).start(**start)))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.worker.making import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.generations import LOOKS, Asked
@@ -205,6 +206,8 @@ def test_the_demo_says_what_it_makes_and_its_document_makes_it_again(
 ) -> None:
     """On the cloud that runs; of the file of this machine."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(running.app.folder / "home"))
+    # As if `local up` had started it, and no other command.
+    monkeypatch.setattr(LocalCloud, "standing", property(lambda _: True, lambda *_: None), raising=False)
     monkeypatch.setenv("PROMPT", "何?")
     monkeypatch.setenv("FILE", str(picture))
     small = {"resolution": None, "width": 64, "height": 48, "num_frames": 5, "steps": 2}

@@ -89,7 +89,8 @@ def test_several_files_in_one_request(setting: Setting, clip: Path, picture: Pat
     several = app.document(app.ended(started, 120)["executionArn"])
     assert several["inputFile"] == "c.mp4"
     assert several["moreInputs"] == [
-        {"inputFile": name, "inputVersionId": versions[name]} for name in ("p.png", "c.mp4")
+        {"inputFile": name, "inputVersionId": versions[name], "inputUri": f"s3://{app.assets}/several/{name}"}
+        for name in ("p.png", "c.mp4")
     ]
     app.upload("several/first.png", picture, prompt="Compare.", COSMOS_REASON_MORE_INPUTS="p.png")
     two = app.document(app.execution_of("several/first.png", 120)["executionArn"])
