@@ -133,7 +133,7 @@ def test_those_that_leave_take_up_room_until_they_have_left(cloud: Cloud, worker
     nudge(PLANNED)
     workers.draining("job-0")
     workers.must_drain("job-1")
-    cloud.batch.jobs["job-2"]["jobDefinition"] = DEFINITION[:-1] + "0"
+    cloud.batch.jobs["job-2"] |= {"jobDefinition": DEFINITION[:-1] + "0", "status": "RUNNING"}
     cloud.table.update(f"pipeline#{SMALL}", "worker#job-2", "REMOVE #jobDefinition")
     nudge(PLANNED)
     assert len(cloud.batch.submitted) == 4, "maxVCpus is a total"
