@@ -96,8 +96,10 @@ def test_a_job_that_waits_while_another_model_is_deployed_is_planned_anew(
     before = configuration(app.folder, {**one_at_a_time, "model": checkpoint(tmp_path, "before")})
     deploy(synthesize(before, tmp_path / "first"), app.cloud)
     go_on = tmp_path / "go-on"
-    running, waiting = start(app, 100, until=str(go_on)), start(app, 101)
+    running = start(app, 100, until=str(go_on))
     wait_for(lambda: begun(app, running), 120, "the first job does not begin")
+    waiting = start(app, 101)
+    wait_for(lambda: planned_models(app, waiting), 120, "the second job is not planned")
     old = app.row(running).worker
     assert old is not None
     assert planned_models(app, waiting) == [str(tmp_path / "before")]
