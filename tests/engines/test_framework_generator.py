@@ -196,7 +196,11 @@ def test_guardrails_that_cannot_judge_end_the_job_and_the_next_is_made(make: Mak
     ],
     ids=str,
 )
-def test_the_plan_reaches_the_framework(checkpoint: Path, plan: ParallelPlan, shared: str) -> None:
+def test_the_plan_reaches_the_framework(
+    checkpoint: Path, plan: ParallelPlan, shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
+        monkeypatch.delenv(name, raising=False)
     engine = FrameworkGenerator()
     engine.plan, engine.guardrails = plan, False
     command = engine.group_plan().command(checkpoint, Path("socket"))
