@@ -72,7 +72,7 @@ class Pattern:
 
 @dataclass
 class Outcome:
-    """What came of a pattern."""
+    """The workers and the cost that a simulated arrival pattern led to."""
 
     name: str
     jobs: int

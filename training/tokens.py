@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.tasks import TASKS
+from cosmos_batch.demo.checkpoint import generation_config
 from cosmos_batch.demo.scenes import draw_scene
 from cosmos_batch.demo.tokenizer import CONTEXT, train_tokenizer, write_json, write_tokenizer
 from training.questions import ask, ask_of_the_unknown
@@ -106,20 +107,7 @@ def write_checkpoint_files(folder: Path, tokenizer: Tokenizer) -> None:
         folder, tokenizer, image_pixels=IMAGE_PIXELS, video_pixels=VIDEO_PIXELS, fps=4, max_frames=MAX_FRAMES
     )
     write_json(folder / "config.json", model_config(tokenizer))
-    end = tokenizer.token_to_id("<|endoftext|>")
-    write_json(
-        folder / "generation_config.json",
-        {
-            "bos_token_id": end,
-            "pad_token_id": end,
-            "eos_token_id": [tokenizer.token_to_id("<|im_end|>"), end],
-            "do_sample": True,
-            "temperature": 0.7,
-            "top_k": 20,
-            "top_p": 0.8,
-            "max_new_tokens": MAX_NEW_TOKENS,
-        },
-    )
+    write_json(folder / "generation_config.json", generation_config(tokenizer, MAX_NEW_TOKENS))
 
 
 def prefix(timestamps: list[float] | None, tokens: int) -> str:

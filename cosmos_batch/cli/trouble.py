@@ -12,7 +12,7 @@ from cosmos_batch.state import PipelineRow, WorkerRow, Workers
 
 @dataclass(frozen=True)
 class Trouble:
-    """What the last worker of a pipeline said before it ended, and when the next one is tried."""
+    """The last worker's error before it ended, and the time at which the next worker is started."""
 
     error: Error
     next_try: str

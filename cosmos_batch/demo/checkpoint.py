@@ -92,7 +92,7 @@ def _write_all_but_weights(
     config = {"architectures": [architecture], "model_type": model_type, **_model_config(tokenizer)}
     write_tokenizer(folder, tokenizer)
     write_json(folder / "config.json", config)
-    write_json(folder / "generation_config.json", _generation_config(tokenizer))
+    write_json(folder / "generation_config.json", generation_config(tokenizer))
     weights = random_weights(reasoner_shapes(config))
     _speak_words_only(weights, spoken_tokens(tokenizer))
     return config, weights
@@ -155,7 +155,8 @@ def _vision_config() -> dict[str, Any]:
     }
 
 
-def _generation_config(tokenizer: Tokenizer) -> dict[str, Any]:
+def generation_config(tokenizer: Tokenizer, max_new_tokens: int = MAX_NEW_TOKENS) -> dict[str, Any]:
+    """Return the content of a checkpoint's `generation_config.json`, with the longest answer in tokens."""
     end = tokenizer.token_to_id("<|endoftext|>")
     return {
         "bos_token_id": end,
@@ -165,7 +166,7 @@ def _generation_config(tokenizer: Tokenizer) -> dict[str, Any]:
         "temperature": 0.7,
         "top_k": 20,
         "top_p": 0.8,
-        "max_new_tokens": MAX_NEW_TOKENS,
+        "max_new_tokens": max_new_tokens,
     }
 
 
