@@ -91,10 +91,10 @@ def _read_by_vllm_omni(tokenizer: Any, prepared: Prepared, folder: Path) -> tupl
     asked = prepared.generation
     said: dict[str, Any]
     if asked.is_video:
-        said = dict(video_form(prepared, folder, True, lambda: None).fields)
+        said = dict(video_form(prepared, "checks", folder, True, lambda: None).fields)
         extra = json.loads(said["extra_params"])
     else:
-        said = image_body(prepared)
+        said = image_body(prepared, "checks")
         extra = said["extra_params"]
     sampling = OmniDiffusionSamplingParams(
         extra_args={"flow_shift": float(said["flow_shift"]), **extra},

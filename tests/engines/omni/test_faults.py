@@ -303,6 +303,8 @@ def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(mon
     def variables(plan: ParallelPlan, gpus: int) -> Mapping[str, str]:
         return OmniPlan(plan, gpus, guardrails=False).environment(None, Path("/tmp/s/socket"))
 
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
+        monkeypatch.delenv(name, raising=False)
     assert variables(ParallelPlan(), 1)["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
     assert "PYTORCH_CUDA_ALLOC_CONF" in variables(ParallelPlan(cfg=2), 2)
     assert "PYTORCH_CUDA_ALLOC_CONF" not in variables(ParallelPlan(tp=2), 2)
