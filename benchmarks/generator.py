@@ -31,8 +31,8 @@ from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.compiled import version_here
 from cosmos_batch.engines.generator.diffusers import lossy
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures, leave_compiled, take
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.generator.diffusers.fast import Measures, leave_compiled, take
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import generator, generator_page, page, reasoner_figures, true_generator, true_shapes
 from benchmarks.results import kept
-from cosmos_batch.engines.generator.diffusers.fast import Measures
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.torchvision_import import import_torchvision
 from tests.infra.assembly import STACKS
 

@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines import GenerationFiles
-from cosmos_batch.engines.generator.group import GroupGenerator
+from cosmos_batch.engines.generator.torchrun_engine import GroupGenerator
 from tests.contract.generations import settled
 from tests.engines import making
 from tests.engines.making import kind_of

@@ -10,7 +10,7 @@ from huggingface_hub import constants, is_offline_mode, snapshot_download
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
-from cosmos_batch.engines.generator.guarding import explaining_guardrails
+from cosmos_batch.engines.generator.guardrails import explaining_guardrails
 from cosmos_batch.engines.hub_cache import offline, offline_here
 
 MODEL = "Qwen/Qwen3Guard-Gen-0.6B"

@@ -12,7 +12,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create
-from cosmos_batch.engines.generator.guarding import refuse_unguarded
+from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.media.writing import write_image

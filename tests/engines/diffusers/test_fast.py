@@ -16,10 +16,10 @@ import pytest
 from benchmarks.generator import PLAIN
 from cosmos_batch.engines import Compiling, GenerationFiles
 from cosmos_batch.engines.compiled import cache_variables
-from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
+from cosmos_batch.engines.generator.diffusers import acceleration
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-from cosmos_batch.engines.generator.diffusers.fast import Measures
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import prepare
 from cosmos_batch.engines.generator.outputs import Rendered
@@ -58,7 +58,7 @@ def fast(load: Load) -> Checkpoint:
 @pytest.fixture
 def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of each text that a layer read."""
-    from cosmos_batch.engines.generator.diffusers.understanding import StreamedLayer
+    from cosmos_batch.engines.generator.diffusers.transformer import StreamedLayer
 
     seen: list[int] = []
     read = StreamedLayer.read
@@ -174,7 +174,7 @@ def compiled(load: Load) -> Iterator[tuple[Checkpoint, Any]]:
     torch._dynamo.reset()
     counter = CompileCounter()
     checkpoint = replace(load(Measures()), device="cuda")
-    diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=counter)
+    acceleration.compile_layers(checkpoint.omni.transformer, backend=counter)
     yield checkpoint, counter
     torch._dynamo.reset()
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: 
         raise RuntimeError("Failed to find C compiler")
 
     checkpoint = replace(load(Measures()), device="cuda")
-    diffusers_fast.compile_layers(checkpoint.omni.transformer, backend=broken)
+    acceleration.compile_layers(checkpoint.omni.transformer, backend=broken)
     journal = Journal()
     checkpoint.warm_up(journal)
     assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
@@ -263,7 +263,7 @@ def test_flash_attention_attends_to_text_and_noise(
     plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]]
 ) -> None:
     checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
-    diffusers_fast.take(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    acceleration.take(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
     said = {"mode": "t2v", **SMALL, "num_frames": 9}
     assert same(made(checkpoint, said), made(plain, said))
     attention = checkpoint.omni.transformer.layers[0].self_attn
@@ -280,7 +280,7 @@ def test_without_flash_attention_pytorchs_own_attends(
 
     monkeypatch.setitem(sys.modules, "fa3_fwd_interface", None)
     checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
-    take = partial(diffusers_fast.take, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    take = partial(acceleration.take, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
     take()
     assert "attention is PyTorch's own" in "".join(journal.lines) and "fa3_fwd_interface" in "".join(journal.lines)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
@@ -299,7 +299,7 @@ def test_where_flash_attention_fails_pytorchs_own_attends(
     monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
     taken = replace(PLAIN, read_once=True, flash_attention=True)
     checkpoint, journal = replace(load(replace(PLAIN, read_once=True)), device="cuda", measures=taken), Journal()
-    diffusers_fast.take(checkpoint.omni, taken, "cuda", journal)
+    acceleration.take(checkpoint.omni, taken, "cuda", journal)
     checkpoint.warm_up(journal)
     [line] = journal.lines
     assert "attention is PyTorch's own" in line and "no kernel image" in line
@@ -311,7 +311,7 @@ def test_the_layers_are_compiled_on_a_gpu_alone(load: Load) -> None:
     layers = load(Measures()).omni.transformer.layers
     assert all(layer._compiled_call_impl is None for layer in layers)
     checkpoint = load(PLAIN)
-    diffusers_fast.take(checkpoint.omni, replace(PLAIN, compiled=True, read_once=True), "cuda", Journal())
+    acceleration.take(checkpoint.omni, replace(PLAIN, compiled=True, read_once=True), "cuda", Journal())
     assert all(layer._compiled_call_impl is not None for layer in checkpoint.omni.transformer.layers)
 
 
@@ -319,7 +319,7 @@ def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> No
     import torch
 
     checkpoint = load(PLAIN)
-    diffusers_fast.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
+    acceleration.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
     formats = {5: torch.channels_last_3d, 4: torch.channels_last}
     weights = [weight for weight in checkpoint.omni.vae.parameters() if weight.dim() in formats and weight.shape[1] > 1]
     assert {weight.dim() for weight in weights} == set(formats)

@@ -12,11 +12,10 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines import GenerationFiles, Lossy
-from cosmos_batch.engines.generator.diffusers import fast as diffusers_fast
-from cosmos_batch.engines.generator.diffusers import lossy
+from cosmos_batch.engines.generator.diffusers import acceleration, lossy
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-from cosmos_batch.engines.generator.diffusers.fast import Measures
 from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.engines.journal import Journal
 from tests.contract import generations
@@ -52,7 +51,7 @@ def skipping(checkpoint: Path) -> Checkpoint:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of the noise in each layer that is computed."""
-    from cosmos_batch.engines.generator.diffusers.understanding import StreamedLayer
+    from cosmos_batch.engines.generator.diffusers.transformer import StreamedLayer
 
     seen: list[int] = []
     forward = StreamedLayer.forward
@@ -69,7 +68,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four steps suffice to skip one."""
     for name in ("FIRST", "LAST"):
-        monkeypatch.setattr(f"cosmos_batch.engines.generator.diffusers.skipping.{name}", 1)
+        monkeypatch.setattr(f"cosmos_batch.engines.generator.diffusers.transformer.{name}", 1)
 
 
 def parts(rendered: Rendered) -> list[np.ndarray]:
@@ -111,7 +110,7 @@ def test_every_second_step_in_the_middle_runs_no_layer(
 
 
 def test_the_first_and_the_last_four_steps_are_computed(exact: Checkpoint, skipping: Checkpoint) -> None:
-    from cosmos_batch.engines.generator.diffusers.skipping import is_skipped
+    from cosmos_batch.engines.generator.diffusers.transformer import is_skipped
 
     assert [step for step in range(35) if is_skipped(step, 35)] == list(range(4, 31, 2))
     assert [step for step in range(8) if is_skipped(step, 8)] == []
@@ -130,7 +129,7 @@ def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: Checkpoint
         return noise + change
 
     with pytest.MonkeyPatch.context() as patch, transformer.reading():
-        patch.setattr("cosmos_batch.engines.generator.diffusers.understanding.ReadingOnce._through_layers", through)
+        patch.setattr("cosmos_batch.engines.generator.diffusers.transformer.ReadingOnce._through_layers", through)
         for step in (3, 4):
             for name, of_pass in added.items():
                 change = of_pass * (step == 3)
@@ -185,7 +184,7 @@ def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
 
     torch._dynamo.reset()
     counter = CompileCounter()
-    diffusers_fast.compile_layers(fp8, backend=counter)
+    acceleration.compile_layers(fp8, backend=counter)
     with torch.no_grad():
         for tokens in (20, 33):
             for one, other in zip(fp8.layers, exact.layers, strict=True):

@@ -12,10 +12,10 @@ from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.generator.captions import captions_of
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_of, write_given
-from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
-from cosmos_batch.engines.generator.guarding import explaining_guardrails
+from cosmos_batch.engines.generator.guardrails import explaining_guardrails
 from cosmos_batch.engines.generator.inputs import Prepared
 from cosmos_batch.engines.generator.outputs import rewrite_files
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.nonsense import nonsense

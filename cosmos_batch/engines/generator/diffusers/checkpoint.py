@@ -15,9 +15,8 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.diffusers_import import import_diffusers
 from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
-from cosmos_batch.engines.generator.diffusers.encoding import given_latents
-from cosmos_batch.engines.generator.diffusers.fast import Measures, take, warm_up, working
-from cosmos_batch.engines.generator.guarding import PACKAGE, guardrails_failed
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures, given_latents, take, warm_up, working
+from cosmos_batch.engines.generator.guardrails import PACKAGE, guardrails_failed
 from cosmos_batch.engines.hub_cache import offline_here
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.strict_guardrails import make_strict

@@ -25,6 +25,7 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import cache_variables, made_for
 from cosmos_batch.engines.faults import expandable_segments, free_memory, guarded
+from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
     Checkpoint,
     Guard,
@@ -32,7 +33,6 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import (
     load_checkpoint,
     load_guardrails,
 )
-from cosmos_batch.engines.generator.diffusers.fast import Measures
 from cosmos_batch.engines.generator.diffusers.generation import Progress, generate, refuse, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files

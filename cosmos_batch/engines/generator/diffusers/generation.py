@@ -12,7 +12,7 @@ from cosmos_batch.contract.generation.outcomes import blocked, unjudged
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
-from cosmos_batch.engines.generator.guarding import unguarded
+from cosmos_batch.engines.generator.guardrails import unguarded
 from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
 from cosmos_batch.engines.generator.outputs import Rendered
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed

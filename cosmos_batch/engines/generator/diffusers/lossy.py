@@ -40,7 +40,7 @@ def take(omni: Any, modes: Sequence[LossyMode]) -> None:
     """Change a loaded `Cosmos3OmniPipeline` that reads its prompts once. No layer is compiled before its first call."""
     if "stepCache" in modes:
         # It imports Diffusers' transformers, which an engine may not before torchvision.
-        from cosmos_batch.engines.generator.diffusers.skipping import SkippingSteps
+        from cosmos_batch.engines.generator.diffusers.transformer import SkippingSteps
 
         omni.transformer.__class__ = SkippingSteps
     if "fp8" in modes:

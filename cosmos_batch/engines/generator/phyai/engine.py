@@ -6,10 +6,10 @@ import numpy as np
 
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
-from cosmos_batch.engines.generator.group import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.engines.generator.inputs import Prepared
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.generator.phyai.requests import request_of, write_given
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, GroupGenerator
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
 

@@ -19,7 +19,7 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines import ServerUnavailable, generation_files
-from cosmos_batch.engines.generator.vllm_omni.work import Work
+from cosmos_batch.engines.generator.vllm_omni.job import Work
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
 from cosmos_batch.engines.serving.remote import RemoteServer

@@ -10,8 +10,9 @@ so a job's log has our own lines alone.
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -33,13 +34,12 @@ from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.compiled import made_for
-from cosmos_batch.engines.generator.guarding import PACKAGE, explaining_guardrails, guardrails_failed
+from cosmos_batch.engines.generator.guardrails import PACKAGE, explaining_guardrails, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
+from cosmos_batch.engines.generator.vllm_omni.job import Order, Work
 from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED, verdicts_of
-from cosmos_batch.engines.generator.vllm_omni.turns import Turn, Turns
-from cosmos_batch.engines.generator.vllm_omni.work import Order, Work
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.read_ahead import read_ahead
@@ -179,7 +179,7 @@ class VllmOmniEngine:
                 following.cancel()
                 self._made_in.pop(name, None)
 
-    async def _follow(self, journal: TimedJournal, asked: Generation, turn: Turn) -> None:
+    async def _follow(self, journal: TimedJournal, asked: Generation, turn: "Turn") -> None:
         """Note when the server prints that the first step is done, and pass the turn on after the last one."""
         began, (name, since) = time.monotonic(), self._at_work
         bars = asked.transfer.chunks(asked.num_frames) if asked.transfer and asked.num_frames else 1
@@ -198,3 +198,34 @@ class VllmOmniEngine:
 
 async def _send(connection: httpx2.AsyncClient, method: str, path: str, **content: Any) -> httpx2.Response:
     return await connection.request(method, f"/v1/{path}", **content)
+
+
+class Turn:
+    """One job's turn."""
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self._lock = lock
+        self._is_mine = True
+
+    def pass_on(self) -> None:
+        """Let the next job begin; at most once has it an effect."""
+        if self._is_mine:
+            self._is_mine = False
+            self._lock.release()
+
+
+class Turns:
+    """The turns of all jobs, in the order in which they ask for them."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[Turn]:
+        """Wait for a turn. It is passed on with the end of the context, if it was not before."""
+        await self._lock.acquire()
+        turn = Turn(self._lock)
+        try:
+            yield turn
+        finally:
+            turn.pass_on()

@@ -6,11 +6,13 @@ Importing this module imports no library of it.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from cosmos_batch.engines.generator.diffusers.attention import flash_attention
-from cosmos_batch.engines.generator.diffusers.encoding import encode_given
+from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.journal import Journal
+
+HOPPER = 9  # major compute capability of H100 and H200; those before and after gain nothing by it
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def take(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
 
     if measures.read_once:
         # It imports Diffusers' transformers, which an engine may not before torchvision.
-        from cosmos_batch.engines.generator.diffusers.understanding import read_once
+        from cosmos_batch.engines.generator.diffusers.transformer import read_once
 
         read_once(omni.transformer)
     if measures.flash_attention and device == "cuda":
@@ -137,3 +139,50 @@ def _make_least(omni: Any, measures: Measures) -> None:
             enable_safety_check=False,
             output_type="pt",
         )
+
+
+def flash_attention(journal: Journal) -> Callable[..., Any] | None:
+    """Its kernel for this machine's GPU; None where it has none, or cannot be loaded, of which the journal tells."""
+    import torch
+
+    if torch.cuda.get_device_capability()[0] != HOPPER:
+        return None
+    try:
+        kernel: Callable[..., Any] = import_module("fa3_fwd_interface").flash_attn_func
+    except (ImportError, OSError) as error:
+        told = f"{type(error).__name__}: {error}"
+        journal.note(f"attention is PyTorch's own, and slower for it, until fa3-fwd is installed: {told}")
+        return None
+    return kernel
+
+
+def given_latents(asked: Generation) -> int | None:
+    """How many latent frames are given, from the first; None where all are, and in transfer, which encodes apart."""
+    if asked.transfer or asked.mode == "inverse_dynamics":
+        return None
+    if asked.conditioning:
+        return max(asked.conditioning.frames) + 1
+    return 0 if asked.mode in ("t2i", "t2v") else 1
+
+
+@contextmanager
+def encode_given(omni: Any, given: int) -> Iterator[None]:
+    """While it lasts, a `Cosmos3OmniPipeline` encodes so many latent frames; the others are zeros."""
+    encode = omni._encode_video
+
+    def encode_first(video: Any) -> Any:
+        """[B, 3, T, H, W] to [B, z, 1 + (T - 1) // 4, H // 16, W // 16]."""
+        batch, _, frames, height, width = video.shape
+        vae = omni.vae.config
+        across, along = vae.scale_factor_spatial, vae.scale_factor_temporal
+        shape = (batch, vae.z_dim, 1 + (frames - 1) // along, height // across, width // across)
+        latents = video.new_zeros(shape)
+        if given:
+            latents[:, :, :given] = encode(video[:, :, : 1 + along * (given - 1)])
+        return latents
+
+    omni._encode_video = encode_first
+    try:
+        yield
+    finally:
+        del omni._encode_video
