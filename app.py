@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 from cosmos_batch.contract.config import Config, ConfigError
-from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 from infra.layer import LayerError
 from infra.synth import synthesize
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import Serving

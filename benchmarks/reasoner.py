@@ -24,7 +24,7 @@ from benchmarks.machine import machine
 from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
 from benchmarks.results import FOLDER
 from benchmarks.said import said_last
-from cosmos_batch.contract.catalogue import REASONER_CONTEXT
+from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.gpus import gpus_here

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.results import FOLDER
-from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 
 OF_RAW, OF_PROCESSES, START_SECONDS = 0.9, 600, 60  # limits on a GPU
 

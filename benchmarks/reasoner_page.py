@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks import reasoner_figures as figures
-from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 
 # NVIDIA's own serving figures for Cosmos3-Nano on one H100 80GB HBM3, vLLM and AIPerf (inference_benchmarks.md, June
 # 2026), 50 tokens in, 100 out, one video: in flight, time to first token in ms, latency in ms, requests per second.

@@ -78,7 +78,7 @@ def forget_files() -> bool:
 
 def main() -> None:
     """Restore, load, answer one question, keep what was compiled; say how long each took."""
-    from cosmos_batch.contract.catalogue import REASONER_CONTEXT
+    from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
     from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
     from cosmos_batch.store import KeptCaches
 

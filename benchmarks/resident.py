@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.instant_aws import InstantAws
-from cosmos_batch.contract.catalogue import REASONER_CONTEXT
+from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.engines import Engine

@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.scaling_plot import plot
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PipelineCompute
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.pace import narrowed
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.state import PipelineRow

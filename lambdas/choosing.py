@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, PIPELINES, Surface, pipeline_named
+from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.pipelines import PIPELINES, Surface, pipeline_named
 from cosmos_batch.contract.environment import PipelineRef
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.keys import prompt_and_parameters

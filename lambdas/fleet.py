@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cosmos_batch.contract.catalogue import PIPELINE_TAG
+from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.batch_reason import Ending, ending_by_batch

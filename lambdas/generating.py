@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from cosmos_batch.contract.catalogue import EXTENSIONS, VIDEO_EXTENSIONS, Pipeline, pipeline_named
+from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.keys import prompt_and_parameters

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cosmos_batch.contract.catalogue import EXTENSIONS, INPUT_SIZE_LIMIT
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.request import Request

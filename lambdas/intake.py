@@ -2,7 +2,7 @@
 
 import json
 
-from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location
 from lambdas.clients import client

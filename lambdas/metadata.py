@@ -8,7 +8,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
-from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract.generation.keys import PROMPT as GENERATION_PROMPT
 from cosmos_batch.contract.generation.keys import of_metadata
 from cosmos_batch.contract.json_schema import too_deep

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT, pipeline_named
 from cosmos_batch.contract.base import Time
-from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, pipeline_named
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.generation.prompts import prompt_text

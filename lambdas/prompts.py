@@ -1,6 +1,6 @@
 """The prompt of a request: its own, or one that lies in S3."""
 
-from cosmos_batch.contract.catalogue import PROMPT_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.request import Request

@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.parameters import Parameters, read_parameters

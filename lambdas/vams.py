@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.result import Result

@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.vams_manifest import read_manifest_run

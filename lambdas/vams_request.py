@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.generation.keys import (
     INVALIDATE,

@@ -9,10 +9,10 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from cosmos_batch.contract import catalogue
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import GeneratorEntry
-from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 _SIGNS = {Gt: (">", "gt"), Ge: ("≥", "ge"), Lt: ("<", "lt"), Le: ("≤", "le")}
@@ -118,13 +118,13 @@ def _pipelines() -> list[str]:
         f"| `{one.config_key}` | `{one.id}` | {one.model} | {one.gpus_per_worker} x {one.min_gpu_memory_gb} GB | "
         f"{f'{one.context:,}' if one.context else ''} | {', '.join(one.instance_types)} | "
         f"{', '.join(one.fallback_instance_types)} |"
-        for one in map(_as_deployed, catalogue.PIPELINES)
+        for one in map(_as_deployed, PIPELINES)
     ]
     head = "| key | pipeline | model | GPUs of a worker | context | `instanceTypes` | `fallbackInstanceTypes` |"
     return ["## Defaults of the pipelines\n", head, "| --- | --- | --- | --- | --- | --- | --- |", *rows, ""]
 
 
-def _as_deployed(pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
+def _as_deployed(pipeline: Pipeline) -> Pipeline:
     """A generator's workers have the GPUs of their plan."""
     return GeneratorEntry().planned(pipeline) if pipeline.surface == "generator" else pipeline
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from generator_reference import GENERATORS
 from tables import filled, line, table
 
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.capacity import workers_per_instance
-from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.generation.plan import Objective
 

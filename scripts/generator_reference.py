@@ -6,7 +6,7 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, line, table
 
-from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.generation.actions import DOMAINS
 from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE

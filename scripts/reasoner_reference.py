@@ -7,8 +7,15 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, table
 
-from cosmos_batch.contract import catalogue
-from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.limits import (
+    IMAGE_PIXEL_LIMIT,
+    IMAGE_SIDE_LIMIT,
+    INPUT_SIZE_LIMIT,
+    PROMPT_LIMIT,
+    VIDEO_PIXEL_LIMIT,
+)
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, SCHEMA_LIMIT
 from cosmos_batch.contract.parameters import FILES_LIMIT, FPS_LIMIT, Parameters
 from cosmos_batch.contract.request import Request
@@ -60,13 +67,12 @@ def _tasks() -> str:
 
 
 def _limits() -> str:
-    pixels, side, frame = catalogue.IMAGE_PIXEL_LIMIT, catalogue.IMAGE_SIDE_LIMIT, catalogue.VIDEO_PIXEL_LIMIT
+    pixels, side, frame = IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
     [system] = [one.max_length for one in Request.model_fields["system_prompt"].metadata if hasattr(one, "max_length")]
     limits = {
-        "prompt": f"{catalogue.PROMPT_LIMIT // 1024} KiB of UTF-8",
+        "prompt": f"{PROMPT_LIMIT // 1024} KiB of UTF-8",
         "system prompt": f"{system:,} characters",
-        "files": f"{FILES_LIMIT} of one request, {catalogue.INPUT_SIZE_LIMIT >> 30} GiB together; "
-        f"`{' '.join(catalogue.EXTENSIONS)}`",
+        "files": f"{FILES_LIMIT} of one request, {INPUT_SIZE_LIMIT >> 30} GiB together; `{' '.join(EXTENSIONS)}`",
         "picture": f"{pixels / 1e6:g} million pixels, {side:,} a side",
         "video": f"{frame / 1e6:.1f} million pixels a frame (7680 x 4320), {FRAME_LIMIT:,} frames, "
         f"{DURATION_LIMIT // 3600} hours, {DECODE_SECONDS // 60} minutes of decoding",

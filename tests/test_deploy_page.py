@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.cli.main import parser
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.catalogue import PIPELINES
-from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARDRAILS = {"nvidia/Cosmos-Guardrail1", "nvidia/Cosmos-1.0-Guardrail"}  # of the generators

@@ -25,17 +25,21 @@ HEAVY = {
 
 # Room: which other rooms of ours it may import, and which of the heavy libraries.
 RULES: dict[str, tuple[set[str], set[str]]] = {
-    "cosmos_batch/contract": (set(), set()),
-    "cosmos_batch/media": ({"cosmos_batch.contract"}, {"av", "PIL", "cv2"}),
+    "cosmos_batch/catalogue": (set(), set()),
+    "cosmos_batch/contract": ({"cosmos_batch.catalogue"}, set()),
+    "cosmos_batch/planning": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, set()),
+    "cosmos_batch/media": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, {"av", "PIL", "cv2"}),
     "cosmos_batch/engines": (
-        {"cosmos_batch.contract", "cosmos_batch.media"},
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning", "cosmos_batch.media"},
         {"torch", "transformers", "diffusers", "vllm", "PIL"},
     ),
-    "cosmos_batch/state": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
-    "cosmos_batch/store": ({"cosmos_batch.contract"}, {"boto3", "botocore"}),
+    "cosmos_batch/state": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, {"boto3", "botocore"}),
+    "cosmos_batch/store": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/worker": (
         {
+            "cosmos_batch.catalogue",
             "cosmos_batch.contract",
+            "cosmos_batch.planning",
             "cosmos_batch.media",
             "cosmos_batch.engines",
             "cosmos_batch.state",
@@ -45,12 +49,14 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
     "cosmos_batch/demo": (
-        {"cosmos_batch.contract", "cosmos_batch.engines.diffusers_import"},
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.engines.diffusers_import"},
         {"torch", "transformers", "av", "PIL"},
     ),
     "cosmos_batch/cli": (
         {
+            "cosmos_batch.catalogue",
             "cosmos_batch.contract",
+            "cosmos_batch.planning",
             "cosmos_batch.local",
             "cosmos_batch.state",
             "cosmos_batch.store",
@@ -59,8 +65,11 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
         },
         {"boto3", "botocore"},
     ),
-    "lambdas": ({"cosmos_batch.contract", "cosmos_batch.state"}, {"boto3", "botocore"}),
-    "infra": ({"cosmos_batch.contract"}, {"aws_cdk", "constructs"}),
+    "lambdas": (
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning", "cosmos_batch.state"},
+        {"boto3", "botocore"},
+    ),
+    "infra": ({"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning"}, {"aws_cdk", "constructs"}),
 }
 
 

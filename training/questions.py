@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.tasks import AXIS, REASONING_FORMAT, TASKS
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Event, Scene, Thing
 

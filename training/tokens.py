@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT
+from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.demo.checkpoint import generation_config
 from cosmos_batch.demo.scenes import draw_scene

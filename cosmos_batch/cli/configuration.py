@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.files import chosen_pipeline
-from cosmos_batch.contract import Config, catalogue
+from cosmos_batch.contract import Config
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.store.folder import is_checkpoint
@@ -68,7 +69,7 @@ def served(pipeline: str, guardrails: bool | None) -> dict[str, Any]:
     return {"engine": ENDPOINT, "endpoint": {"url": address}, "guardrails": guardrails}
 
 
-def with_entry(pipeline: catalogue.Pipeline, changes: dict[str, Any], home: Path) -> Path:
+def with_entry(pipeline: Pipeline, changes: dict[str, Any], home: Path) -> Path:
     """Write a copy of config.json in which a pipeline is set otherwise. Only its owner reads it: it has the token."""
     parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
     block, models = _BLOCKS[pipeline.surface]

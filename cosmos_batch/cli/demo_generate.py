@@ -7,6 +7,7 @@ import time
 from multiprocessing.pool import AsyncResult, Pool
 from pathlib import Path
 
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.background import background
 from cosmos_batch.cli.demo import is_here
@@ -16,7 +17,6 @@ from cosmos_batch.cli.local import local_deployment, say
 from cosmos_batch.cli.making import Making, read_input
 from cosmos_batch.cli.outcome import Outcome, save_files
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.catalogue import pipeline_named
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.prompts import prompt_text

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.contract.catalogue import PIPELINES, Pipeline
 from cosmos_batch.state import Jobs, Table, Workers
 
 STACK_PREFIX = "CosmosBatch-"

@@ -4,8 +4,10 @@ import hashlib
 import os
 from pathlib import Path
 
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.limits import PROMPT_LIMIT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.contract import catalogue
 from cosmos_batch.contract.s3 import extension, parse_uri
 
 
@@ -14,7 +16,7 @@ def checked(name: str) -> Path | str:
     return checked_uri(name) if name.startswith("s3://") else checked_input(name)
 
 
-def checked_input(name: str, extensions: tuple[str, ...] = catalogue.EXTENSIONS) -> Path:
+def checked_input(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
     """The file as a path. Raises CliError where it can be seen from outside that no pipeline takes it."""
     path = Path(name).expanduser()
     if path.is_dir():
@@ -34,14 +36,12 @@ def checked_input(name: str, extensions: tuple[str, ...] = catalogue.EXTENSIONS)
 
 def checked_prompt(prompt: str | None) -> str:
     """The prompt, or the default one where it is blank. Raises CliError where it is too long."""
-    text = prompt if prompt and prompt.strip() else catalogue.DEFAULT_PROMPT
+    text = prompt if prompt and prompt.strip() else DEFAULT_PROMPT
     if not _is_text(text):
         raise CliError("The prompt is not valid UTF-8.", "Check the terminal's encoding; it should be UTF-8.")
     size = len(text.encode())
-    if size > catalogue.PROMPT_LIMIT:
-        raise CliError(
-            f"The prompt has {size:,} bytes of UTF-8.", f"Shorten it to {catalogue.PROMPT_LIMIT:,} bytes or less."
-        )
+    if size > PROMPT_LIMIT:
+        raise CliError(f"The prompt has {size:,} bytes of UTF-8.", f"Shorten it to {PROMPT_LIMIT:,} bytes or less.")
     return text
 
 

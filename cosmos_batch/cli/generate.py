@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli import configuration, files, progress
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.background import background
@@ -20,7 +21,6 @@ from cosmos_batch.cli.submit import Submitted, start
 from cosmos_batch.cli.trouble import tell_trouble
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Config, Request
-from cosmos_batch.contract.catalogue import Pipeline, pipeline_named
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
 from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.cli import files
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
-from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.prompts import prompt_text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import files
 from cosmos_batch.cli.deployment import Deployment
@@ -14,7 +15,6 @@ from cosmos_batch.cli.question import Question, read_question
 from cosmos_batch.cli.trouble import tell_trouble
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Request
-from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.s3 import execution_name
 
 

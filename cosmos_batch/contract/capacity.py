@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosmos_batch.contract.catalogue import Pipeline
-from cosmos_batch.contract.instances import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import Pipeline
 
 # Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
 USABLE_MEMORY = 0.92

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 
-from cosmos_batch.contract import catalogue
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
@@ -19,7 +20,6 @@ from cosmos_batch.contract.entries import (
 )
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import ImageSettings
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
@@ -181,7 +181,7 @@ class Config(Model):
             if enabled and entries.entry(pipeline).enabled
         ]
 
-    def _enabled(self, entries: PipelineEntries, pipeline: catalogue.Pipeline) -> EnabledPipeline:
+    def _enabled(self, entries: PipelineEntries, pipeline: Pipeline) -> EnabledPipeline:
         entry = entries.entry(pipeline)
         generator = entry if isinstance(entry, GeneratorEntry) else None
         upsampler = self.app.pipelines.use_nvidia_cosmos3.prompt_upsampling if generator else None
@@ -220,7 +220,7 @@ class Config(Model):
     @model_validator(mode="after")
     def _the_framework_knows_the_models(self) -> Self:
         for enabled in self.enabled_pipelines():
-            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in catalogue.COSMOS3_REASONERS:
+            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in COSMOS3_REASONERS:
                 raise ValueError(
                     f"{enabled.pipeline.config_key}.engine: Cosmos Framework runs models of Cosmos 3 alone; "
                     "take 'vllm' or 'transformers'"
@@ -230,7 +230,7 @@ class Config(Model):
     @model_validator(mode="after")
     def _vllm_knows_the_models(self) -> Self:
         for enabled in self.enabled_pipelines() if self.own.images.cuda == "cu128" else []:
-            if enabled.pipeline.id in catalogue.COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
+            if enabled.pipeline.id in COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
                 raise ValueError(
                     "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
                     f"set {enabled.pipeline.config_key}.engine to 'transformers'"

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Usage
 from cosmos_batch.contract.s3 import S3Uri

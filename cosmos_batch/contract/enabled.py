@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from cosmos_batch.contract import capacity, catalogue
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.contract import capacity
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.engines import guardrail_models
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.model_name import MAIN, is_commit
 
 COSTLY_FROM = 2  # times the price of the preferred instance type
@@ -18,7 +19,7 @@ COSTLY_FROM = 2  # times the price of the preferred instance type
 class EnabledPipeline:
     """A pipeline of the catalogue as the configuration has it. `instance_types` are in the order of preference."""
 
-    pipeline: catalogue.Pipeline
+    pipeline: Pipeline
     model: str
     revision: str
     engine: str

@@ -4,7 +4,10 @@ from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from cosmos_batch.contract import capacity, catalogue
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
+from cosmos_batch.contract import capacity
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
@@ -14,7 +17,6 @@ from cosmos_batch.contract.generation.memory import Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
 from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned, refuse_lossy
 from cosmos_batch.contract.generation.serving import Plans, Serving
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 
 MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
@@ -28,9 +30,9 @@ def _known_instance_type(name: str) -> str:
 
 def _extensions(text: str) -> str:
     for extension in parse_extensions(text):
-        if extension not in catalogue.EXTENSIONS:
+        if extension not in EXTENSIONS:
             raise ValueError(
-                f"{extension!r} is not an input format; allowed, separated by commas: {', '.join(catalogue.EXTENSIONS)}"
+                f"{extension!r} is not an input format; allowed, separated by commas: {', '.join(EXTENSIONS)}"
             )
     return text
 
@@ -98,7 +100,7 @@ class PipelineEntry(Model):
             raise ValueError("lists a type twice; name each once, the preferred one first")
         return types
 
-    def types_of(self, pipeline: catalogue.Pipeline) -> list[str]:
+    def types_of(self, pipeline: Pipeline) -> list[str]:
         """The instance types of a pipeline in the order in which they are tried."""
         preferred = self.instance_types or list(pipeline.instance_types)
         if self.fallback_instance_types is not None:
@@ -106,7 +108,7 @@ class PipelineEntry(Model):
         default = [name for name in pipeline.fallback_instance_types if name not in preferred]
         return [*preferred, *default[: max(0, self._most_types - len(preferred))]]
 
-    def unasked_types(self, pipeline: catalogue.Pipeline) -> list[str]:
+    def unasked_types(self, pipeline: Pipeline) -> list[str]:
         """The catalogue's fallbacks among them, where the configuration does not say which to use."""
         if self.fallback_instance_types is not None:
             return []
@@ -117,7 +119,7 @@ class PipelineEntry(Model):
     def _most_types(self) -> int:
         return MAX_COMPUTE_ENVIRONMENTS - self.use_spot
 
-    def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
+    def refuse_misfits(self, pipeline: Pipeline) -> None:
         """Raise ValueError where a worker of the pipeline cannot run as configured."""
         key = pipeline.config_key
         for field in ("instance_types", "fallback_instance_types"):
@@ -204,7 +206,7 @@ class GeneratorEntry(PipelineEntry):
         """The engine that is meant."""
         return FASTEST if self.engine == "auto" else self.engine
 
-    def plans(self, pipeline: catalogue.Pipeline) -> Plans:
+    def plans(self, pipeline: Pipeline) -> Plans:
         """How the GPUs of a worker share a job, on each kind of GPU; there are none where a server has the model.
 
         Raises ValueError where they cannot.
@@ -217,7 +219,7 @@ class GeneratorEntry(PipelineEntry):
         except ValueError as error:
             raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
 
-    def serving(self, pipeline: catalogue.Pipeline, upsamples: bool) -> Serving:
+    def serving(self, pipeline: Pipeline, upsamples: bool) -> Serving:
         """What `plan` and the workers are told; whether prompts can be upsampled is said for all. Raises ValueError."""
         return Serving(
             engine=self.engine_name if self.endpoint is None else SERVER,
@@ -230,16 +232,16 @@ class GeneratorEntry(PipelineEntry):
             plans=self.plans(pipeline),
         )
 
-    def workload(self, pipeline: catalogue.Pipeline) -> Workload:
+    def workload(self, pipeline: Pipeline) -> Workload:
         """The largest job that the pipeline admits."""
         return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution, bool(self.guardrails))
 
-    def planned(self, pipeline: catalogue.Pipeline) -> catalogue.Pipeline:
+    def planned(self, pipeline: Pipeline) -> Pipeline:
         """The pipeline with the GPUs that its plans use. Raises ValueError."""
         plans = self.plans(pipeline)
         return planned(pipeline, self.engine_name, plans, self.workload(pipeline)) if plans else pipeline
 
-    def refuse_misfits(self, pipeline: catalogue.Pipeline) -> None:
+    def refuse_misfits(self, pipeline: Pipeline) -> None:
         """Raise ValueError where a worker of the pipeline cannot run as configured; one that is off needs no plan."""
         if self.enabled:
             self._refuse_distilled(pipeline)
@@ -266,7 +268,7 @@ class GeneratorEntry(PipelineEntry):
             refuse_lossy(self.lossy, pipeline, self.engine_name, self.plans(pipeline))
         super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
 
-    def _refuse_distilled(self, pipeline: catalogue.Pipeline) -> None:
+    def _refuse_distilled(self, pipeline: Pipeline) -> None:
         """Of an engine of the user's own nobody here knows what it runs."""
         ours = self.engine == "auto" or self.engine in ABILITIES or self.endpoint is not None
         names = {"model": self.model, "endpoint.model": self.endpoint.model if self.endpoint else None}
@@ -278,9 +280,9 @@ class GeneratorEntry(PipelineEntry):
 class PipelineEntries(Model):
     """The pipelines of one surface. A field's alias is the `config_key` of a pipeline of the catalogue."""
 
-    surface: ClassVar[catalogue.Surface]
+    surface: ClassVar[Surface]
 
-    def entry(self, pipeline: catalogue.Pipeline) -> ReasonerEntry | GeneratorEntry:
+    def entry(self, pipeline: Pipeline) -> ReasonerEntry | GeneratorEntry:
         """The entry that configures a pipeline of this surface."""
         entries: dict[str, ReasonerEntry | GeneratorEntry] = {
             str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()
@@ -288,9 +290,9 @@ class PipelineEntries(Model):
         return entries[pipeline.config_key]
 
     @classmethod
-    def pipelines(cls) -> list[catalogue.Pipeline]:
+    def pipelines(cls) -> list[Pipeline]:
         """Those of the catalogue, smallest model first."""
-        return [pipeline for pipeline in catalogue.PIPELINES if pipeline.surface == cls.surface]
+        return [pipeline for pipeline in PIPELINES if pipeline.surface == cls.surface]
 
     @model_validator(mode="after")
     def _workers_fit(self) -> Self:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS
+from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS
 from cosmos_batch.demo.cosmos3 import write_cosmos3_weights
 from cosmos_batch.demo.tokenizer import CONTEXT, spoken_tokens, train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.demo.weights import random_weights, reasoner_shapes, save_bfloat16

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS
+from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS
 from cosmos_batch.demo.checkpoint import publish
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.diffusers_import import import_diffusers

@@ -8,7 +8,7 @@ import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from cosmos_batch.contract import catalogue
+from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.media.refusal import refuse
 from cosmos_batch.media.signatures import identify_file
 
@@ -28,7 +28,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     Failure
         InvalidInput where the container is damaged, holds no video, or holds one that cannot be decoded.
     """
-    options = {"protocol_whitelist": "file", "max_pixels": str(catalogue.VIDEO_PIXEL_LIMIT)}
+    options = {"protocol_whitelist": "file", "max_pixels": str(VIDEO_PIXEL_LIMIT)}
     try:
         container = av.open(
             f"file:{path}", "r", format=identify_file(path).opener, options=options, metadata_errors="replace"

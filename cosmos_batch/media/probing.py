@@ -5,7 +5,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from cosmos_batch.contract import catalogue
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
 from cosmos_batch.media.containers import open_video
 from cosmos_batch.media.images import open_image
 from cosmos_batch.media.refusal import refuse
@@ -59,7 +60,7 @@ def _agreed_format(path: Path) -> Format:
     if found.extensions:
         remedy = f"Name it {' or '.join(found.extensions)} if that is what you meant to upload."
     else:
-        remedy = f"Upload one of {', '.join(catalogue.EXTENSIONS)}."
+        remedy = f"Upload one of {', '.join(EXTENSIONS)}."
     raise refuse(f"The content is {found.label}, but the name ends in {extension or 'no extension'}.", remedy)
 
 
@@ -71,10 +72,10 @@ def _probe_image(path: Path) -> ImageInfo:
 
 
 def _check_image_size(width: int, height: int) -> None:
-    if width * height > catalogue.IMAGE_PIXEL_LIMIT or max(width, height) > catalogue.IMAGE_SIDE_LIMIT:
+    if width * height > IMAGE_PIXEL_LIMIT or max(width, height) > IMAGE_SIDE_LIMIT:
         raise refuse(
-            f"The image is {width:,} x {height:,} pixels; allowed are {catalogue.IMAGE_SIDE_LIMIT:,} a side and "
-            f"{catalogue.IMAGE_PIXEL_LIMIT:,} in all.",
+            f"The image is {width:,} x {height:,} pixels; allowed are {IMAGE_SIDE_LIMIT:,} a side and "
+            f"{IMAGE_PIXEL_LIMIT:,} in all.",
             "Scale it down or cut it into tiles, and upload those.",
         )
 
@@ -96,8 +97,8 @@ def _probe_video(path: Path) -> VideoInfo:
 
 
 def _check_video_size(width: int, height: int) -> None:
-    if width * height > catalogue.VIDEO_PIXEL_LIMIT:
+    if width * height > VIDEO_PIXEL_LIMIT:
         raise refuse(
-            f"The video is {width:,} x {height:,} pixels; allowed are {catalogue.VIDEO_PIXEL_LIMIT:,} a frame.",
+            f"The video is {width:,} x {height:,} pixels; allowed are {VIDEO_PIXEL_LIMIT:,} a frame.",
             "Scale it down to 7680 x 4320 or less and upload that.",
         )

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.worker.instance_metadata import instance_type
 

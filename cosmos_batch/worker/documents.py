@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from cosmos_batch.contract.catalogue import size_of
+from cosmos_batch.catalogue.pipelines import size_of
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDocument
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import Job

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import guardrail_models

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import refuse_rows
 from cosmos_batch.contract.generation.schema import Generation

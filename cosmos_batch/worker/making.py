@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cosmos_batch.contract.catalogue import RANDOM_WEIGHTS, size_of
+from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS, size_of
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
 from cosmos_batch.contract.generation.lossy import named

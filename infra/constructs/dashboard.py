@@ -8,10 +8,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 from cosmos_batch.contract import capacity, metrics
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.error import ErrorCode
-from cosmos_batch.contract.instances import INSTANCE_TYPES, PRICES_AS_OF
 from infra.constructs.measured import measured
 from infra.constructs.pipeline import Pipeline
 

@@ -19,7 +19,9 @@ CODE = [
     "!lambdas/*.py",
     "lambdas/image_build.py",
     "!cosmos_batch/__init__.py",
+    "!cosmos_batch/catalogue",
     "!cosmos_batch/contract",
+    "!cosmos_batch/planning",
     "!cosmos_batch/state",
     *CACHES,
 ]

@@ -8,7 +8,7 @@ from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cosmos_batch.contract.catalogue import PIPELINE_TAG
+from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.gpu_hosts import GpuHosts

@@ -8,10 +8,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute
 from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.settings import WorkerSettings
 from infra.constructs.gpu_compute import GpuCompute
 from infra.constructs.gpu_hosts import GpuHosts

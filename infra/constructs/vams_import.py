@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from cosmos_batch.contract.catalogue import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, extensions_of
 from cosmos_batch.contract.vams import VamsSettings

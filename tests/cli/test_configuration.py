@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.cli import configuration, synthesis
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.catalogue import PIPELINES
 
 
 @pytest.fixture

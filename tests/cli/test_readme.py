@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.cli.main import parser
-from cosmos_batch.contract import catalogue
 from tests.test_import_rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +43,9 @@ def test_commands_parse() -> None:
 def test_rooms_and_formats_are_those_of_the_code() -> None:
     rooms = set(re.findall(r"^\| `([a-z_/]+)/` \|", README, re.MULTILINE))
     assert rooms >= set(RULES)
-    for extension in catalogue.EXTENSIONS:
+    for extension in EXTENSIONS:
         assert extension in README
-    assert catalogue.ATTRIBUTION in README
+    assert ATTRIBUTION in README
 
 
 def test_every_target_is_explained() -> None:

@@ -123,7 +123,7 @@ def test_the_core_imports_what_every_image_has() -> None:
     """What an image's Hub client stands on, or another engine's packages, may not be there."""
     core = {"boto3", "botocore", "huggingface_hub", "jsonschema", "pydantic", "pydantic_core"}
     core |= {"s3transfer", "urllib3"}  # which boto3 and botocore require
-    for room in ("contract", "state", "store", "worker"):
+    for room in ("catalogue", "contract", "planning", "state", "store", "worker"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.schema import Generation

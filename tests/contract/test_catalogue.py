@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, size_of
 from cosmos_batch.contract import capacity
-from cosmos_batch.contract.catalogue import PIPELINES, Pipeline, size_of
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
 GIB = 1024**3

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, read_mode
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters, read_generation

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import pipeline_named
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.controls import Control
 from cosmos_batch.contract.generation.keys import (

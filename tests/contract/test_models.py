@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract import Error, Failure, JobMessage, ReasonerDocument, Request, Usage
 from cosmos_batch.contract.capacity import worker_resources
-from cosmos_batch.contract.catalogue import PIPELINES
 from cosmos_batch.contract.environment import (
     DeployedPipeline,
     PipelineCompute,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from tests.e2e.grants import covers, grants, uses
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
 from tests.e2e.unused_grants import UNUSED, WITHOUT_RESOURCE

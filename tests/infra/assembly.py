@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import catalogue
+from cosmos_batch.catalogue.pipelines import PIPELINES
 
 Resource = dict[str, Any]
 
@@ -38,7 +38,7 @@ SEED = {
     }
 }
 # What SEED enables.
-REASONERS = [one for one in catalogue.PIPELINES if one.config_key in ("reason2B", "reason8B")]
+REASONERS = [one for one in PIPELINES if one.config_key in ("reason2B", "reason8B")]
 STACKS = ["Network", "Storage", "Images", "Builds", "Pipelines", "Monitoring"]
 
 

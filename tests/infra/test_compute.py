@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config, catalogue
+from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import WorkerEnvironment
 from infra.constructs.gpu_hosts import SETUP
 from infra.synth import synthesize
@@ -185,7 +186,7 @@ def test_the_workers_of_a_host_share_its_nvme(assembly: Assembly, pipeline: str)
 
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
-def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: catalogue.Pipeline) -> None:
+def test_a_worker_can_read_its_environment(assembly: Assembly, pipeline: Pipeline) -> None:
     variables = worker(assembly, pipeline.id)["ContainerProperties"]["Environment"]
     assert {"Name": "AWS_DEFAULT_REGION", "Value": {"Ref": "AWS::Region"}} in variables  # ECS tells none
     environ = {variable["Name"]: resolve(variable["Value"]) for variable in variables}

@@ -144,7 +144,8 @@ def test_the_code_is_what_the_functions_import_and_nothing_else(assembly: Assemb
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     rooms = {str(path.parent) for path in files}
     contract = {"cosmos_batch/contract", "cosmos_batch/contract/generation"}
-    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/state", *contract}
+    facts_and_rules = {"cosmos_batch/catalogue", "cosmos_batch/planning"}
+    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/state", *contract, *facts_and_rules}
     others = {path.name for path in files if path.suffix != ".py"}
     assert others == {"negative_prompt.json", "negative_prompt.LICENSE.txt"}
 

@@ -62,7 +62,7 @@ def test_its_source_is_what_the_dockerfile_needs_and_no_more(assembly: Assembly)
         "requirements.cu128.lock",
     }
     rooms = {path.name for path in (source / "cosmos_batch").iterdir() if path.is_dir()}
-    assert rooms == {"contract", "engines", "media", "state", "store", "worker"}
+    assert rooms == {"catalogue", "contract", "engines", "media", "planning", "state", "store", "worker"}
 
 
 def test_the_job_definition_names_the_tag_and_waits_for_the_build(assembly: Assembly) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract import Config, ConfigError
-from cosmos_batch.contract.catalogue import EXTENSIONS
 from cosmos_batch.contract.environment import VamsEnvironment
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, resolve

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract import Config
-from cosmos_batch.contract.catalogue import EXTENSIONS, IMAGE_EXTENSIONS, pipeline_named
 from cosmos_batch.contract.generation.keys import of_configuration
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from infra.constructs.vams_import import imports

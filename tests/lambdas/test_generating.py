@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import PROMPT_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment, UploadEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.actions import INLINE_LIMIT

@@ -1,4 +1,4 @@
-"""A function imports the contract, the state room and boto3, and starts quickly."""
+"""The functions import the catalogue, the contract, planning, the state room and boto3, and start quickly."""
 
 import ast
 import subprocess
@@ -10,7 +10,8 @@ import pytest
 import lambdas
 
 FOLDER = Path(lambdas.__file__).parent
-ALLOWED = ("lambdas", "cosmos_batch.contract", "cosmos_batch.state", "boto3", "botocore", "pydantic")
+OURS = ("lambdas", "cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning", "cosmos_batch.state")
+ALLOWED = (*OURS, "boto3", "botocore", "pydantic")
 FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter", "register_vams")
 QUICK = {
     "lambdas",

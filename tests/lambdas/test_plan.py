@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import (
-    DEFAULT_PROMPT,
-    DEFAULT_SYSTEM_PROMPT,
-    INPUT_SIZE_LIMIT,
-    PROMPT_INLINE_LIMIT,
-    PROMPT_LIMIT,
-)
+from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT, PROMPT_INLINE_LIMIT, PROMPT_LIMIT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from cosmos_batch.contract.catalogue import DEFAULT_PROMPT, PROMPT_INLINE_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.job import SCHEMA_VERSION, Job
 from cosmos_batch.contract.json_schema import SCHEMA_LIMIT

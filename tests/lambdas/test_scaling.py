@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.catalogue import PIPELINES
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.environment import PipelineCompute
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow

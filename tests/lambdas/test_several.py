@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import INPUT_SIZE_LIMIT
+from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.parameters import FILES_LIMIT

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.catalogue import PROMPT_INLINE_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import execution_name

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.catalogue import PIPELINES, PROMPT_INLINE_LIMIT, Pipeline
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.state import Groups
 from lambdas.vams import handler

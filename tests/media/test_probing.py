@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cosmos_batch.contract import Failure, catalogue
+from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.contract import Failure
 from cosmos_batch.media import (
     ImageInfo,
     PixelBudget,
@@ -50,7 +51,7 @@ def test_disagreement_names_content_and_extension(
     assert extension in refused.value.error.message
 
 
-@pytest.mark.parametrize("extension", catalogue.VIDEO_EXTENSIONS)
+@pytest.mark.parametrize("extension", VIDEO_EXTENSIONS)
 def test_every_video_extension_is_accepted(tmp_path: Path, extension: str) -> None:
     found = probe(broken.video(tmp_path / f"clip{extension}"))
     assert isinstance(found, VideoInfo)
@@ -60,7 +61,7 @@ def test_every_video_extension_is_accepted(tmp_path: Path, extension: str) -> No
     assert found.timeline.fps == pytest.approx(broken.FPS)
 
 
-@pytest.mark.parametrize("extension", catalogue.IMAGE_EXTENSIONS)
+@pytest.mark.parametrize("extension", IMAGE_EXTENSIONS)
 def test_every_image_extension_is_accepted(tmp_path: Path, extension: str) -> None:
     assert probe(broken.image(tmp_path / f"picture{extension}")) == ImageInfo(64, 48)
 
@@ -113,7 +114,8 @@ def test_image_within_both_limits_but_too_many_pixels_is_refused(tmp_path: Path)
 
 def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = broken.video(tmp_path / "big.mp4")
-    monkeypatch.setattr(catalogue, "VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
+    for module in ("containers", "probing"):
+        monkeypatch.setattr(f"cosmos_batch.media.{module}.VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
     with pytest.raises(Failure, match="160 x 128"):
         probe(path)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 from cosmos_batch.worker import costs, instance_metadata
 from cosmos_batch.worker.costs import Cost, cost_of
 from tests.metadata_service import MetadataService, metadata_service

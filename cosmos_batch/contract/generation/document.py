@@ -4,8 +4,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, JsonValue
 
+from cosmos_batch.catalogue.hardware import PRICES_AS_OF
+from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.catalogue import ATTRIBUTION
 from cosmos_batch.contract.document import JobLogs
 from cosmos_batch.contract.generation.lossy import named
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
@@ -13,7 +14,6 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.instances import PRICES_AS_OF
 
 
 class DocumentedFile(Model):

@@ -7,7 +7,7 @@ starts from text has no file, so that it reads the asset's.
 
 from typing import Any
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.names import canonical
 from cosmos_batch.contract.generation.outputs import variant

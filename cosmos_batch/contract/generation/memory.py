@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.capacity import USABLE_MEMORY
-from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, SIZES, VIDEO_RESOLUTIONS, Resolution
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 # GiB, as `nvidia-smi` shows it, of which the CUDA context takes one.
 GPU_GIB = {"A10G": 22.5, "L4": 22.5, "L40S": 45.0, "H100": 79.6, "H200": 140.4}

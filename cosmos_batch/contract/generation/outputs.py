@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.s3 import fitted_key
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Literal
 
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract import capacity
-from cosmos_batch.contract.catalogue import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
 from cosmos_batch.contract.generation.lossy import LossyMode
@@ -20,7 +21,6 @@ from cosmos_batch.contract.generation.memory import GPU_GIB, Host, Workload, gib
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
-from cosmos_batch.contract.instances import INSTANCE_TYPES
 
 Objective = Literal["throughput", "latency"]
 

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from importlib import resources
 
-from cosmos_batch.contract.catalogue import PROMPT_LIMIT
+from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.modes import Mode
 from cosmos_batch.contract.json_schema import too_deep

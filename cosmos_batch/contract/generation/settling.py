@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any, TypeVar
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import (
     Domain,

@@ -1,6 +1,6 @@
 """The size that a caller asks for: width and height, a preset, or the input's own shape."""
 
-from cosmos_batch.contract.catalogue import Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.parameters import GenerationParameters

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract import Answer, Failure, Job, Usage
-from cosmos_batch.contract.catalogue import DEFAULT_SYSTEM_PROMPT, IMAGE_EXTENSIONS
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning

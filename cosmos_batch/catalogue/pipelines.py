@@ -1,4 +1,4 @@
-"""What exists: pipelines, their models, what GPUs they need, the files they take."""
+"""The pipelines: their models, and the GPUs and memory that each needs."""
 
 import re
 from dataclasses import dataclass
@@ -9,24 +9,6 @@ RANDOM_WEIGHTS = "random-weights"  # so begins the folder of a checkpoint that s
 PIPELINE_TAG = "cosmos-batch:pipeline"  # of jobs and instances: what a pipeline costs is found by it
 DEFAULT_PROMPT = "Caption the video in detail."
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
-
-# Bytes of UTF-8. A longer prompt is refused; one over the second limit travels by S3 pointer.
-PROMPT_LIMIT = 32 * 1024
-PROMPT_INLINE_LIMIT = 16 * 1024
-
-VIDEO_EXTENSIONS = (".mp4", ".mov", ".avi", ".mkv", ".webm")
-IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
-EXTENSIONS = VIDEO_EXTENSIONS + IMAGE_EXTENSIONS
-
-# Qwen3-VL scales an image to at most 16.8 million pixels; four times that is decoded for nothing, and 16,384 is
-# where JPEG and H.264 tools stop agreeing.
-IMAGE_PIXEL_LIMIT = 64_000_000
-IMAGE_SIDE_LIMIT = 16_384
-VIDEO_PIXEL_LIMIT = 7680 * 4320
-
-# Bytes. A worker fetches a file whole, and the workers of a host share its 200 GiB disk with the image: eight such
-# files still fit, and others wait. It is hours of video, of which a model sees a few hundred frames.
-INPUT_SIZE_LIMIT = 20 * 1024**3
 
 Surface = Literal["reasoner", "generator"]
 

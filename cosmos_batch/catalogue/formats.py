@@ -1,0 +1,5 @@
+"""The file formats that pipelines accept, by their file name extensions."""
+
+VIDEO_EXTENSIONS = (".mp4", ".mov", ".avi", ".mkv", ".webm")
+IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
+EXTENSIONS = VIDEO_EXTENSIONS + IMAGE_EXTENSIONS
