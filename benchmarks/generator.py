@@ -28,7 +28,6 @@ from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.compiled import version_here
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Measures, leave_compiled, take
@@ -36,6 +35,7 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, impo
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 
 LIBRARIES = ("torch", "diffusers", "fa3-fwd", "torchao")

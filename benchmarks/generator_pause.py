@@ -24,7 +24,8 @@ from benchmarks import true_generator
 from benchmarks.generator_jobs import NANO, TINY, Workload, asked
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
-from cosmos_batch.engines import GenerationFiles, create
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.job_files import GenerationFiles
 
 ENGINE = "vllm-omni"
 IN_HAND = 2  # of a worker
@@ -60,7 +61,7 @@ def main() -> None:
 
 def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -> dict[str, Any]:
     """Make a first job, which is not counted, and then so many with two at a time in the engine."""
-    engine: Any = create(ENGINE)
+    engine: Any = create_engine(ENGINE)
     engine.guardrails = False
     engine.load(model)
     load = os.getloadavg()[0]

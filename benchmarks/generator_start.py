@@ -20,7 +20,8 @@ from typing import Any
 from benchmarks.generator_jobs import NANO, TINY, Workload, asked
 from benchmarks.reasoner_start import forget_files
 from benchmarks.said import said_last
-from cosmos_batch.engines import GenerationFiles, create
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.job_files import GenerationFiles
 
 BEGAN = time.time()
 
@@ -58,7 +59,7 @@ def main() -> None:
     """Load, make a video of two steps of each size, one more of each, and whole ones if they are asked for."""
     name, model, shape, caches, *more = sys.argv[1:]
     workload = NANO if shape == "nano" else TINY
-    engine: Any = create(name)
+    engine: Any = create_engine(name)
     engine.guardrails, engine.caches = False, Path(caches)
     engine.load(Path(model))
     loaded = time.time() - BEGAN

@@ -14,7 +14,7 @@ from benchmarks.robot_scene import FPS, SECONDS, draw_scene
 from cosmos_batch.contract import Job, Parameters
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.sampling import with_sampling
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 
 PIPELINE = "cosmos-reason2-2b"

@@ -87,7 +87,7 @@ def main() -> None:
     s3: Any = FolderAsBucket(Path(sys.argv[2]))
     caches = KeptCaches(_compiled(), PIPELINE, "bucket", s3)
     with _timed(seconds, "caches"):
-        engine.caches = caches.restore({**engine.made_for(), "model": model.name})
+        engine.caches = caches.restore({**engine.compiled_for(), "model": model.name})
     with _timed(seconds, "engine"):
         engine.load(model, REASONER_CONTEXT)
     with _timed(seconds, "answer"):

@@ -21,7 +21,7 @@ from benchmarks.instant_aws import InstantAws
 from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner import question
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine

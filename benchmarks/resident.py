@@ -13,7 +13,7 @@ from benchmarks.instant_aws import InstantAws
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
-from cosmos_batch.engines import Engine
+from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder

@@ -23,7 +23,7 @@ import numpy as np
 from cosmos_batch.contract import Job
 from cosmos_batch.demo.media import write_clip, write_image
 from cosmos_batch.demo.scenes import draw_scene, draw_size
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from training.questions import OF_CLIPS, OF_IMAGES, Asker, Question, ask
 
 HELD_OUT = 7_000_000  # seeds from here on are for evaluation alone

@@ -10,7 +10,7 @@ _QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheade
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
-def made_for(gpus: int) -> dict[str, str]:
+def compiled_for(gpus: int) -> dict[str, str]:
     """All of it but the model: what differs in one of these is compiled anew."""
     return {
         **{name: version_here(name) for name in _LIBRARIES},

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.engines import Engine
+from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.state import Jobs, Revisions, Table, Workers
 from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
 from cosmos_batch.worker.clients import Clients

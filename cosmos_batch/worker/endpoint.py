@@ -9,7 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.engines import Engine, Guarding, Lossy, create
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
 from cosmos_batch.worker.clients import Clients
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def upsampler_of(environment: WorkerEnvironment, clients: Clients) -> Upsampler 
 def engine_of(environment: WorkerEnvironment, clients: Clients) -> Engine:
     """The engine of a worker, not loaded yet."""
     if environment.endpoint is None:
-        engine = create(environment.engine)
-        if environment.serving is not None and isinstance(engine, Guarding):
+        engine = create_engine(environment.engine)
+        if environment.serving is not None and isinstance(engine, GuardrailEngine):
             engine.guardrails = environment.serving.guardrails
-        if environment.serving is not None and isinstance(engine, Lossy):
+        if environment.serving is not None and isinstance(engine, LossyEngine):
             engine.lossy = environment.serving.lossy
         return engine
     key = ApiKey(environment.endpoint.api_key_secret_arn, clients).read

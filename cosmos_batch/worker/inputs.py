@@ -15,7 +15,7 @@ from cosmos_batch.contract.generation.actions import refuse_rows
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import extension, parse_uri
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 
 CHUNK = 1 << 20  # bytes
 # How often, and how many times, a job asks for its part of a disk that others fill.

@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.result import Made, MadeFile
-from cosmos_batch.engines import Lossy
+from cosmos_batch.engines.protocol import LossyEngine
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
@@ -118,7 +118,7 @@ def _documented(file: InputFile) -> DocumentedInput:
 
 
 def _lossy(model: ResidentModel) -> list[str]:
-    return list(model.engine.lossy) if isinstance(model.engine, Lossy) else []
+    return list(model.engine.lossy) if isinstance(model.engine, LossyEngine) else []
 
 
 def _other_than(origin: Origin, model: ResidentModel) -> list[str]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import AskingServer, Compiling, Engine, LoadingGuardrails
+from cosmos_batch.engines.protocol import CompilingEngine, Engine, HubGuardrailEngine, RemoteEngine
 from cosmos_batch.store import Elsewhere, KeptCaches, StoredModel
 from cosmos_batch.worker.guardrails import Guardrails
 from cosmos_batch.worker.pinned_store import PinnedStore
@@ -59,7 +59,7 @@ class ResidentModel:
         with self._timed("model"):
             stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
             guards = await asyncio.to_thread(self._bring_guardrails)
-        if isinstance(self.engine, Compiling):
+        if isinstance(self.engine, CompilingEngine):
             with self._timed("caches"):
                 await asyncio.to_thread(self._restore_caches, self.engine, stored)
         try:
@@ -75,8 +75,8 @@ class ResidentModel:
                 "are broken, run once with INVALIDATE_COSMOS_MODELS.",
                 retryable=True,
             ) from error
-        if isinstance(self.engine, AskingServer):  # which knows nothing of the configured name
-            stored = replace(stored, model=self.engine.asked_model)
+        if isinstance(self.engine, RemoteEngine):  # which knows nothing of the configured name
+            stored = replace(stored, model=self.engine.remote_model)
         self._stored = stored
         self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guards)))
 
@@ -108,14 +108,16 @@ class ResidentModel:
         self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _bring_guardrails(self) -> list[StoredModel]:
-        if self._guardrails is None or not isinstance(self.engine, LoadingGuardrails):
+        if self._guardrails is None or not isinstance(self.engine, HubGuardrailEngine):
             return []
         guards = self._guardrails.ensure(self._store)
         self.engine.guardrail_models = {one.model: one.path for one in guards}
         return guards
 
-    def _restore_caches(self, engine: Compiling, stored: StoredModel) -> None:
-        engine.caches = self._caches.restore({**engine.made_for(), "model": stored.model, "revision": stored.commit})
+    def _restore_caches(self, engine: CompilingEngine, stored: StoredModel) -> None:
+        engine.caches = self._caches.restore(
+            {**engine.compiled_for(), "model": stored.model, "revision": stored.commit}
+        )
 
     def _back_up(self, *loaded: StoredModel) -> None:
         """A failure is logged: the model serves anyway."""

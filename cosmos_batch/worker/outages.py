@@ -6,7 +6,8 @@ import time
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import Elsewhere, Engine, ServerUnavailable
+from cosmos_batch.engines.errors import ServerUnavailable
+from cosmos_batch.engines.protocol import Engine, RemoteEngine
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 900.0  # seconds of a job in its queue; doubled with each pause
 LONGEST_ASKED = 3600.0  # seconds that a server may ask for with Retry-After
@@ -30,7 +31,7 @@ class Outage:
     """Whether the server of an engine is away, as far as a worker knows. Of an engine that has none, it never is."""
 
     def __init__(self, engine: Engine) -> None:
-        self._server = engine if isinstance(engine, Elsewhere) else None
+        self._server = engine if isinstance(engine, RemoteEngine) else None
         self._looks = 0
         self._look_at = 0.0  # time.monotonic
         self.is_on = False
@@ -52,7 +53,7 @@ class Outage:
 
     async def look(self) -> None:
         """Ask the server whether it is there."""
-        if self._server is not None and await self._server.is_there():
+        if self._server is not None and await self._server.is_available():
             self.is_on = False  # the next job shows whether it serves, too: until then, pauses go on growing
         else:
             self._look_later(0.0)

@@ -18,7 +18,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
-from cosmos_batch.engines import EngineDied, ServerUnavailable
+from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.reasoner import structured
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers

@@ -10,14 +10,14 @@ from cosmos_batch.contract.generation.memory import Host, Workload
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.plan import plan_for_machine
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.engines import Engine, Sharing
 from cosmos_batch.engines.gpus import Gpu, gpu_here, gpus_here
+from cosmos_batch.engines.protocol import Engine, ParallelEngine
 
 
 def share(environment: WorkerEnvironment, engine: Engine) -> None:
     """Give an engine its plan, if it takes one. Raises Failure where the GPUs are not those of any."""
     serving = environment.serving
-    if serving is None or not serving.plans or not isinstance(engine, Sharing):
+    if serving is None or not serving.plans or not isinstance(engine, ParallelEngine):
         return
     pipeline = pipeline_named(environment.pipeline)
     assert pipeline is not None, "infra deploys the pipelines of the catalogue"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
-from cosmos_batch.engines import Compiling
+from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.state.workers import WorkerRow
 from cosmos_batch.worker.model import ResidentModel
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 def tell_start(row: WorkerRow, boot_seconds: float, model: ResidentModel, pipeline: str) -> None:
     """Say it, in one line for a person and one for each metric."""
-    engine: Mapping[str, float] = model.engine.startup_seconds if isinstance(model.engine, Compiling) else {}
+    engine: Mapping[str, float] = model.engine.startup_seconds if isinstance(model.engine, CompilingEngine) else {}
     seconds = {**_before(row, boot_seconds), **model.load_seconds, **engine}
     told = ", ".join(f"{phase} {value:.1f} s" for phase, value in seconds.items())
     log.info("ready to serve: %s", told)

@@ -6,7 +6,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.settings import MAX_RECEIPTS
-from cosmos_batch.engines import BREAKS_ENGINE
+from cosmos_batch.engines.errors import CRASH_REMEDY
 from cosmos_batch.state import JobRow
 from cosmos_batch.worker.queue import Delivery
 
@@ -18,7 +18,7 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
         return waited_in_vain(job, row.waiting.reason) if row.waiting is not None else _too_late(job)
     if row.attempts >= environment.worker.max_attempts:
         last = row.last_error
-        remedy = last.remedy if last is not None else BREAKS_ENGINE
+        remedy = last.remedy if last is not None else CRASH_REMEDY
         return Failure(
             "EngineFailed",
             f"The engine died or failed {row.attempts} times on {job.subject}. {last.message if last else ''}",

@@ -224,7 +224,7 @@ def test_a_generators_image_has_what_its_engine_imports(image: str, modules: lis
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
         for root in third_party(path) - OF_OTHERS - elsewhere:
             assert _distribution(root) & locked, f"{path} imports {root}"
-    assert {"cosmos_batch.engines", "cosmos_batch.engines.generator.inputs", "cosmos_batch.media"} <= seen
+    assert {"cosmos_batch.engines.factory", "cosmos_batch.engines.generator.inputs", "cosmos_batch.media"} <= seen
 
 
 def _distribution(root: str) -> set[str]:
@@ -267,9 +267,9 @@ def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path, monkeypatc
     (plugin,) = package.entry_points.select(group="vllm.general_plugins")
     assert plugin.name == vllm_command.serve_environment(1, None, tmp_path / "socket")["VLLM_PLUGINS"]
     program = (
-        "from cosmos_batch.engines import create\n"
+        "from cosmos_batch.engines.factory import create_engine\n"
         "from cosmos_batch.engines.reasoner.vllm import plugin\n"
-        "create('transformers'); print(plugin.__file__)"
+        "create_engine('transformers'); print(plugin.__file__)"
     )
     environment = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     where = subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.command import Plan

@@ -12,8 +12,8 @@ import pytest
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.torchrun_engine import GroupGenerator
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines import making
 from tests.engines.making import kind_of

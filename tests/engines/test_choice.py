@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch import engines
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.engines import gpus
+from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.real_vllm import needs_vllm
 
@@ -52,17 +51,17 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
 ) -> None:
     if not has_gpu:
         (devices / "nvidiactl").unlink()
-    monkeypatch.setattr(engines, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
-    assert engines.best_here() == best
-    monkeypatch.setitem(engines.ENGINES, "vllm", "tests.e2e.scripted_engine:ScriptedEngine")
-    assert engines.create("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
+    monkeypatch.setattr(factory, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
+    assert factory.default_reasoner() == best
+    monkeypatch.setitem(factory.ENGINES, "vllm", "tests.e2e.scripted_engine:ScriptedEngine")
+    assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
 
 
 def test_a_reasoner_is_auto_unless_it_is_told() -> None:
-    assert ReasonerEntry().engine == engines.AUTO
-    for name in engines.ENGINES.keys() - ABILITIES.keys():
+    assert ReasonerEntry().engine == factory.AUTO
+    for name in factory.ENGINES.keys() - ABILITIES.keys():
         ReasonerEntry(engine=name)
-    assert GeneratorEntry().engine == engines.AUTO
+    assert GeneratorEntry().engine == factory.AUTO
 
 
 def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.version", nothing)
     with pytest.raises(Failure) as raised:
-        engines.create("vllm").load(tmp_path)
+        factory.create_engine("vllm").load(tmp_path)
     error = raised.value.error
     assert "vllm is not installed here" in error.message and not error.retryable
     assert "make vllm" in error.remedy and "'auto'" in error.remedy
@@ -80,7 +79,7 @@ def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.Monk
 @needs_vllm
 def test_vllm_is_taken_where_it_is_asked_for() -> None:
     """Also without a GPU, where `auto` would not."""
-    assert engines.create("vllm").name == f"vllm {version('vllm')}"
+    assert factory.create_engine("vllm").name == f"vllm {version('vllm')}"
 
 
 @pytest.mark.parametrize(("gpus_here", "shared"), [(0, True), (1, True), (2, True), (4, True), (3, False), (8, False)])
@@ -194,7 +193,7 @@ def test_a_gpu_that_others_fill_is_not_asked_for_what_is_not_there(
     driver.write_text("300, 24564\n")
     monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.gpus_here", lambda: 1)
     with pytest.raises(Failure, match="Other programs hold the GPU's memory") as raised:
-        engines.create("vllm").load(checkpoint_dir)
+        factory.create_engine("vllm").load(checkpoint_dir)
     assert "nvidia-smi" in raised.value.error.remedy
 
 

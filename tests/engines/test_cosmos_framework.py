@@ -13,7 +13,8 @@ from jsonschema import Draft202012Validator
 
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.demo.checkpoint import build_random_cosmos3
-from cosmos_batch.engines import EngineDied, create
+from cosmos_batch.engines.errors import EngineDied
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.reasoner import cosmos_framework
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkEngine, sample_of
 from cosmos_batch.engines.reasoner.question import Reader, prepare
@@ -156,7 +157,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_it_is_created_by_its_name() -> None:
-    engine = create("cosmos-framework-reasoner")
+    engine = create_engine("cosmos-framework-reasoner")
     assert isinstance(engine, FrameworkEngine) and engine.name == "cosmos-framework 5eee9ed"
 
 

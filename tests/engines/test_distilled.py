@@ -8,13 +8,13 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.tokenizer import write_json
-from cosmos_batch.engines import Engine
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.protocol import Engine
 
 ENGINES = [DiffusersEngine, VllmOmniEngine, FrameworkGenerator, PhyaiEngine]
 STEPS = {"t_list": [1.0, 0.9375, 0.8333, 0.625], "sample_type": "sde"}

@@ -13,8 +13,10 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, LoadingGuardrails, Sharing, Stepping, create
+from cosmos_batch.engines.errors import EngineDied
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
+from cosmos_batch.engines.protocol import GuardrailEngine, HubGuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.groups import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
@@ -152,7 +154,7 @@ def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
 
 def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: FrameworkGenerator) -> None:
     make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
-    assert isinstance(engine, Stepping) and engine.steps("") == (3, 3)
+    assert isinstance(engine, StepReportingEngine) and engine.steps("") == (3, 3)
 
 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
@@ -227,9 +229,9 @@ def test_guardrails_that_do_not_load_are_told_as_such(
 
 
 def test_it_is_created_by_its_name() -> None:
-    engine = create("cosmos-framework")
-    assert isinstance(engine, FrameworkGenerator) and isinstance(engine, LoadingGuardrails)
-    assert isinstance(engine, Guarding) and isinstance(engine, Sharing)
+    engine = create_engine("cosmos-framework")
+    assert isinstance(engine, FrameworkGenerator) and isinstance(engine, HubGuardrailEngine)
+    assert isinstance(engine, GuardrailEngine) and isinstance(engine, ParallelEngine)
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
-from cosmos_batch.engines import create
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
 from cosmos_batch.engines.reasoner.sampling import sampling_for
@@ -140,6 +140,6 @@ def test_other_errors_of_torchvision_are_not_hidden(monkeypatch: pytest.MonkeyPa
 
 def test_an_engine_that_is_not_there_says_so_when_it_shall_load(tmp_path: Path) -> None:
     with pytest.raises(Failure) as raised:
-        create("vllm-omni").load(tmp_path / "Cosmos3-Nano")
+        create_engine("vllm-omni").load(tmp_path / "Cosmos3-Nano")
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
     assert "'vllm-omni'" in raised.value.error.message and "engine" in raised.value.error.remedy

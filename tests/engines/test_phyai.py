@@ -11,10 +11,12 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, Guarding, Sharing, Stepping, create
+from cosmos_batch.engines.errors import EngineDied
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
+from cosmos_batch.engines.protocol import GuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.media.writing import write_image
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
@@ -89,7 +91,7 @@ def test_what_phyai_refuses_is_one_requests_alone(make: Make, tmp_path: Path) ->
 
 def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: PhyaiEngine) -> None:
     make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
-    assert isinstance(engine, Stepping) and engine.steps("") == (3, 3)
+    assert isinstance(engine, StepReportingEngine) and engine.steps("") == (3, 3)
 
 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
@@ -112,8 +114,12 @@ def test_what_it_cannot_do_is_refused_before_it_works(make: Make, picture: Path,
 
 
 def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_works() -> None:
-    engine = create("phyai")
-    assert isinstance(engine, PhyaiEngine) and isinstance(engine, Sharing) and not isinstance(engine, Guarding)
+    engine = create_engine("phyai")
+    assert (
+        isinstance(engine, PhyaiEngine)
+        and isinstance(engine, ParallelEngine)
+        and not isinstance(engine, GuardrailEngine)
+    )
     job = make_job("a.png").model_copy(update={"generation": settled({"mode": "t2v"}, guardrails=True)})
     with pytest.raises(Failure, match=f"{engine.name} has no guardrails here, and the job asks for them") as raised:
         refuse_unguarded(engine, job, required=False)

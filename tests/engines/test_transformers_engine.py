@@ -14,8 +14,9 @@ import pytest
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME, build_random_cosmos3
-from cosmos_batch.engines import Engine, create
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.faults import GPU_LOST
+from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from tests.engines.conftest import Run, make_job, place
 from tests.media import broken
@@ -174,7 +175,7 @@ def test_name_and_startup_logs(engine: TransformersEngine) -> None:
 
 
 def test_it_is_created_by_its_name() -> None:
-    engine: Engine = create("transformers")
+    engine: Engine = create_engine("transformers")
     assert isinstance(engine, TransformersEngine)
 
 

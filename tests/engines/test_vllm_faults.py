@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import Compiling, EngineDied, compiled
+from cosmos_batch.engines import compiled
 from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import serve_environment
@@ -85,17 +87,17 @@ def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, m
     program.write_text("#!/bin/sh\necho 'NVIDIA L40S, 580.95.05'\necho 'NVIDIA L40S, 580.95.05'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    made_for = compiled.made_for(2)
-    assert made_for["gpus"] == "NVIDIA L40S, 580.95.05; NVIDIA L40S, 580.95.05"
-    assert made_for["torch"] == version("torch") and made_for["flashinfer-python"] == "none"
+    compiled_for = compiled.compiled_for(2)
+    assert compiled_for["gpus"] == "NVIDIA L40S, 580.95.05; NVIDIA L40S, 580.95.05"
+    assert compiled_for["torch"] == version("torch") and compiled_for["flashinfer-python"] == "none"
     program.write_text("#!/bin/sh\nexit 9\n")
-    assert compiled.made_for(1)["gpus"] == "unknown"
-    assert compiled.made_for(0)["gpus"] == "none"
+    assert compiled.compiled_for(1)["gpus"] == "unknown"
+    assert compiled.compiled_for(0)["gpus"] == "none"
 
 
 def test_the_engine_is_one_that_compiles(told: Path) -> None:
-    assert isinstance(VllmEngine(), Compiling)
-    assert not isinstance(TransformersEngine(), Compiling)
+    assert isinstance(VllmEngine(), CompilingEngine)
+    assert not isinstance(TransformersEngine(), CompilingEngine)
 
 
 def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Path) -> None:

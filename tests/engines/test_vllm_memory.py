@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model

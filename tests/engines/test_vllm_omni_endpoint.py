@@ -18,9 +18,11 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.settling import settle
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import GenerationFiles, Guarding, ServerUnavailable
+from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
+from cosmos_batch.engines.job_files import GenerationFiles
+from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.engines.serving import outages
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
@@ -136,7 +138,7 @@ def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = OmniEndpointEngine(Endpoint(url="http://127.0.0.1:9/v1"), lambda: None)
     with pytest.raises(Failure, match="does not answer") as raised:
         engine.load(Path("/nothing"))
-    assert raised.value.error.retryable and isinstance(engine, Guarding)
+    assert raised.value.error.retryable and isinstance(engine, GuardrailEngine)
 
 
 def test_its_checks_are_not_verified(make: Make) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.demo.generator import build_random_generator
-from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines.making import Files, kind_of
 

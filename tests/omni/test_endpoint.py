@@ -11,9 +11,9 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
 from tests.engines.making import ACTIONS, FEW, ROWS, TABLE, check

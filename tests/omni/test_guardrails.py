@@ -9,8 +9,8 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.guardrail_files import FORBIDDEN, NONSENSE, UNREADABLE, UNSAFE, write_cosmos_guardrail
 

@@ -12,8 +12,9 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import EngineDied, GenerationFiles
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 
 QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}

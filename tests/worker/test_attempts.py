@@ -10,7 +10,7 @@ import pytest
 
 from cosmos_batch import media
 from cosmos_batch.contract import Answer, Error, Failure, Job
-from cosmos_batch.engines import EngineDied
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import ASSETS, STATE, Bench

@@ -10,8 +10,8 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.engines import AskingServer
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+from cosmos_batch.engines.protocol import RemoteEngine
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.store import Elsewhere
 from cosmos_batch.worker.assembly import assemble
@@ -58,17 +58,20 @@ def test_the_environment_decides_which_engine_it_is(bench: Bench) -> None:
     assert isinstance(engine_of(scripted, Clients()), ScriptedEngine)
 
 
-class Asking(ScriptedEngine):
-    """One whose model is on a server that calls it otherwise than the configuration."""
+class ScriptedRemoteEngine(ScriptedEngine):
+    """An engine whose model has another name on its server than in the configuration."""
 
-    asked_model = "nvidia/cosmos-reason2-8b"
+    remote_model = "nvidia/cosmos-reason2-8b"
+
+    async def is_available(self) -> bool:
+        return True
 
 
 def test_the_model_is_the_one_that_was_asked_of_the_server(bench: Bench) -> None:
-    model = assemble(environment(bench), Clients(), lease_holder(), Asking()).runner.model
+    model = assemble(environment(bench), Clients(), lease_holder(), ScriptedRemoteEngine()).runner.model
     asyncio.run(model.load())
     assert model.stored.model == "nvidia/cosmos-reason2-8b"
-    assert isinstance(EndpointEngine(ENDPOINT, lambda: None), AskingServer)
+    assert isinstance(EndpointEngine(ENDPOINT, lambda: None), RemoteEngine)
 
 
 def test_nothing_is_stored_and_no_job_wants_a_newer_copy(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile, OutputKey
-from cosmos_batch.engines import Guarding
+from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
 from cosmos_batch.worker.clients import Clients
@@ -303,4 +303,4 @@ def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:
         serving = SERVING.model_copy(update={"guardrails": configured})
         environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")
         engine = engine_of(environment.model_copy(update={"serving": serving}), Clients())
-        assert isinstance(engine, Guarding) and engine.guardrails is configured
+        assert isinstance(engine, GuardrailEngine) and engine.guardrails is configured

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract import Answer, Job
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.worker import inputs
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench

@@ -15,7 +15,7 @@ import pytest
 from cosmos_batch.cli.follow import waits_for_server
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.settings import MAX_RECEIPTS
-from cosmos_batch.engines import ServerUnavailable
+from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages as waits
 from cosmos_batch.state import JobRow

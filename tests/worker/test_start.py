@@ -24,7 +24,7 @@ class Compiler(ScriptedEngine):
         self.startup_seconds = dict.fromkeys(ENGINE_START_PHASES, 1.5)
         self.compiled: list[str] = []
 
-    def made_for(self) -> dict[str, str]:
+    def compiled_for(self) -> dict[str, str]:
         return {"gpus": "NVIDIA L40S, 580.95"}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import Engine, Guarding
+from cosmos_batch.engines.protocol import Engine, GuardrailEngine
 
 # A traceback through `cosmos_guardrail`, what vLLM-Omni has of it, or Cosmos Framework's own.
 _THROUGH_GUARDRAILS = re.compile(
@@ -27,7 +27,7 @@ def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
             f"{job.pipeline} requires guardrails, and the job was planned to do without them.",
             "Ask again: jobs that are planned from now on have guardrails.",
         )
-    if job.generation.guardrails and not (isinstance(engine, Guarding) and engine.guardrails):
+    if job.generation.guardrails and not (isinstance(engine, GuardrailEngine) and engine.guardrails):
         raise unguarded(engine.name)
 
 

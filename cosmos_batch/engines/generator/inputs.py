@@ -11,7 +11,7 @@ from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_ch
 from cosmos_batch.contract.generation.controls import Hint, refuse_long_controls
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
-from cosmos_batch.engines import GenerationFiles
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.media import (
     VideoInfo,
     cover_image,

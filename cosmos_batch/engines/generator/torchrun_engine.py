@@ -18,11 +18,11 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
-from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.generator.captions import counted
 from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
+from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun import group

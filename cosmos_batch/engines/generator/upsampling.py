@@ -17,7 +17,8 @@ from cosmos_batch.contract.generation.prompts import prompt_text
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
 from cosmos_batch.contract.job import Job
-from cosmos_batch.engines import ServerUnavailable, input_paths
+from cosmos_batch.engines.errors import ServerUnavailable
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import as_data
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning

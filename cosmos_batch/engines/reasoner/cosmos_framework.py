@@ -16,10 +16,10 @@ from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.s3 import extension
-from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
 from cosmos_batch.engines.reasoner.vllm.command import within

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cosmos_batch.contract import Answer, Job
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines import input_paths
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat import answer_of, frees, refuses
 from cosmos_batch.engines.reasoner.question import Question, Reader, prepare

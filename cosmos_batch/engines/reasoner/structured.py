@@ -15,7 +15,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Made, Usage
-from cosmos_batch.engines import Engine, input_paths
+from cosmos_batch.engines.job_files import input_paths
+from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, misfit
 from cosmos_batch.engines.reasoner.units import has_places, times_in, with_units
 

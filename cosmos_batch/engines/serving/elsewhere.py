@@ -24,13 +24,13 @@ class EngineElsewhere:
         self._model = ""
 
     @property
-    def asked_model(self) -> str:
+    def remote_model(self) -> str:
         """As the server calls the model that is asked of it; empty before `load`."""
         return self._model
 
-    async def is_there(self) -> bool:
+    async def is_available(self) -> bool:
         """Whether the server answers when it is asked for its models."""
-        return await self._connected().is_there()
+        return await self._connected().is_available()
 
     def close(self) -> None:
         """Let go of the server; `load` may be called again."""

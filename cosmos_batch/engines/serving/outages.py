@@ -9,7 +9,7 @@ from datetime import datetime
 import httpx2
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.engines import OutageKind, ServerUnavailable
+from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 
 BUSY = (429, 503)
 """The server did not begin on the request: too many of them, or none can be served now."""

@@ -10,7 +10,7 @@ import httpx2
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines import OutageKind, ServerUnavailable
+from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving import outages
 from cosmos_batch.engines.serving.outages import BROKEN, BUSY, LONGEST_WAIT, waiting
@@ -105,7 +105,7 @@ class RemoteServer:
             response = await self._patiently(journal, method, path, content)
         return response
 
-    async def is_there(self) -> bool:
+    async def is_available(self) -> bool:
         """Whether it answers when it is asked for its models."""
         self._loop = asyncio.get_running_loop()
         try:

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import httpx2
 
 from cosmos_batch.contract import Error, Failure
-from cosmos_batch.engines import BREAKS_ENGINE, EngineDied
+from cosmos_batch.engines.errors import CRASH_REMEDY, EngineDied
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.hang import watch
 from cosmos_batch.engines.serving.last_words import found_memory_held, last_errors, ran_out_of_memory, reasons
@@ -284,7 +284,7 @@ class ServedModel(Generic[Plan]):
             message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
         else:
             message = f"The engine {server.obituary()} while it worked."
-            remedy = BREAKS_ENGINE
+            remedy = CRASH_REMEDY
         return Error(code="EngineFailed", message=message, remedy=remedy, retryable=True)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.demo.generator import build_random_generator
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines.making import SHORT, SMALL, Files, kind_of
 

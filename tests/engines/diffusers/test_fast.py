@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from benchmarks.generator import PLAIN
-from cosmos_batch.engines import Compiling, GenerationFiles
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.generator.diffusers import acceleration
 from cosmos_batch.engines.generator.diffusers.acceleration import Measures
@@ -23,7 +22,9 @@ from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.generator.diffusers.generation import generate, settled
 from cosmos_batch.engines.generator.inputs import prepare
 from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.protocol import CompilingEngine
 from tests.contract import generations
 from tests.engines import making
 from tests.engines.making import ROWS, SHORT, kind_of
@@ -336,8 +337,8 @@ def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
     for name in cache_variables(tmp_path):
         monkeypatch.setenv(name, "elsewhere")
     engine = DiffusersEngine()
-    assert isinstance(engine, Compiling)
-    assert engine.made_for()["diffusers"] == version("diffusers")
+    assert isinstance(engine, CompilingEngine)
+    assert engine.compiled_for()["diffusers"] == version("diffusers")
     engine.caches = tmp_path
     warmed: list[Checkpoint] = []
     monkeypatch.setattr(Checkpoint, "warm_up", lambda checkpoint, _journal: warmed.append(checkpoint))

@@ -9,8 +9,8 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.engines.making import FEW, SHORT, SMALL, Files, frames, refused

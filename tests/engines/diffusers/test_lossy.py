@@ -11,13 +11,14 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines import GenerationFiles, Lossy
 from cosmos_batch.engines.generator.diffusers import acceleration, lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.protocol import LossyEngine
 from tests.contract import generations
 from tests.engines import making
 from tests.engines.diffusers.test_fast import LAYERS, made, same
@@ -234,10 +235,10 @@ def test_a_gpu_that_has_fp8_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_engine_is_what_it_is_told_to_be(checkpoint: Path, tmp_path: Path, often: None, calls: list[int]) -> None:
     engine = DiffusersEngine()
-    assert isinstance(engine, Lossy) and engine.lossy == ()
-    as_it_is = engine.made_for()
+    assert isinstance(engine, LossyEngine) and engine.lossy == ()
+    as_it_is = engine.compiled_for()
     engine.guardrails, engine.lossy = False, ["stepCache"]
-    assert engine.made_for() != as_it_is, "compiled code is kept apart"
+    assert engine.compiled_for() != as_it_is, "compiled code is kept apart"
     engine.load(checkpoint)
     asyncio.run(engine.generate(generations.settled(VIDEO, guardrails=False), GenerationFiles(None, {}), tmp_path))
     engine.close()

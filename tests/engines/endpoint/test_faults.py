@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines import ServerUnavailable
+from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages, remote
@@ -80,9 +80,9 @@ def test_one_that_was_away_is_looked_at_before_it_is_sent_a_job(
         with pytest.raises(ServerUnavailable) as raised:
             await engine.run(job, tmp_path)
         assert raised.value.kind == "away" and len(server.asked) == 1
-        assert not await engine.is_there()
+        assert not await engine.is_available()
         server.fault, server.models = None, models
-        assert await engine.is_there()
+        assert await engine.is_available()
         assert (await engine.run(job, tmp_path)).text == "A robot."
 
     asyncio.run(outage())

@@ -12,10 +12,10 @@ import pytest
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines import making, omni_served
 from tests.engines.making import FEW, PROMPT, kind_of

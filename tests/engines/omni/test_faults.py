@@ -14,11 +14,13 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import EngineDied, GenerationFiles, Stepping
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
+from cosmos_batch.engines.job_files import GenerationFiles
+from cosmos_batch.engines.protocol import StepReportingEngine
 from cosmos_batch.engines.serving import hang, served_model
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
@@ -184,7 +186,7 @@ def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path
         return await making, seen
 
     made, seen = asyncio.run(watched())
-    assert isinstance(engine, Stepping) and seen[0] is None and seen[-1] == (1, 2)
+    assert isinstance(engine, StepReportingEngine) and seen[0] is None and seen[-1] == (1, 2)
     assert made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
     assert made.timings["firstStep"] <= made.timings["generate"]
     bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]

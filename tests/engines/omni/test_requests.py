@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmos_batch.engines import Compiling, Guarding, Sharing, create
+from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF
+from cosmos_batch.engines.protocol import CompilingEngine, GuardrailEngine, ParallelEngine
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.engines.making import ACTIONS, PROMPT, ROWS, SMALL, TABLE
 from tests.engines.omni.conftest import VIDEO, Make, probe_upload, video
 
 
 def test_it_is_what_a_worker_sets_up(engine: VllmOmniEngine) -> None:
-    assert isinstance(engine, Guarding) and isinstance(engine, Sharing) and isinstance(engine, Compiling)
-    assert create("vllm-omni").name == engine.name == "vllm-omni 0.30.0"
+    assert (
+        isinstance(engine, GuardrailEngine)
+        and isinstance(engine, ParallelEngine)
+        and isinstance(engine, CompilingEngine)
+    )
+    assert create_engine("vllm-omni").name == engine.name == "vllm-omni 0.30.0"
     assert engine.startup_logs[-1].startswith("vllm-omni 0.30.0 is ready")
-    assert engine.made_for()["plan"] == "one GPU"
+    assert engine.compiled_for()["plan"] == "one GPU"
 
 
 def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:

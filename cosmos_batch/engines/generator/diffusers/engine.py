@@ -21,9 +21,8 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
-from cosmos_batch.engines.compiled import cache_variables, made_for
+from cosmos_batch.engines.compiled import cache_variables, compiled_for
 from cosmos_batch.engines.faults import expandable_segments, free_memory, guarded
 from cosmos_batch.engines.generator.diffusers.acceleration import Measures
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
@@ -37,6 +36,7 @@ from cosmos_batch.engines.generator.diffusers.generation import Progress, genera
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import Rendered, write_files
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import Journal, TimedJournal
 
 _LESS = "resolution or numFrames"
@@ -99,9 +99,9 @@ class DiffusersEngine:
         self._generating = ThreadPoolExecutor(1, "generate")
         journal.note("ready")
 
-    def made_for(self) -> dict[str, str]:
+    def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return {**made_for(gpus_here()), "lossy": ", ".join(sorted(self.lossy))}
+        return {**compiled_for(gpus_here()), "lossy": ", ".join(sorted(self.lossy))}
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""

@@ -18,8 +18,9 @@ from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_d
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import ServerUnavailable, generation_files
+from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni.job import Work
+from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
 from cosmos_batch.engines.serving.remote import RemoteServer

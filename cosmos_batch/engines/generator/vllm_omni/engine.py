@@ -30,10 +30,9 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import GenerationFiles, generation_files
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
-from cosmos_batch.engines.compiled import made_for
+from cosmos_batch.engines.compiled import compiled_for
 from cosmos_batch.engines.generator.guardrails import PACKAGE, explaining_guardrails, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_lacking
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
@@ -41,6 +40,7 @@ from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done
 from cosmos_batch.engines.generator.vllm_omni.job import Order, Work
 from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED, verdicts_of
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -81,9 +81,9 @@ class VllmOmniEngine:
         """How long each phase of that took."""
         return self._served.startup_seconds
 
-    def made_for(self) -> dict[str, str]:
+    def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return {**made_for(self._served.plan.gpus), "engine": self.name, "plan": str(self.plan)}
+        return {**compiled_for(self._served.plan.gpus), "engine": self.name, "plan": str(self.plan)}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Start the server and wait until it answers; blocks.

@@ -11,12 +11,12 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines import GenerationFiles
 from cosmos_batch.engines.generator.captions import captions_of, counted
 from cosmos_batch.engines.generator.inputs import Prepared, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.vllm_omni.client import MadeThere, Send, make_image, make_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import TimedJournal
 
 _UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength was not seen."

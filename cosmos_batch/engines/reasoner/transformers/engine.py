@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.faults import free_memory, guarded
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.reasoner.transformers.generation import generate

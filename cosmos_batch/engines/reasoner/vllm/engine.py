@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines import input_paths
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import refuse_incomplete
-from cosmos_batch.engines.compiled import made_for
+from cosmos_batch.engines.compiled import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.preparing import Preparing
 from cosmos_batch.engines.reasoner import chat
 from cosmos_batch.engines.reasoner.question import Reader, prepare
@@ -56,9 +56,9 @@ class VllmEngine:
         """How long each phase of that took."""
         return self._served.startup_seconds
 
-    def made_for(self) -> dict[str, str]:
+    def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return made_for(self._served.plan.gpus)
+        return compiled_for(self._served.plan.gpus)
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and wait until it answers; blocks.
