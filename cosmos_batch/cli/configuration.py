@@ -8,7 +8,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.files import chosen_pipeline
+from cosmos_batch.cli.input_checks import chosen_pipeline
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import ENDPOINT

@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     module, _, function = arguments.command.partition(":")
     try:
-        return int(getattr(import_module(f"cosmos_batch.cli.{module}"), function)(arguments))
+        return int(getattr(import_module(f"cosmos_batch.cli.commands.{module}"), function)(arguments))
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -107,7 +107,7 @@ def _add_status(commands: Commands) -> None:
     status = commands.add_parser("status", help="list jobs: the named ones, or the recent ones")
     status.add_argument("ids", metavar="ID", nargs="*")
     status.add_argument("--json", action="store_true", help="print JSON")
-    status.set_defaults(command="jobs:status")
+    status.set_defaults(command="status:status")
 
 
 def _add_result(commands: Commands) -> None:
@@ -115,7 +115,7 @@ def _add_result(commands: Commands) -> None:
     result.add_argument("id", metavar="ID")
     result.add_argument("--wait", action="store_true", help="until it has ended")
     result.add_argument("--output", metavar="FOLDER", help="save it there, with all files that were made")
-    result.set_defaults(command="jobs:result")
+    result.set_defaults(command="result:result")
 
 
 def _add_models(commands: Commands) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.follow import STAGES, Follower, Sight
+from cosmos_batch.cli.job_snapshot import STAGES, JobObserver, JobSnapshot
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,9 +31,9 @@ class Display(Protocol):
         """What happens now; told again and again."""
 
 
-def follow(deployment: Deployment, job_id: str, since: datetime, display: Display) -> Sight:
+def follow(deployment: Deployment, job_id: str, since: datetime, display: Display) -> JobSnapshot:
     """Show a job's stages until it has ended, and return the last sight of it. Times count from `since`."""
-    follower, shown, ended_at = Follower(deployment, job_id), {"uploaded"}, 0.0
+    follower, shown, ended_at = JobObserver(deployment, job_id), {"uploaded"}, 0.0
     display.reached("uploaded", "0.0 s")
     while True:
         sight = follower.look()

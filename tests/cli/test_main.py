@@ -28,13 +28,13 @@ def test_every_command_has_its_function() -> None:
     assert len(named) == 13
     for command in named:
         module, _, function = command.partition(":")
-        assert callable(getattr(import_module(f"cosmos_batch.cli.{module}"), function))
+        assert callable(getattr(import_module(f"cosmos_batch.cli.commands.{module}"), function))
 
 
 def test_help_is_instant() -> None:
     script = "import sys, cosmos_batch.cli.main as m; m.parser(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"boto3", "pydantic", "rich", "moto", "torch", "cosmos_batch.cli.run"} & set(loaded)
+    assert not {"boto3", "pydantic", "rich", "moto", "torch", "cosmos_batch.cli.commands.run"} & set(loaded)
 
 
 def test_no_command_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:

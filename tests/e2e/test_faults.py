@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli.trouble import find_trouble
+from cosmos_batch.cli.worker_failures import find_worker_failure
 from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
 
 
@@ -238,7 +238,7 @@ def test_workers_that_never_can_load_have_their_queue_refused(app: App) -> None:
     (app.folder / EIGHT_B / "refuses").touch()
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
-        trouble = wait_for(lambda: find_trouble(app.workers(EIGHT_B)), 60, "nothing is said while they wait")
+        trouble = wait_for(lambda: find_worker_failure(app.workers(EIGHT_B)), 60, "nothing is said while they wait")
         assert "The licence of this model was not accepted. Accept the licence." in str(trouble)
         for arn in arns:
             error = error_of(app.ended_under_sweeps(arn))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.pipelines import ATTRIBUTION
-from cosmos_batch.cli import demo_generate
+from cosmos_batch.cli.commands import demo_generate
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument

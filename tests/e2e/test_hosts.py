@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from cosmos_batch.cli.trouble import find_trouble
+from cosmos_batch.cli.worker_failures import find_worker_failure
 from tests.e2e.harness import EIGHT_B, TWO_B, App, wait_for
 from tests.metadata_service import metadata_service
 
@@ -20,7 +20,7 @@ def test_jobs_wait_for_a_host_with_its_disk_and_say_so(app: App, clip: Path) -> 
     missing.parent.mkdir(exist_ok=True)
     missing.touch()
     arn = start(app, clip, EIGHT_B)
-    trouble = wait_for(lambda: find_trouble(app.workers(EIGHT_B)), 120, "nothing is said while it waits")
+    trouble = wait_for(lambda: find_worker_failure(app.workers(EIGHT_B)), 120, "nothing is said while it waits")
     missing.unlink()
     assert trouble.error.code == "ModelUnavailable"
     assert "/scratch/workers is not on the host's NVMe instance store" in trouble.error.message

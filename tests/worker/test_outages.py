@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli.follow import waits_for_server
+from cosmos_batch.cli.job_snapshot import waits_for_server
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.settings import MAX_RECEIPTS
 from cosmos_batch.engines.errors import ServerUnavailable

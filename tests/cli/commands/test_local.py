@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration, demo, local, run
-from cosmos_batch.cli.background import background
+from cosmos_batch.cli import configuration, local_deployment
+from cosmos_batch.cli.commands import demo, local, run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import parser
-from cosmos_batch.cli.outcome import Outcome
-from cosmos_batch.cli.question import Question
+from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.demo import DEMO_REASON
 from tests.cli.conftest import PIPELINE
@@ -62,11 +63,11 @@ def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Pa
         return seen["started"]
 
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setattr(local.LocalCloud, "find", lambda: seen["running"])
-    monkeypatch.setattr(local.LocalCloud, "start", start)
-    monkeypatch.setattr(local.synthesis, "assembly", lambda config_file, *_: config_file)
-    monkeypatch.setattr(local, "_deploy", lambda assembly, _: seen["deployed"].append(assembly))
-    monkeypatch.setattr(local.deployments, "find", lambda _: deployment)
+    monkeypatch.setattr(local_deployment.LocalCloud, "find", lambda: seen["running"])
+    monkeypatch.setattr(local_deployment.LocalCloud, "start", start)
+    monkeypatch.setattr(local_deployment.synthesis, "assembly", lambda config_file, *_: config_file)
+    monkeypatch.setattr(local_deployment, "_deploy", lambda assembly, _: seen["deployed"].append(assembly))
+    monkeypatch.setattr(local_deployment.deployments, "find", lambda _: deployment)
     return seen
 
 
@@ -75,7 +76,7 @@ POOL: Any = Pool()
 
 
 def test_what_was_started_is_stopped(clouds: dict[str, Any]) -> None:
-    with local.local_deployment(POOL, lambda: CONFIG):
+    with local_deployment.local_deployment(POOL, lambda: CONFIG):
         assert clouds["deployed"] == [CONFIG]
         assert clouds["parent_pid"] == os.getpid(), "it ends with this process, however that ends"
         assert not clouds["started"].stopped
@@ -83,7 +84,7 @@ def test_what_was_started_is_stopped(clouds: dict[str, Any]) -> None:
 
 
 def test_what_was_started_is_stopped_by_an_interrupt(clouds: dict[str, Any]) -> None:
-    with pytest.raises(KeyboardInterrupt), local.local_deployment(POOL, lambda: CONFIG):
+    with pytest.raises(KeyboardInterrupt), local_deployment.local_deployment(POOL, lambda: CONFIG):
         raise KeyboardInterrupt
     assert clouds["started"].stopped
 
@@ -91,15 +92,15 @@ def test_what_was_started_is_stopped_by_an_interrupt(clouds: dict[str, Any]) -> 
 def test_what_was_started_is_stopped_when_deployment_fails(
     clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_deploy", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError), local.local_deployment(POOL, lambda: CONFIG):
+    monkeypatch.setattr(local_deployment, "_deploy", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), local_deployment.local_deployment(POOL, lambda: CONFIG):
         pass
     assert clouds["started"].stopped
 
 
 def test_a_running_cloud_is_used_as_it_stands(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     clouds["running"] = Cloud()
-    with local.local_deployment(POOL, lambda: pytest.fail("was asked")):
+    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked")):
         pass
     assert (clouds["deployed"], clouds["started"], clouds["running"].stopped) == ([], None, False)
     assert "runs already" in capsys.readouterr().err
@@ -109,7 +110,7 @@ def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[s
     clouds["running"] = Cloud()
     (tmp_path / "efs").mkdir()
     (tmp_path / "efs" / "model").touch()
-    with local.local_deployment(POOL, lambda: CONFIG, reuse=False):
+    with local_deployment.local_deployment(POOL, lambda: CONFIG, reuse=False):
         assert clouds["deployed"] == [CONFIG]
         assert clouds["home"] not in (None, tmp_path), "another one than that of the standing cloud"
         assert (clouds["home"] / "efs" / "model").exists(), "what one cloud has downloaded, the other one uses"
@@ -121,7 +122,7 @@ def test_the_own_cloud_of_another_command_is_not_used(clouds: dict[str, Any]) ->
     """It ends with that command, and runs what that command was told to."""
     clouds["running"] = Cloud()
     clouds["running"].standing = False
-    with local.local_deployment(POOL, lambda: CONFIG):
+    with local_deployment.local_deployment(POOL, lambda: CONFIG):
         assert clouds["started"] is not None
     assert not clouds["running"].stopped
 
@@ -136,8 +137,8 @@ def test_a_standing_cloud_without_a_deployment_is_left_without_one(
             raise CliError("nothing", "deploy")
         return deployment
 
-    monkeypatch.setattr(local.deployments, "find", find)
-    with local.local_deployment(POOL, lambda: CONFIG):
+    monkeypatch.setattr(local_deployment.deployments, "find", find)
+    with local_deployment.local_deployment(POOL, lambda: CONFIG):
         assert clouds["started"] is not None
     assert clouds["started"].stopped and not clouds["running"].stopped
 
@@ -184,13 +185,13 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
     asked: list[tuple[Any, ...]] = []
     deployment.clients("s3").put_object(Bucket="assets", Key="uploads/x/d.json", Body=b'{"result": "a cube"}')
 
-    def ask(_: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
+    def ask(_: Deployment, path: Path, question: ReasonerRequest, pipeline: str | None) -> JobResult:
         asked.append((path, question.prompt, pipeline, path.exists()))
-        return Outcome(document_uri="s3://assets/uploads/x/d.json")
+        return JobResult(document_uri="s3://assets/uploads/x/d.json")
 
     for module in (run, demo):
         monkeypatch.setattr(module, "ask", ask)
-        monkeypatch.setattr(module, "background", lambda: _Entered(POOL))
+        monkeypatch.setattr(module, "process_pool", lambda: _Entered(POOL))
     return asked
 
 
@@ -271,7 +272,7 @@ def test_run_fails_with_the_job(
     clip = tmp_path / "clip.mp4"
     clip.write_bytes(b"content")
     refused = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
-    monkeypatch.setattr(run, "ask", lambda *_: Outcome(error=refused))
+    monkeypatch.setattr(run, "ask", lambda *_: JobResult(error=refused))
     options = parser().parse_args(["run", str(clip)])
     assert run.run(options) == 1
     assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
@@ -279,7 +280,7 @@ def test_run_fails_with_the_job(
 
 
 def test_background_work_ends_with_its_block() -> None:
-    with background() as pool:
+    with process_pool() as pool:
         work = pool.apply_async(os.getpid)
         process = work.get()
         pool.apply_async(time.sleep, (60,))

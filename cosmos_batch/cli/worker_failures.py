@@ -11,7 +11,7 @@ from cosmos_batch.state import PipelineRow, WorkerRow, Workers
 
 
 @dataclass(frozen=True)
-class Trouble:
+class WorkerFailure:
     """The last worker's error before it ended, and the time at which the next worker is started."""
 
     error: Error
@@ -21,20 +21,20 @@ class Trouble:
         return f"no worker can serve: {self.error.message} {self.error.remedy} {self.next_try}"
 
 
-def find_trouble(workers: Workers) -> Trouble | None:
+def find_worker_failure(workers: Workers) -> WorkerFailure | None:
     """The trouble of a pipeline; None where a worker serves, or none has failed."""
     rows, breaker = workers.list(), workers.pipeline()
     alive = [row for row in rows if row.state != "ENDED"]
     if any(row.state == "READY" for row in alive):
         return None
     error = _unjudged_failure(rows) or (breaker.reason if breaker.failures > 0 or breaker.open else None)
-    return None if error is None else Trouble(error, _next_try(alive, breaker))
+    return None if error is None else WorkerFailure(error, _next_try(alive, breaker))
 
 
-def tell_trouble(deployment: Deployment, pipelines: Iterable[str]) -> None:
+def print_worker_failures(deployment: Deployment, pipelines: Iterable[str]) -> None:
     """Say on standard error which of these pipelines are in trouble, and why."""
     for pipeline in pipelines:
-        if trouble := find_trouble(deployment.workers(pipeline)):
+        if trouble := find_worker_failure(deployment.workers(pipeline)):
             print(f"{pipeline}: {trouble}", file=sys.stderr)
 
 

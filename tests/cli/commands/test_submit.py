@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.commands.submit import Submitted, start, start_on
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
-from cosmos_batch.cli.question import Question
-from cosmos_batch.cli.submit import Submitted, start, start_on
+from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Error, Request
 from cosmos_batch.contract.parameters import NAMES
@@ -39,14 +39,14 @@ def request_of(stepfunctions: FakeStepFunctions, number: int = -1) -> dict[str, 
     return request
 
 
-def ask(deployment: Deployment, clip: Path, question: Question, pipeline: str = PIPELINE) -> Submitted:
+def ask(deployment: Deployment, clip: Path, question: ReasonerRequest, pipeline: str = PIPELINE) -> Submitted:
     return start_on(deployment, Uploads(deployment), clip, question, pipeline)
 
 
 def test_a_file_is_uploaded_and_its_job_started(
     deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path
 ) -> None:
-    submitted = ask(deployment, clip, Question("何が起きる?\n🎬"), "cosmos-reason2-8b")
+    submitted = ask(deployment, clip, ReasonerRequest("何が起きる?\n🎬"), "cosmos-reason2-8b")
     bucket, key = parse_uri(submitted.input)
     assert (bucket, key.rpartition("/")[2]) == ("assets", "my clip 🎬.mp4")
     body = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -58,18 +58,18 @@ def test_a_file_is_uploaded_and_its_job_started(
 
 
 def test_no_trigger_starts_a_second_run_of_an_uploaded_file(deployment: Deployment, clip: Path) -> None:
-    bucket, key = parse_uri(ask(deployment, clip, Question("What?")).input)
+    bucket, key = parse_uri(ask(deployment, clip, ReasonerRequest("What?")).input)
     metadata = deployment.clients("s3").head_object(Bucket=bucket, Key=key)["Metadata"]
     assert OBJECT_MARKER in metadata, "by which `upload` knows what is ours"
 
 
 def test_one_file_twice_is_two_inputs(deployment: Deployment, clip: Path) -> None:
-    first, second = (ask(deployment, clip, Question("What?")) for _ in range(2))
+    first, second = (ask(deployment, clip, ReasonerRequest("What?")) for _ in range(2))
     assert first.input != second.input
 
 
 def test_a_long_prompt_lies_in_s3(deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path) -> None:
-    ask(deployment, clip, Question("long " * 4000))
+    ask(deployment, clip, ReasonerRequest("long " * 4000))
     request = request_of(stepfunctions)
     assert "prompt" not in request
     bucket, key = parse_uri(request["promptUri"])
@@ -81,7 +81,7 @@ def test_an_adopted_bucket_is_written_below_its_prefix_and_needs_no_versions(
 ) -> None:
     deployment.clients("s3").create_bucket(Bucket="videos")
     adopted = replace(deployment, asset_roots=["videos/inbox/"])
-    submitted = ask(adopted, clip, Question("What?"))
+    submitted = ask(adopted, clip, ReasonerRequest("What?"))
     assert submitted.input.startswith("s3://videos/inbox/uploads/")
     assert request_of(stepfunctions)["input"] == submitted.input
     assert Uploads(adopted).new_folder().startswith("s3://videos/inbox/uploads/")
@@ -104,7 +104,7 @@ def closed(deployment: Deployment) -> Iterator[Deployment]:
 
 def test_where_this_person_may_not_upload_the_next_bucket_is_taken(closed: Deployment, clip: Path) -> None:
     uploads = Uploads(closed)
-    uris = [start_on(closed, uploads, clip, Question("What?"), PIPELINE).input for _ in range(2)]
+    uris = [start_on(closed, uploads, clip, ReasonerRequest("What?"), PIPELINE).input for _ in range(2)]
     assert all(uri.startswith("s3://videos/inbox/uploads/") for uri in uris)
     bucket, key = parse_uri(uris[0])
     assert closed.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read() == clip.read_bytes()

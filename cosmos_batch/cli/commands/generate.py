@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
-from cosmos_batch.cli import configuration, files, progress
+from cosmos_batch.cli import configuration, input_checks, progress
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.background import background
+from cosmos_batch.cli.commands.result import print_error
+from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.jobs import print_error
-from cosmos_batch.cli.local import local_deployment
-from cosmos_batch.cli.making import Making, read_making
-from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
-from cosmos_batch.cli.submit import Submitted, start
-from cosmos_batch.cli.trouble import tell_trouble
+from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
+from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result, save_files
+from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.uploads import Uploads
+from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
@@ -36,19 +36,19 @@ ENGINE = "diffusers"  # of this machine, where config.json names none: it needs 
 def generate(arguments: argparse.Namespace) -> int:
     """Make one thing. A standing local cloud is used as it stands; where a model is named, the command has a cloud of
     its own."""
-    making = read_making(arguments)
+    making = read_generation_request(arguments)
     if arguments.submit:
         deployment = deployments.find()
         submitted = submit(deployment, making)
         print(submitted.job_id)
-        tell_trouble(deployment, [submitted.pipeline])
+        print_worker_failures(deployment, [submitted.pipeline])
         return 0
     if arguments.model:
         changes: dict[str, Any] = {"model": configuration.checked_model(arguments.model)}
     else:
         making, changes = on_a_server(making)
     with (
-        background() as pool,
+        process_pool() as pool,
         local_deployment(pool, lambda: config_file(making, changes), reuse=not changes) as deployment,
     ):
         ended = make(deployment, making)
@@ -59,7 +59,7 @@ def generate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def on_a_server(making: Making) -> tuple[Making, dict[str, Any]]:
+def on_a_server(making: GenerationRequest) -> tuple[GenerationRequest, dict[str, Any]]:
     """With the pipeline of a server that runs already, if one is named that makes it, and what sets it to that server;
     a pipeline that was asked for stays. Raises CliError."""
     parameters = making.parameters
@@ -68,7 +68,7 @@ def on_a_server(making: Making) -> tuple[Making, dict[str, Any]]:
     return replace(making, pipeline=named), changes
 
 
-def config_file(making: Making, changes: dict[str, Any]) -> Path:
+def config_file(making: GenerationRequest, changes: dict[str, Any]) -> Path:
     """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError, also
     where its guardrails are not on this machine."""
     config = Config.load(configuration.CONFIG)
@@ -88,7 +88,7 @@ def _is_auto(config: Config, name: str) -> bool:
     return config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name)).engine == "auto"
 
 
-def entry_here(making: Making) -> dict[str, Any]:
+def entry_here(making: GenerationRequest) -> dict[str, Any]:
     """Of a generator on this machine. Guardrails that nobody asks for are not loaded."""
     return {
         "enabled": True,
@@ -97,7 +97,7 @@ def entry_here(making: Making) -> dict[str, Any]:
     }
 
 
-def _refuse_switching_off(making: Making, config: Config, name: str) -> None:
+def _refuse_switching_off(making: GenerationRequest, config: Config, name: str) -> None:
     """Raise CliError where this would start the pipeline without the guardrails that config.json requires."""
     entry = config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name))
     if making.parameters.guardrails is False and isinstance(entry, GeneratorEntry) and entry.guardrails == REQUIRED:
@@ -107,7 +107,7 @@ def _refuse_switching_off(making: Making, config: Config, name: str) -> None:
         )
 
 
-def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:
+def _refuse_unguarded(making: GenerationRequest, pipeline: EnabledPipeline) -> None:
     """A worker would refuse it too, with the model loaded."""
     if making.parameters.guardrails is False or making.request_file is not None:
         return
@@ -120,16 +120,16 @@ def _refuse_unguarded(making: Making, pipeline: EnabledPipeline) -> None:
         )
 
 
-def make(deployment: Deployment, making: Making) -> Outcome:
+def make(deployment: Deployment, making: GenerationRequest) -> JobResult:
     """Submit, and show what happens until it has ended."""
     submitted = submit(deployment, making)
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert sight.execution is not None, "an execution that has ended exists"
-    return replace(outcome(sight.execution, sight.row), uploaded=submitted.uploaded)
+    return replace(read_job_result(sight.execution, sight.row), uploaded=submitted.uploaded)
 
 
-def submit(deployment: Deployment, making: Making) -> Submitted:
+def submit(deployment: Deployment, making: GenerationRequest) -> Submitted:
     """Upload the files of this machine and start the state machine. Raises CliError where no generator is deployed."""
     pipeline = _chosen(deployment, making)
     uploads = Uploads(deployment)
@@ -137,7 +137,7 @@ def submit(deployment: Deployment, making: Making) -> Submitted:
 
     def upload(path: Path) -> str:
         uri = uploads.put(path)
-        uploaded[uri] = {"path": str(path.resolve()), "sha256": files.digest(path)}
+        uploaded[uri] = {"path": str(path.resolve()), "sha256": input_checks.digest(path)}
         return uri
 
     making = making.with_files(upload)
@@ -156,7 +156,7 @@ def submit(deployment: Deployment, making: Making) -> Submitted:
     return replace(start(deployment, request), uploaded=uploaded)
 
 
-def _chosen(deployment: Deployment, making: Making) -> str:
+def _chosen(deployment: Deployment, making: GenerationRequest) -> str:
     generators = [one for one in deployment.pipelines if _is_generator(one)]
     named, mode = making.pipeline, making.parameters.mode
     if named is None and making.request_file is not None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cosmos_batch.cli import files
+from cosmos_batch.cli import input_checks
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 
 
 @dataclass(frozen=True)
-class Question:
+class ReasonerRequest:
     """A prompt (none: the task's own) and how to answer it. Further files may be of this machine yet."""
 
     prompt: str | None
@@ -21,18 +21,18 @@ class Question:
     parameters: Parameters = field(default_factory=Parameters)
 
 
-def read_question(arguments: argparse.Namespace) -> Question:
+def read_reasoner_request(arguments: argparse.Namespace) -> ReasonerRequest:
     """Of the options. Raises CliError where one of them is wrong."""
     parameters = _parameters(arguments)
     blank = not (arguments.prompt or "").strip()
-    prompt = None if blank and parameters.task is not None else files.checked_prompt(arguments.prompt)
-    return Question(prompt, arguments.system_prompt or None, parameters)
+    prompt = None if blank and parameters.task is not None else input_checks.checked_prompt(arguments.prompt)
+    return ReasonerRequest(prompt, arguments.system_prompt or None, parameters)
 
 
 def _parameters(arguments: argparse.Namespace) -> Parameters:
     said = {alias: value for alias, name in NAMES.items() if (value := getattr(arguments, name)) is not None}
     for name in said.get("moreInputs", []):
-        files.checked(name)
+        input_checks.checked(name)
     if "jsonSchema" in said:
         said["jsonSchema"] = _text(said["jsonSchema"])
     try:

@@ -1,9 +1,6 @@
-"""`cosmos-batch local`, and the local deployment that `run` and `demo` work with."""
+"""The deployment on this machine that `run`, `generate` and the demos work with."""
 
-import argparse
 import os
-import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,67 +11,12 @@ from pathlib import Path
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import synthesis
-from cosmos_batch.cli.background import background
-from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.contract import Config
+from cosmos_batch.cli.messages import inform
 from cosmos_batch.local.capacity import gpus_here
 from cosmos_batch.local.cloud import LocalCloud, default_home
 from cosmos_batch.local.deploy import deploy
-
-
-def say(text: str) -> None:
-    """Tell a person what happens. Not on standard output: that is for results."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def up(arguments: argparse.Namespace) -> int:
-    """Start a cloud that outlives this command, and deploy config.json to it."""
-    Config.load(CONFIG)
-    with background() as pool:
-        cloud = _deployed(CONFIG, pool, LocalCloud.find(), _start)
-    _point_at(cloud, "up", arguments.export)
-    return 0
-
-
-def start(arguments: argparse.Namespace) -> int:
-    """Start a cloud that outlives this command and deploy nothing to it: that is left to the CDK's own command."""
-    cloud = LocalCloud.find() or _start()
-    _point_at(cloud, "start", arguments.export)
-    return 0
-
-
-def _point_at(cloud: LocalCloud, action: str, export: bool) -> None:
-    """Print what points a shell at the cloud, or how to have it printed."""
-    if export:
-        for name, value in cloud.environment.items():
-            print(f"export {name}={shlex.quote(value)}")
-    else:
-        say(f"The local cloud runs at {cloud.endpoint}; its files lie in {cloud.home}. Point this shell at it:")
-        print(f'  eval "$(cosmos-batch local {action} --export)"')
-
-
-def down(_arguments: argparse.Namespace) -> int:
-    """Stop the cloud and everything that it started."""
-    cloud = LocalCloud.find()
-    if cloud is None:
-        print(f"No local cloud runs in {default_home()}.")
-        return 0
-    cloud.stop()
-    print("Stopped.")
-    return 0
-
-
-def status(_arguments: argparse.Namespace) -> int:
-    """Say whether a cloud runs, and what is deployed to it. Exit status 1 where none runs."""
-    cloud = LocalCloud.find()
-    if cloud is None:
-        print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
-        return 1
-    print(f"A local cloud runs at {cloud.endpoint} (process {cloud.process_id}); its files lie in {cloud.home}.")
-    print(f"Pipelines: {', '.join(deployments.find(clients(cloud)).pipelines)}")
-    return 0
 
 
 def clients(cloud: LocalCloud) -> deployments.Clients:
@@ -93,7 +35,7 @@ def local_deployment(
     """
     found = LocalCloud.find()
     if reuse and found and found.standing and (running := _deployment_on(found)):
-        say("Using the local cloud that runs already, as it stands")
+        inform("Using the local cloud that runs already, as it stands")
         return nullcontext(running)
     return _own_deployment(config_file(), pool, found)
 
@@ -109,7 +51,7 @@ def _deployment_on(cloud: LocalCloud) -> Deployment | None:
 def _own_deployment(config_file: Path, pool: Pool, found: LocalCloud | None) -> Iterator[Deployment]:
     """On a cloud that ends with the block; beside the one that runs already, if there is one."""
     with nullcontext(default_home()) if found is None else _home_beside(default_home()) as home:
-        cloud = _deployed(config_file, pool, None, partial(_start, os.getpid(), home))
+        cloud = deployed_cloud(config_file, pool, None, partial(start_cloud, os.getpid(), home))
         try:
             yield deployments.find(clients(cloud))
         finally:
@@ -119,9 +61,9 @@ def _own_deployment(config_file: Path, pool: Pool, found: LocalCloud | None) -> 
 @contextmanager
 def _home_beside(home: Path) -> Iterator[Path]:
     """A home for a second cloud, with the models of the first one. Its logs stay where those of the first one are."""
-    say("The local cloud that runs already stays as it is: this command starts one of its own")
+    inform("The local cloud that runs already stays as it is: this command starts one of its own")
     if gpus_here():
-        say("Both have the same GPUs. Where memory is short: cosmos-batch local down")
+        inform("Both have the same GPUs. Where memory is short: cosmos-batch local down")
     (home / "beside").mkdir(parents=True, exist_ok=True)
     # At its end the links are removed, and nothing behind them.
     with tempfile.TemporaryDirectory(dir=home / "beside", ignore_cleanup_errors=True) as scratch:
@@ -133,12 +75,12 @@ def _home_beside(home: Path) -> Iterator[Path]:
         yield beside
 
 
-def _deployed(
-    config_file: Path, pool: Pool, found: LocalCloud | None, start_cloud: Callable[[], LocalCloud]
+def deployed_cloud(
+    config_file: Path, pool: Pool, found: LocalCloud | None, start: Callable[[], LocalCloud]
 ) -> LocalCloud:
     """The cloud that was found, else a new one, with the configuration deployed; a new one ends if that fails."""
     assembly = synthesis.assembly(config_file, default_home(), pool)
-    cloud = found or start_cloud()
+    cloud = found or start()
     try:
         _deploy(assembly, cloud)
     except BaseException:
@@ -148,22 +90,22 @@ def _deployed(
     return cloud
 
 
-def _start(parent_pid: int | None = None, home: Path | None = None) -> LocalCloud:
+def start_cloud(parent_pid: int | None = None, home: Path | None = None) -> LocalCloud:
     began = time.monotonic()
     cloud = LocalCloud.start(home, parent_pid=parent_pid)
-    say(f"Local cloud started in {time.monotonic() - began:.1f} s")
+    inform(f"Local cloud started in {time.monotonic() - began:.1f} s")
     return cloud
 
 
 def _deploy(assembly: synthesis.Assembly, cloud: LocalCloud) -> None:
     began = time.monotonic()
     folder = assembly.wait()
-    say("CDK app: unchanged" if assembly.reused else f"CDK app synthesized in {time.monotonic() - began:.1f} s")
+    inform("CDK app: unchanged" if assembly.reused else f"CDK app synthesized in {time.monotonic() - began:.1f} s")
     began = time.monotonic()
     stacks = deploy(folder, cloud, on_stack=lambda _: None)
-    say(f"Deployed {', '.join(stacks)} in {time.monotonic() - began:.1f} s")
+    inform(f"Deployed {', '.join(stacks)} in {time.monotonic() - began:.1f} s")
 
 
 def _stop(cloud: LocalCloud) -> None:
     cloud.stop()
-    say("Local cloud stopped")
+    inform("Local cloud stopped")

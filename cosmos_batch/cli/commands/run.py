@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.cli import configuration, files, progress
-from cosmos_batch.cli.background import background
+from cosmos_batch.cli import configuration, input_checks, progress
+from cosmos_batch.cli.commands.result import print_outcome
+from cosmos_batch.cli.commands.submit import start_on, with_more_inputs
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.jobs import print_outcome
-from cosmos_batch.cli.local import local_deployment
-from cosmos_batch.cli.outcome import Outcome, outcome, read_document
-from cosmos_batch.cli.question import Question, read_question
-from cosmos_batch.cli.submit import start_on, with_more_inputs
+from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result
+from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.entries import ENDPOINT
@@ -21,7 +21,7 @@ from cosmos_batch.local.cloud import default_home
 def run(arguments: argparse.Namespace) -> int:
     """Answer one file. A standing local cloud is used as it stands; where a model or a server is named, the command has
     a cloud of its own."""
-    path, question = files.checked_input(arguments.file), read_question(arguments)
+    path, question = input_checks.checked_input(arguments.file), read_reasoner_request(arguments)
     changes = _changes(arguments)
 
     def config_file() -> Path:
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
             return configuration.CONFIG
         return configuration.with_entry(pipeline.pipeline, changes, default_home())
 
-    with background() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
+    with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
         ended = ask(deployment, path, question, arguments.pipeline)
         if arguments.output and ended.document_uri:
             save(deployment, ended.document_uri, Path(arguments.output))
@@ -45,16 +45,16 @@ def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
 
 
-def ask(deployment: Deployment, path: Path, question: Question, pipeline: str | None) -> Outcome:
+def ask(deployment: Deployment, path: Path, question: ReasonerRequest, pipeline: str | None) -> JobResult:
     """Upload a file with its question, and show what happens until it is answered."""
     uploads = Uploads(deployment)
     question = with_more_inputs(uploads, question)
-    chosen = files.chosen_pipeline(pipeline, deployment.pipelines)
+    chosen = input_checks.chosen_pipeline(pipeline, deployment.pipelines)
     submitted = start_on(deployment, uploads, path, question, chosen)
     with progress.display() as display:
         sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert sight.execution is not None, "an execution that has ended exists"
-    return outcome(sight.execution, sight.row)
+    return read_job_result(sight.execution, sight.row)
 
 
 def save(deployment: Deployment, uri: str, path: Path) -> None:

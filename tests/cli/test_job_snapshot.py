@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosmos_batch.cli import follow, progress
+from cosmos_batch.cli import job_snapshot, progress
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.follow import STAGES, Execution, Follower, Sight
+from cosmos_batch.cli.job_snapshot import STAGES, JobExecution, JobObserver, JobSnapshot
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
@@ -72,12 +72,13 @@ def test_the_last_stage_is_waited_for(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_through(deployment, job, stepfunctions)
-    seen = Follower(deployment, job.job_id).look()
-    late = Sight(execution=seen.execution, row=seen.row, worker=seen.worker)
+    seen = JobObserver(deployment, job.job_id).look()
+    late = JobSnapshot(execution=seen.execution, row=seen.row, worker=seen.worker)
     stages = {name: time for name, time in seen.row.stages.items() if name != "calledBack"} if seen.row else {}
-    early = Sight(execution=seen.execution, row=seen.row.model_copy(update={"stages": stages}) if seen.row else None)
+    row = seen.row.model_copy(update={"stages": stages}) if seen.row else None
+    early = JobSnapshot(execution=seen.execution, row=row)
     sights = iter([early, early, late])
-    monkeypatch.setattr(Follower, "look", lambda _: next(sights))
+    monkeypatch.setattr(JobObserver, "look", lambda _: next(sights))
     recorder = Recorder()
     progress.follow(deployment, job.job_id, STARTED, recorder)
     assert recorder.stages[-1][0] == "called back"
@@ -91,8 +92,8 @@ def test_a_failed_job_is_not_waited_for(deployment: Deployment, stepfunctions: F
     assert recorder.stages == [("uploaded", "0.0 s")]
 
 
-def execution(status: str = "RUNNING") -> Execution:
-    return Execution(status, STARTED, None, {}, None, None, None)
+def execution(status: str = "RUNNING") -> JobExecution:
+    return JobExecution(status, STARTED, None, {}, None, None, None)
 
 
 def worker(state: str, **fields: object) -> WorkerRow:
@@ -111,18 +112,18 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
     counted = {done: running.model_copy(update={"open_attempt": attempt(done)}) for done in (7, 35)}
     done = row.model_copy(update={"state": "SUCCEEDED"})
     cases = [
-        (Sight(), "waiting for its execution to be started"),
-        (Sight(execution()), "checking the request"),
-        (Sight(execution(), row), "waiting for a worker to be started"),
-        (Sight(execution(), row, worker("ENDED")), "waiting for a worker to be started"),
-        (Sight(execution(), row, worker("SUBMITTED")), "Batch job SUBMITTED"),
-        (Sight(execution(), row, worker("SUBMITTED"), batch=runnable), "Batch job RUNNABLE: no capacity"),
-        (Sight(execution(), row, worker("STARTING"), last_line="40 %"), "loading the model: 40 %"),
-        (Sight(execution(), row, worker("READY")), "waiting in the queue"),
-        (Sight(execution(), running, worker("READY")), "the model is answering"),
-        (Sight(execution(), counted[7], worker("READY")), "step 7 of 35"),
-        (Sight(execution(), counted[35], worker("READY")), "all 35 steps are done: decoding, writing"),
-        (Sight(execution(), done, worker("READY")), "writing the result, telling who asked"),
+        (JobSnapshot(), "waiting for its execution to be started"),
+        (JobSnapshot(execution()), "checking the request"),
+        (JobSnapshot(execution(), row), "waiting for a worker to be started"),
+        (JobSnapshot(execution(), row, worker("ENDED")), "waiting for a worker to be started"),
+        (JobSnapshot(execution(), row, worker("SUBMITTED")), "Batch job SUBMITTED"),
+        (JobSnapshot(execution(), row, worker("SUBMITTED"), batch=runnable), "Batch job RUNNABLE: no capacity"),
+        (JobSnapshot(execution(), row, worker("STARTING"), last_line="40 %"), "loading the model: 40 %"),
+        (JobSnapshot(execution(), row, worker("READY")), "waiting in the queue"),
+        (JobSnapshot(execution(), running, worker("READY")), "the model is answering"),
+        (JobSnapshot(execution(), counted[7], worker("READY")), "step 7 of 35"),
+        (JobSnapshot(execution(), counted[35], worker("READY")), "all 35 steps are done: decoding, writing"),
+        (JobSnapshot(execution(), done, worker("READY")), "writing the result, telling who asked"),
     ]
     for sight, text in cases:
         assert sight.waits_for() == text
@@ -133,7 +134,7 @@ def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfu
     reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
     breaker = PipelineRow(failures=2, retry_at="2126-11-20T12:02:00.000+00:00", reason=reason)
     deployment.workers(PIPELINE).set_breaker(breaker)
-    said = Follower(deployment, job.job_id).look().waits_for()
+    said = JobObserver(deployment, job.job_id).look().waits_for()
     assert said == "no worker can serve: The hub cannot be reached. r The next worker is started at 12:02:00 UTC."
 
 
@@ -148,7 +149,7 @@ def test_the_worker_closest_to_the_job_is_shown(
     workers.started("gone")
     workers.ready("gone")
     workers.ended("gone", Error(code="Internal", message="m", remedy="r"))
-    seen = Follower(deployment, job.job_id).look().worker
+    seen = JobObserver(deployment, job.job_id).look().worker
     assert seen is not None and seen.worker == "loading"
 
 
@@ -193,4 +194,4 @@ def test_stages_are_those_of_the_state_table() -> None:
 
     from cosmos_batch.state.jobs import Stage
 
-    assert set(follow._OF_JOB.values()) <= set(get_args(Stage))
+    assert set(job_snapshot._OF_JOB.values()) <= set(get_args(Stage))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli import files
+from cosmos_batch.cli import input_checks
 from cosmos_batch.cli.errors import CliError
 
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
     with pytest.raises(CliError, match=message) as caught:
-        files.checked_input(str(folder / name))
+        input_checks.checked_input(str(folder / name))
     assert name in caught.value.message
     assert caught.value.remedy
 
@@ -41,43 +41,43 @@ def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
 def test_any_name_will_do(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(b"content")
-    assert files.checked_input(str(path)) == path
+    assert input_checks.checked_input(str(path)) == path
 
 
 def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
     path = folder / os.fsdecode(b"\xff.mp4")
     path.write_bytes(b"content")
     with pytest.raises(CliError, match="UTF-8"):
-        files.checked_input(str(path))
+        input_checks.checked_input(str(path))
 
 
 @pytest.mark.parametrize("prompt", [None, "", "  \n"])
 def test_a_blank_prompt_is_the_default_one(prompt: str | None) -> None:
-    assert files.checked_prompt(prompt) == "Caption the video in detail."
+    assert input_checks.checked_prompt(prompt) == "Caption the video in detail."
 
 
 def test_the_limit_of_a_prompt_counts_bytes() -> None:
-    assert files.checked_prompt("é" * 16_384)
+    assert input_checks.checked_prompt("é" * 16_384)
     with pytest.raises(CliError, match="32,770 bytes"):
-        files.checked_prompt("é" * 16_385)
+        input_checks.checked_prompt("é" * 16_385)
 
 
 def test_a_prompt_that_is_no_text_is_refused() -> None:
     with pytest.raises(CliError, match="UTF-8"):
-        files.checked_prompt(os.fsdecode(b"\xff"))
+        input_checks.checked_prompt(os.fsdecode(b"\xff"))
 
 
 def test_the_first_enabled_pipeline_is_chosen() -> None:
-    assert files.chosen_pipeline(None, ["small", "large"]) == "small"
-    assert files.chosen_pipeline("large", ["small", "large"]) == "large"
+    assert input_checks.chosen_pipeline(None, ["small", "large"]) == "small"
+    assert input_checks.chosen_pipeline("large", ["small", "large"]) == "large"
     with pytest.raises(CliError, match="'other'") as caught:
-        files.chosen_pipeline("other", ["small", "large"])
+        input_checks.chosen_pipeline("other", ["small", "large"])
     assert "small, large" in caught.value.remedy
     with pytest.raises(CliError, match="No pipeline is enabled"):
-        files.chosen_pipeline(None, [])
+        input_checks.chosen_pipeline(None, [])
 
 
 def test_uris_are_checked() -> None:
-    assert files.checked_uri("s3://bucket/a key + 100%.mp4") == "s3://bucket/a key + 100%.mp4"
+    assert input_checks.checked_uri("s3://bucket/a key + 100%.mp4") == "s3://bucket/a key + 100%.mp4"
     with pytest.raises(CliError, match="S3 URI"):
-        files.checked_uri("s3://Not_A_Bucket/clip.mp4")
+        input_checks.checked_uri("s3://Not_A_Bucket/clip.mp4")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli import models
+from cosmos_batch.cli.commands import models
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import parser

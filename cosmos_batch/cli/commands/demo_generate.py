@@ -9,13 +9,14 @@ from pathlib import Path
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import configuration
-from cosmos_batch.cli.background import background
-from cosmos_batch.cli.demo import is_here
-from cosmos_batch.cli.generate import config_file, entry_here, make
-from cosmos_batch.cli.jobs import print_error
-from cosmos_batch.cli.local import local_deployment, say
-from cosmos_batch.cli.making import Making, read_input
-from cosmos_batch.cli.outcome import Outcome, save_files
+from cosmos_batch.cli.commands.demo import is_here
+from cosmos_batch.cli.commands.generate import config_file, entry_here, make
+from cosmos_batch.cli.commands.result import print_error
+from cosmos_batch.cli.generation_request import GenerationRequest, read_input
+from cosmos_batch.cli.job_result import JobResult, save_files
+from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -43,28 +44,28 @@ def demo_generate(_arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     said = (os.environ.get("PROMPT") or "").strip()
     prompt = prompt_text("prompt", said or PROMPT)
-    making = Making(prompt, read_input(os.environ.get("FILE") or None), PARAMETERS, pipeline=NANO)
+    making = GenerationRequest(prompt, read_input(os.environ.get("FILE") or None), PARAMETERS, pipeline=NANO)
     made: list[AsyncResult[Path]] = []
-    with background() as pool, local_deployment(pool, lambda: _config_file(making, pool, made)) as deployment:
+    with process_pool() as pool, local_deployment(pool, lambda: _config_file(making, pool, made)) as deployment:
         for one in made:
             one.get()
-        say(f"Making a video: {prompt}\nThe guardrails are OFF: neither prompt nor output is checked.")
+        inform(f"GenerationRequest a video: {prompt}\nThe guardrails are OFF: neither prompt nor output is checked.")
         ended = make(deployment, making)
         if ended.error is not None:
             return print_error(ended.error)
         _show(ended, save_files(deployment, ended, default_home() / "results"))
-    say(f"Done in {time.monotonic() - began:.1f} s")
+    inform(f"Done in {time.monotonic() - began:.1f} s")
     return 0
 
 
-def _config_file(making: Making, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
+def _config_file(making: GenerationRequest, pool: Pool, made: list["AsyncResult[Path]"]) -> Path:
     """The configuration with the model that is there; where none is, with random weights, whose making begins."""
     pipeline, folder = pipeline_named(NANO), default_home() / "demo"
     assert pipeline is not None
     enabled = {one.pipeline.id: one for one in Config.load(configuration.CONFIG).enabled_pipelines()}
     if NANO in enabled and is_here(enabled[NANO].model):
         return config_file(making, {})
-    say(
+    inform(
         f"{pipeline.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the video is "
         f"noise.\nThe real one: cosmos-batch generate --model {pipeline.model} --prompt TEXT"
     )
@@ -73,12 +74,12 @@ def _config_file(making: Making, pool: Pool, made: list["AsyncResult[Path]"]) ->
     return configuration.with_entry(pipeline, entry, default_home())
 
 
-def _show(ended: Outcome, paths: list[Path]) -> None:
+def _show(ended: JobResult, paths: list[Path]) -> None:
     """Where each file lies, in the local cloud and in a copy that stays, and what the document says of it."""
     document = GeneratorDocument.model_validate(json.loads(paths[-1].read_text(encoding="utf-8")))
     roles = [*(one.role for one in document.files), "document"]
     for role, path in zip(roles, paths, strict=True):
         print(f"{role:13} {path}")
     for note in document.notes:
-        say(f"Note: {note}")
-    say(f"In the local cloud: {ended.document_uri} and beside it. {document.attribution}.")
+        inform(f"Note: {note}")
+    inform(f"In the local cloud: {ended.document_uri} and beside it. {document.attribution}.")

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration, demo_generate, generate, making
+from cosmos_batch.cli import configuration, generation_request
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import files as cli_files
+from cosmos_batch.cli import input_checks as cli_files
+from cosmos_batch.cli.commands import demo_generate, generate
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.generation_request import GenerationRequest
+from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.main import main, parser
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
-from cosmos_batch.cli.outcome import Outcome, save_files
 from cosmos_batch.contract import Config, Failure
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation import controls
@@ -209,7 +211,7 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
 def test_what_is_wrong_is_told_before_anything_is_sent(files: Path, options: list[str], told: str) -> None:
     arguments = parser().parse_args(["generate", *(option.replace("{}", str(files)) for option in options)])
     with pytest.raises((CliError, Failure)) as raised:
-        making.read_making(arguments)
+        generation_request.read_generation_request(arguments)
     error = raised.value
     said = f"{error.message} {error.remedy}" if isinstance(error, CliError) else error.error.message
     assert told in said
@@ -219,7 +221,7 @@ def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path
     names = ["a.json", "a.mp4", "a.mp4.previewFile.gif"]
     for name in names:
         omni.clients("s3").put_object(Bucket="assets", Key=f"out/{name}", Body=name.encode())
-    ended = Outcome(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
+    ended = JobResult(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
     paths = save_files(omni, ended, tmp_path / "made")
     assert [path.name for path in paths] == [*names[1:], names[0]]
     assert [path.read_text() for path in paths] == [path.name for path in paths]
@@ -230,7 +232,7 @@ def test_on_this_machine_the_generator_is_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    asked = making.Making("x", None, GenerationParameters(guardrails=False))
+    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False))
     config = Config.load(generate.config_file(asked, changes))
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
@@ -248,7 +250,7 @@ def test_on_this_machine_auto_is_an_engine_that_is_here(
     configured = tmp_path / "config.json"
     configured.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": nvidia}}}))
     monkeypatch.setattr(configuration, "CONFIG", configured)
-    config = Config.load(generate.config_file(making.Making("x", None, GenerationParameters(guardrails=False)), {}))
+    config = Config.load(generate.config_file(GenerationRequest("x", None, GenerationParameters(guardrails=False)), {}))
     assert [one.engine for one in config.enabled_pipelines()] == [engine]
 
 
@@ -256,7 +258,7 @@ def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, 
     """The pipeline that a request is for, where only this variable is set."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setenv(variable, "http://localhost:8000/")
-    asked, changes = generate.on_a_server(making.Making("x", None, GenerationParameters(**said)))
+    asked, changes = generate.on_a_server(GenerationRequest("x", None, GenerationParameters(**said)))
     config = Config.load(generate.config_file(asked, changes))
     [enabled] = [one for one in config.enabled_pipelines() if one.pipeline.id == asked.pipeline]
     return enabled
@@ -289,8 +291,8 @@ def test_a_server_whose_guardrails_nobody_knows_is_not_asked(tmp_path: Path, mon
 def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSMOS3_VLLM_SUPER_BASE_URL", "http://localhost:8001")
     for asked in (
-        making.Making("x", None, GenerationParameters(mode="transfer")),
-        making.Making("x", None, GenerationParameters(), pipeline=NANO),
+        GenerationRequest("x", None, GenerationParameters(mode="transfer")),
+        GenerationRequest("x", None, GenerationParameters(), pipeline=NANO),
     ):
         assert generate.on_a_server(asked) == (asked, {})
 
@@ -300,7 +302,9 @@ def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
 ) -> None:
     """Of the environment that the tests run in, as `make` leaves it."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setattr("cosmos_batch.cli.local._own_deployment", lambda *_: pytest.fail("something started"))
+    monkeypatch.setattr(
+        "cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("something started")
+    )
     assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 1
     said = capsys.readouterr().err
     assert "cosmos_guardrail is not installed" in said and "--no-guardrails" in said and "pip install" in said
@@ -311,7 +315,7 @@ def test_others_are_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     if name == "there":
         monkeypatch.setattr(generate, "find_spec", lambda _: "found")
-    asked = making.Making("x", None, GenerationParameters(guardrails=False if name == "asked without" else None))
+    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False if name == "asked without" else None))
     assert generate.config_file(asked, {}) != configuration.CONFIG
 
 
@@ -321,7 +325,9 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     made: list[Any] = []
     with ThreadPool(1) as pool:
-        config = Config.load(demo_generate._config_file(making.Making("x", None, demo_generate.PARAMETERS), pool, made))
+        config = Config.load(
+            demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, made)
+        )
         built = [one.get() for one in made]
     assert "RANDOM weights" in capsys.readouterr().err
     [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
@@ -338,7 +344,7 @@ def test_guardrails_that_the_configuration_requires_are_not_switched_off(
     models = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": entry}}}
     (tmp_path / "config.json").write_text(json.dumps({"app": {"pipelines": models}}))
     monkeypatch.setattr(configuration, "CONFIG", tmp_path / "config.json")
-    asked = making.Making("x", None, GenerationParameters(guardrails=False))
+    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False))
     changes = {"engine": "endpoint", "endpoint": {"url": "http://h:1/v1"}, "guardrails": False} if on_a_server else {}
     with pytest.raises(CliError, match=f"config.json requires guardrails of {NANO}"):
         generate.config_file(asked, changes)

@@ -7,7 +7,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.follow import Execution
+from cosmos_batch.cli.job_snapshot import JobExecution
 from cosmos_batch.contract import Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.origin import DocumentedInput
@@ -16,7 +16,7 @@ from cosmos_batch.state import JobRow
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobResult:
     """Of a job that has ended: document and files are there, or an error."""
 
     document_uri: str | None = None
@@ -25,14 +25,14 @@ class Outcome:
     uploaded: dict[str, dict[str, str]] = field(default_factory=dict)  # what a document says of files of this machine
 
 
-def outcome(execution: Execution, row: JobRow | None) -> Outcome:
+def read_job_result(execution: JobExecution, row: JobRow | None) -> JobResult:
     """Read how a job ended. What its row says counts: an execution can fail after its job has succeeded."""
     if row is not None and "SUCCEEDED" in (execution.status, row.state):
         written = [one.uri for one in row.result.outputs] if row.result is not None else []
-        return Outcome(document_uri=row.document, file_uris=written or [row.document])
+        return JobResult(document_uri=row.document, file_uris=written or [row.document])
     if row is not None and row.result is not None and row.result.error is not None:
-        return Outcome(error=row.result.error)
-    return Outcome(error=_error_of(execution))
+        return JobResult(error=row.result.error)
+    return JobResult(error=_error_of(execution))
 
 
 def read_document(deployment: Deployment, uri: str) -> str:
@@ -42,7 +42,7 @@ def read_document(deployment: Deployment, uri: str) -> str:
     return body.decode()
 
 
-def save_files(deployment: Deployment, ended: Outcome, folder: Path) -> list[Path]:
+def save_files(deployment: Deployment, ended: JobResult, folder: Path) -> list[Path]:
     """Copies of all that was written, in a folder of this machine: what was made, and then its document."""
     folder.mkdir(parents=True, exist_ok=True)
     document, *made = ended.file_uris
@@ -67,7 +67,7 @@ def _name_files(document: Path, uploaded: dict[str, dict[str, str]]) -> None:
     document.write_text(found.model_copy(update=changes).to_json(), encoding="utf-8")
 
 
-def _error_of(execution: Execution) -> Error:
+def _error_of(execution: JobExecution) -> Error:
     """What the execution itself says: a request that was refused has no row."""
     try:
         return Error.model_validate_json(execution.cause or "")
@@ -79,7 +79,7 @@ def _error_of(execution: Execution) -> Error:
         )
 
 
-def _code_of(execution: Execution) -> ErrorCode:
+def _code_of(execution: JobExecution) -> ErrorCode:
     known = {name: name for name in get_args(ErrorCode)} | {"ABORTED": "Cancelled", "TIMED_OUT": "TimedOut"}
     code: ErrorCode = known.get(execution.error or "") or known.get(execution.status, "Internal")
     return code

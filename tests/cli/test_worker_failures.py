@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.trouble import find_trouble
+from cosmos_batch.cli.worker_failures import find_worker_failure
 from cosmos_batch.contract import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.state import Attempt, PipelineRow, Workers
@@ -32,14 +32,14 @@ def fail(workers: Workers, name: str, error: Error) -> None:
 
 
 def test_where_nothing_has_failed_there_is_no_trouble(workers: Workers) -> None:
-    assert find_trouble(workers) is None
+    assert find_worker_failure(workers) is None
     workers.started("w")
-    assert find_trouble(workers) is None
+    assert find_worker_failure(workers) is None
 
 
 def test_the_first_failure_is_told_before_scale_has_looked_at_it(workers: Workers) -> None:
     fail(workers, "w", NO_HUB)
-    said = str(find_trouble(workers))
+    said = str(find_worker_failure(workers))
     assert said == (
         "no worker can serve: The Hub cannot be reached. Check the NAT. The next worker is started within a minute."
     )
@@ -49,7 +49,7 @@ def test_then_the_pipelines_row_has_the_reason_and_the_time_of_the_next_try(work
     fail(workers, "w", NO_HUB)
     workers.judged("w")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
-    said = str(find_trouble(workers))
+    said = str(find_worker_failure(workers))
     assert "The Hub cannot be reached." in said
     assert said.endswith(f"The next worker is started at {LATER:%H:%M:%S} UTC.")
 
@@ -59,13 +59,13 @@ def test_the_last_worker_has_the_word(workers: Workers) -> None:
     workers.judged("w1")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
     fail(workers, "w2", NO_TOKEN)
-    assert "No token is set." in str(find_trouble(workers))
+    assert "No token is set." in str(find_worker_failure(workers))
 
 
 def test_while_another_one_starts_that_is_the_next_try(workers: Workers) -> None:
     fail(workers, "w1", NO_HUB)
     workers.submitted("w2", "definition")
-    assert str(find_trouble(workers)).endswith("Another worker is being started.")
+    assert str(find_worker_failure(workers)).endswith("Another worker is being started.")
 
 
 def test_where_a_worker_serves_there_is_none(workers: Workers) -> None:
@@ -73,14 +73,14 @@ def test_where_a_worker_serves_there_is_none(workers: Workers) -> None:
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
     workers.started("w2")
     workers.ready("w2")
-    assert find_trouble(workers) is None
+    assert find_worker_failure(workers) is None
 
 
 def test_a_worker_that_has_served_and_left_is_none(workers: Workers) -> None:
     workers.started("w")
     workers.ready("w")
     workers.ended("w", NO_HUB, completed=3)
-    assert find_trouble(workers) is None
+    assert find_worker_failure(workers) is None
 
 
 @pytest.fixture

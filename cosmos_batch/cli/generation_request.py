@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
-from cosmos_batch.cli import files
+from cosmos_batch.cli import input_checks
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
@@ -22,7 +22,7 @@ File = Path | str
 
 
 @dataclass(frozen=True)
-class Making:
+class GenerationRequest:
     """A prompt, a file to start from, and how to make it. Files of this machine are named as they are found there."""
 
     prompt: str | None
@@ -39,7 +39,7 @@ class Making:
             return None
         return "image" if extension(str(self.input)) in IMAGE_EXTENSIONS else "video"
 
-    def with_files(self, place: Callable[[Path], str]) -> "Making":
+    def with_files(self, place: Callable[[Path], str]) -> "GenerationRequest":
         """With every file of this machine where `place` puts it."""
 
         def placed(file: File) -> str:
@@ -60,7 +60,7 @@ class Making:
         return replace(self, input=start, parameters=parameters)
 
 
-def read_making(arguments: argparse.Namespace) -> Making:
+def read_generation_request(arguments: argparse.Namespace) -> GenerationRequest:
     """Of the options, which go before what a request says. Raises CliError or Failure where something is wrong."""
     parameters = _parameters(arguments)
     blank = not (arguments.prompt or "").strip()
@@ -70,7 +70,7 @@ def read_making(arguments: argparse.Namespace) -> Making:
         return _checked(_of_request(name, parameters, prompt, arguments.pipeline))
     if prompt is None:
         raise CliError("There is no prompt.", 'Say what to make: --prompt "A robot pours water."')
-    return _checked(Making(prompt, read_input(name), parameters, pipeline=arguments.pipeline))
+    return _checked(GenerationRequest(prompt, read_input(name), parameters, pipeline=arguments.pipeline))
 
 
 def read_input(name: str | None) -> File | None:
@@ -78,9 +78,9 @@ def read_input(name: str | None) -> File | None:
     return None if name is None else _found(name, EXTENSIONS)
 
 
-def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeline: str | None) -> Making:
+def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeline: str | None) -> GenerationRequest:
     if name.startswith("s3://"):
-        return Making(prompt, None, own, files.checked_uri(name), pipeline)
+        return GenerationRequest(prompt, None, own, input_checks.checked_uri(name), pipeline)
     path = Path(name).expanduser()
     try:
         request = read_request_file(path.read_bytes())
@@ -91,7 +91,7 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
     theirs, origin = _each_found(path, request), request.origin
     if origin is not None and prompt is not None:
         origin = origin.with_another_prompt()
-    return Making(
+    return GenerationRequest(
         prompt or prompt_text("prompt", request.prompt),
         None if request.input is None else read_input(_where(path, request, request.input)),
         theirs.under(own),
@@ -139,7 +139,7 @@ def _unchanged(file: DocumentedInput) -> str:
         raise CliError(
             f"{path}, of which it was made, is not there any more.", "Put it back, or correct `path` in the document."
         )
-    if files.digest(path) != file.sha256:
+    if input_checks.digest(path) != file.sha256:
         raise CliError(
             f"{path} is another file than the one of which it was made.",
             "Put that one back, or name this one and the prompt yourself: it will be another thing.",
@@ -159,11 +159,11 @@ def _each_found(path: Path, request: GenerationFile) -> GenerationParameters:
     return parameters.model_copy(update=changes)
 
 
-def _checked(making: Making) -> Making:
+def _checked(making: GenerationRequest) -> GenerationRequest:
     """As it is, having looked for each of its files."""
     making.with_files(str)
     return making
 
 
 def _found(name: str, extensions: tuple[str, ...]) -> File:
-    return files.checked_uri(name) if name.startswith("s3://") else files.checked_input(name, extensions)
+    return input_checks.checked_uri(name) if name.startswith("s3://") else input_checks.checked_input(name, extensions)

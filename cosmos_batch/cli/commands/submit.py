@@ -9,11 +9,11 @@ from pathlib import Path
 
 from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import files
+from cosmos_batch.cli import input_checks
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.question import Question, read_question
-from cosmos_batch.cli.trouble import tell_trouble
+from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.uploads import Uploads
+from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract import Request
 from cosmos_batch.contract.s3 import execution_name
 
@@ -31,31 +31,31 @@ class Submitted:
 
 def submit(arguments: argparse.Namespace) -> int:
     """Submit every input; all are checked before the first is sent."""
-    question = read_question(arguments)
-    inputs = [files.checked(name) for name in arguments.inputs]
+    question = read_reasoner_request(arguments)
+    inputs = [input_checks.checked(name) for name in arguments.inputs]
     deployment = deployments.find()
-    pipeline = files.chosen_pipeline(arguments.pipeline, deployment.pipelines)
+    pipeline = input_checks.chosen_pipeline(arguments.pipeline, deployment.pipelines)
     uploads = Uploads(deployment)
     question = with_more_inputs(uploads, question)
     for one in inputs:
         submitted = start_on(deployment, uploads, one, question, pipeline)
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if arguments.json else submitted.job_id)
-    tell_trouble(deployment, [pipeline])
+    print_worker_failures(deployment, [pipeline])
     return 0
 
 
-def with_more_inputs(uploads: Uploads, question: Question) -> Question:
+def with_more_inputs(uploads: Uploads, question: ReasonerRequest) -> ReasonerRequest:
     """The question with all of its further files in S3."""
     names = question.parameters.more_inputs
     if names is None:
         return question
-    found = [files.checked(name) for name in names]
+    found = [input_checks.checked(name) for name in names]
     uris = [uploads.put(one) if isinstance(one, Path) else one for one in found]
     return replace(question, parameters=question.parameters.model_copy(update={"more_inputs": uris}))
 
 
 def start_on(
-    deployment: Deployment, uploads: Uploads, file: Path | str, question: Question, pipeline: str
+    deployment: Deployment, uploads: Uploads, file: Path | str, question: ReasonerRequest, pipeline: str
 ) -> Submitted:
     """Start a job on a file, which is uploaded first if it is one of this machine. A long prompt lies in S3 too."""
     prompt = question.prompt or ""

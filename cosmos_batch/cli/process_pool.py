@@ -10,7 +10,7 @@ PROCESSES = 2
 
 
 @contextmanager
-def background() -> Iterator[Pool]:
+def process_pool() -> Iterator[Pool]:
     """A pool of fresh processes. At the end of the block they are gone, whatever they were doing."""
     with multiprocessing.get_context("spawn").Pool(PROCESSES, _leave_interrupts_to_the_parent) as pool:
         yield pool

@@ -2,25 +2,17 @@
 
 import argparse
 import json
-import sys
-import time
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import progress
+from cosmos_batch.cli.commands.result import find_job
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.follow import Execution, Follower, read_execution, waits_for_server
-from cosmos_batch.cli.outcome import Outcome, outcome, read_document, save_files
-from cosmos_batch.cli.trouble import find_trouble
-from cosmos_batch.contract import Error
-from cosmos_batch.state import JobRow
+from cosmos_batch.cli.job_snapshot import waits_for_server
+from cosmos_batch.cli.worker_failures import find_worker_failure
 
 RECENT = 20
-START_SECONDS = 60.0  # so long is a job looked for: its execution may be started in this moment
 HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)", "WAITS FOR"]
 
 
@@ -58,55 +50,6 @@ def status(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def result(arguments: argparse.Namespace) -> int:
-    """Print a job's document; with `--wait`, when it is there."""
-    deployment = deployments.find()
-    execution, row = _find(deployment, arguments.id, START_SECONDS if arguments.wait else 0)
-    if arguments.wait and not execution.over:
-        with progress.display() as display:
-            progress.follow(deployment, arguments.id, execution.started_at, display)
-        execution, row = _find(deployment, arguments.id)
-    if not execution.over:
-        raise CliError(
-            f"{arguments.id} is still under way: {Follower(deployment, arguments.id).look().waits_for()}.",
-            "Ask again later, or wait for it: cosmos-batch result --wait",
-        )
-    ended = outcome(execution, row)
-    if arguments.output and ended.error is None:
-        for path in save_files(deployment, ended, Path(arguments.output)):
-            print(path)
-        return 0
-    return print_outcome(deployment, ended)
-
-
-def print_outcome(deployment: Deployment, ended: Outcome) -> int:
-    """Print the document, or the error and what to do about it. Returns the exit status."""
-    if ended.error is not None:
-        return print_error(ended.error)
-    assert ended.document_uri is not None
-    print(read_document(deployment, ended.document_uri))
-    return 0
-
-
-def print_error(error: Error) -> int:
-    """What went wrong and what to do about it. Returns the exit status."""
-    print(f"error: {error.code}: {error.message}\n{error.remedy}", file=sys.stderr)
-    return 1
-
-
-def _find(deployment: Deployment, job_id: str, patience: float = 0) -> tuple[Execution, JobRow | None]:
-    """The job, for which so many seconds are waited."""
-    arn, deadline = deployment.execution_arn(job_id), time.monotonic() + patience
-    while (execution := read_execution(deployment, arn)) is None:
-        if time.monotonic() >= deadline:
-            raise CliError(
-                f"There is no job {job_id} here.",
-                "`cosmos-batch status` lists the recent jobs.",
-            )
-        time.sleep(progress.POLL_SECONDS)
-    return execution, deployment.jobs.get(job_id)
-
-
 def _recent(deployment: Deployment) -> list[str]:
     """The ids of the latest jobs, newest first."""
     paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
@@ -117,7 +60,7 @@ def _recent(deployment: Deployment) -> list[str]:
 
 def _line(deployment: Deployment, job_id: str) -> Line:
     """A row tells more than its execution; a request that was refused, or is not planned yet, has only the latter."""
-    execution, row = _find(deployment, job_id)
+    execution, row = find_job(deployment, job_id)
     if row is None:
         request = execution.request
         return Line(job_id, execution.status, request.get("pipeline", ""), request.get("input", ""), "", {})
@@ -130,7 +73,7 @@ def _line(deployment: Deployment, job_id: str) -> Line:
 def _with_troubles(deployment: Deployment, lines: list[Line]) -> list[Line]:
     """Each line of a job that waits for a worker, with what keeps the workers of its pipeline from serving."""
     waiting = {line.pipeline for line in lines if line.state == "PLANNED"}
-    troubles = {pipeline: find_trouble(deployment.workers(pipeline)) for pipeline in waiting}
+    troubles = {pipeline: find_worker_failure(deployment.workers(pipeline)) for pipeline in waiting}
     return [
         replace(line, waits_for=str(trouble))
         if line.state == "PLANNED" and not line.waits_for and (trouble := troubles[line.pipeline]) is not None

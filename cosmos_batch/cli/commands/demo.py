@@ -7,12 +7,13 @@ import time
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
 
-from cosmos_batch.cli import configuration, files
-from cosmos_batch.cli.background import background
-from cosmos_batch.cli.jobs import print_outcome
-from cosmos_batch.cli.local import local_deployment, say
-from cosmos_batch.cli.question import Question
-from cosmos_batch.cli.run import ask, save
+from cosmos_batch.cli import configuration, input_checks
+from cosmos_batch.cli.commands.result import print_outcome
+from cosmos_batch.cli.commands.run import ask, save
+from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.demo import DEMO_REASON
@@ -23,24 +24,24 @@ from cosmos_batch.store.copies import Copies
 def demo(_arguments: argparse.Namespace) -> int:
     """Answer FILE with the question PROMPT, both from the environment; without them, a clip and a question of ours."""
     began = time.monotonic()
-    named, prompt = os.environ.get("FILE"), files.checked_prompt(os.environ.get("PROMPT"))
+    named, prompt = os.environ.get("FILE"), input_checks.checked_prompt(os.environ.get("PROMPT"))
     folder = default_home() / "demo"
-    path = files.checked_input(named) if named else folder / "shapes.mp4"
+    path = input_checks.checked_input(named) if named else folder / "shapes.mp4"
     made: list[AsyncResult[Path]] = []
-    with background() as pool:
+    with process_pool() as pool:
         if not named:
             made.append(pool.apply_async(_render_clip, (path,)))
         with local_deployment(pool, _config_file) as deployment:
             for one in made:
                 one.get()
-            say(f"Asking about {path.name}: {prompt}")
-            ended = ask(deployment, path, Question(prompt), None)
+            inform(f"Asking about {path.name}: {prompt}")
+            ended = ask(deployment, path, ReasonerRequest(prompt), None)
             status = print_outcome(deployment, ended)
             if ended.document_uri:
                 copy = default_home() / "results" / Path(parse_uri(ended.document_uri).key).name
                 save(deployment, ended.document_uri, copy)
-                say(f"The document lies at {ended.document_uri} in the local cloud; a copy that stays: {copy}")
-    say(f"Done in {time.monotonic() - began:.1f} s")
+                inform(f"The document lies at {ended.document_uri} in the local cloud; a copy that stays: {copy}")
+    inform(f"Done in {time.monotonic() - began:.1f} s")
     return status
 
 
@@ -49,7 +50,7 @@ def _config_file() -> Path:
     smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
     if is_here(smallest.model):
         return configuration.CONFIG
-    say(
+    inform(
         f"{smallest.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
         f"of a few moving shapes and nothing else.\nNVIDIA's answers about everything: cosmos-batch run FILE --model "
         f"{smallest.model}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.trouble import Trouble, find_trouble
+from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, WorkerRow
 
 STAGES = (
@@ -27,7 +27,7 @@ _OF_WORKER = {"worker started": "started", "model loaded": "modelLoaded"}
 
 
 @dataclass(frozen=True)
-class Execution:
+class JobExecution:
     """The execution of a job, as Step Functions tells it."""
 
     status: str
@@ -45,13 +45,13 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Sight:
+class JobSnapshot:
     """A job at one moment. What is None does not exist yet."""
 
-    execution: Execution | None = None
+    execution: JobExecution | None = None
     row: JobRow | None = None
     worker: WorkerRow | None = None
-    trouble: Trouble | None = None
+    trouble: WorkerFailure | None = None
     batch: dict[str, Any] = field(default_factory=dict)
     last_line: str | None = None
 
@@ -107,7 +107,7 @@ def _steps_of(row: JobRow) -> str | None:
     return f"step {attempt.steps_done} of {attempt.steps}"
 
 
-class Follower:
+class JobObserver:
     """Looks at one job, again and again. What cannot change any more is not asked for twice."""
 
     def __init__(self, deployment: Deployment, job_id: str) -> None:
@@ -115,23 +115,23 @@ class Follower:
         self._job_id = job_id
         self._queued_at: datetime | None = None
 
-    def look(self) -> Sight:
+    def look(self) -> JobSnapshot:
         """The job as it is now."""
         execution = self._execution()
         row = self._deployment.jobs.get(self._job_id) if execution else None
         worker = self._worker(row) if row else None
         no_worker = worker is None or worker.state == "ENDED"
-        trouble = find_trouble(self._deployment.workers(row.pipeline)) if row and no_worker else None
+        trouble = find_worker_failure(self._deployment.workers(row.pipeline)) if row and no_worker else None
         batch = self._batch_job(worker) if worker and worker.state in ("SUBMITTED", "STARTING") else {}
-        return Sight(execution, row, worker, trouble, batch, self._last_line(batch))
+        return JobSnapshot(execution, row, worker, trouble, batch, self._last_line(batch))
 
-    def _execution(self) -> Execution | None:
+    def _execution(self) -> JobExecution | None:
         arn = self._deployment.execution_arn(self._job_id)
         execution = read_execution(self._deployment, arn)
         if execution is None:
             return None
         self._queued_at = self._queued_at or _task_submitted(self._deployment, arn)
-        return Execution(**{**vars(execution), "queued_at": self._queued_at})
+        return JobExecution(**{**vars(execution), "queued_at": self._queued_at})
 
     def _worker(self, row: JobRow) -> WorkerRow | None:
         """The job's worker; before it has one, the worker that is closest to taking it."""
@@ -160,14 +160,14 @@ class Follower:
         return answer["events"][0]["message"] if answer["events"] else None
 
 
-def read_execution(deployment: Deployment, arn: str) -> Execution | None:
+def read_execution(deployment: Deployment, arn: str) -> JobExecution | None:
     """An execution, or None where it was not started (yet)."""
     stepfunctions = deployment.clients("stepfunctions")
     try:
         said = stepfunctions.describe_execution(executionArn=arn)
     except stepfunctions.exceptions.ExecutionDoesNotExist:
         return None
-    return Execution(
+    return JobExecution(
         status=said["status"],
         started_at=said["startDate"].astimezone(UTC),
         queued_at=None,

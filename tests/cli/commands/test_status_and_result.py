@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import jobs, progress
+from cosmos_batch.cli import progress
+from cosmos_batch.cli.commands import result
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
@@ -17,7 +18,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state.jobs import Attempt, Waiting
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
-from tests.cli.test_follow import run_through
+from tests.cli.test_job_snapshot import run_through
 
 REFUSED = Error(code="InvalidInput", message="clip.mp4 has no frames.", remedy="Send a video that has some.")
 
@@ -67,9 +68,9 @@ def test_result_waits_for_an_upload_to_become_a_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     put_document(deployment, job)
-    monkeypatch.setattr(jobs, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
+    monkeypatch.setattr(result, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
     assert main(["result", "--wait", job.job_id]) == 0
-    monkeypatch.setattr(jobs, "START_SECONDS", 0)
+    monkeypatch.setattr(result, "START_SECONDS", 0)
     assert main(["result", "--wait", "nothing"]) == 1
 
 
