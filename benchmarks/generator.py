@@ -30,17 +30,17 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines.compiled import version_here
 from cosmos_batch.engines.generator.diffusers import lossy
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures, leave_compiled, take
-from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
-from cosmos_batch.engines.generator.diffusers.generation import generate, settled
-from cosmos_batch.engines.generator.inputs import Prepared, prepare
-from cosmos_batch.engines.generator.outputs import Rendered, write_files
+from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations, accelerate, disable_compilation
+from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.generation import generate, settle_prompt_length
+from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
+from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 
 LIBRARIES = ("torch", "diffusers", "fa3-fwd", "torchao")
 STEPS = ("start", "measures", "memory", "kernels")
-PLAIN = Measures(**dict.fromkeys(asdict(Measures()), False))
+PLAIN = Accelerations(**dict.fromkeys(asdict(Accelerations()), False))
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,23 @@ class Measure:
     """One more than the one before has; the baseline alone is made by Diffusers' own call."""
 
     name: str
-    measures: Measures = PLAIN
+    measures: Accelerations = PLAIN
     lossy: tuple[LossyMode, ...] = ()
 
 
 ADDED = (
     Measure("baseline"),
     Measure("frames"),
-    Measure("readOnce", replace(PLAIN, read_once=True)),
-    Measure("compiled", replace(PLAIN, read_once=True, compiled=True)),
-    Measure("channelsLast", replace(PLAIN, read_once=True, compiled=True, channels_last=True)),
-    Measure("givenOnly", replace(Measures(), flash_attention=False)),
-    Measure("flashAttention", Measures()),
+    Measure("readOnce", replace(PLAIN, cached_prompts=True)),
+    Measure("compiled", replace(PLAIN, cached_prompts=True, compiled=True)),
+    Measure("channelsLast", replace(PLAIN, cached_prompts=True, compiled=True, channels_last=True)),
+    Measure("givenOnly", replace(Accelerations(), flash_attention=False)),
+    Measure("flashAttention", Accelerations()),
 )
 LOSSY = (
-    Measure("stepCache", Measures(), ("stepCache",)),
-    Measure("fp8", Measures(), ("fp8",)),  # after the other, for it is not undone
-    Measure("both", Measures(), ("fp8", "stepCache")),
+    Measure("stepCache", Accelerations(), ("stepCache",)),
+    Measure("fp8", Accelerations(), ("fp8",)),  # after the other, for it is not undone
+    Measure("both", Accelerations(), ("fp8", "stepCache")),
 )
 """On top of the last of those."""
 
@@ -136,7 +136,7 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, 
         if one.name not in wanted:
             continue
         try:
-            lossy.refuse(one.lossy, offload=False)
+            lossy.refuse_lossy_modes(one.lossy, offload=False)
         except Failure as failure:
             print(f"{one.name} is skipped: {failure.error.message}", file=sys.stderr, flush=True)
             continue
@@ -153,48 +153,52 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, 
             yield size, one.name, {**found, "warmUp": round(ready, 2), **_difference(frames, np.load(references[size]))}
 
 
-def _load(model: Path) -> Checkpoint:
+def _load(model: Path) -> LoadedCheckpoint:
     journal = Journal()
     import_libraries(journal)
     return load_checkpoint(model, None, False, PLAIN, journal)
 
 
-def _with(checkpoint: Checkpoint, wanted: Measures, less_exact: Sequence[LossyMode] = ()) -> Checkpoint:
+def _with(
+    checkpoint: LoadedCheckpoint, wanted: Accelerations, less_exact: Sequence[LossyMode] = ()
+) -> LoadedCheckpoint:
     """The same model with what it has not yet of these measures."""
     import torch
 
-    has = checkpoint.measures
+    has = checkpoint.accelerations
     new = {name: value and not getattr(has, name) for name, value in asdict(wanted).items()}
     # Which kernel attends is decided as a layer is compiled.
-    leave_compiled(checkpoint.omni.transformer)
+    disable_compilation(checkpoint.omni.transformer)
     journal = Journal()
-    again = ("compiled", "read_once")  # the last of which leaves no step out
-    take(
+    again = ("compiled", "cached_prompts")  # the last of which leaves no step out
+    accelerate(
         checkpoint.omni,
-        Measures(**{**new, **{name: getattr(wanted, name) for name in again}}),
+        Accelerations(**{**new, **{name: getattr(wanted, name) for name in again}}),
         checkpoint.device,
         journal,
     )
-    lossy.take(checkpoint.omni, less_exact)
+    lossy.apply_lossy_modes(checkpoint.omni, less_exact)
     torch._dynamo.reset()
-    made = replace(checkpoint, measures=wanted)
+    made = replace(checkpoint, accelerations=wanted)
     made.warm_up(journal)
     print(*journal.lines, sep="\n", file=sys.stderr, flush=True)
     return made
 
 
-def _prepared(checkpoint: Checkpoint, workload: Workload, size: str) -> Prepared:
-    return settled(checkpoint, prepare(asked(workload, size), GenerationFiles(None, {}), lambda: None))
+def _prepared(checkpoint: LoadedCheckpoint, workload: Workload, size: str) -> PreparedGeneration:
+    return settle_prompt_length(checkpoint, prepare(asked(workload, size), GenerationFiles(None, {}), lambda: None))
 
 
-def _tokens(checkpoint: Checkpoint, workload: Workload) -> tuple[list[int], list[int]]:
+def _tokens(checkpoint: LoadedCheckpoint, workload: Workload) -> tuple[list[int], list[int]]:
     found: tuple[list[int], list[int]] = checkpoint.omni.tokenize_prompt(
         words(workload), words(workload, "not"), num_frames=workload.frames, height=64, width=64, fps=24.0
     )
     return found
 
 
-def _timed(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple[dict[str, Any], np.ndarray]:
+def _timed(
+    one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration
+) -> tuple[dict[str, Any], np.ndarray]:
     import torch
 
     on_gpu = checkpoint.device == "cuda"
@@ -216,7 +220,7 @@ def _timed(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple[di
     }, rendered.frames
 
 
-def _generate(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple[Rendered, float]:
+def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> tuple[GeneratedMedia, float]:
     """With the seconds to the first step."""
     began, first = time.perf_counter(), [0.0]
 
@@ -226,10 +230,10 @@ def _generate(one: Measure, checkpoint: Checkpoint, prepared: Prepared) -> tuple
 
     if one.name != "baseline":
         return generate(checkpoint, prepared, progress), first[0]
-    return Rendered(_as_it_comes(checkpoint, prepared, progress)), first[0]
+    return GeneratedMedia(_as_it_comes(checkpoint, prepared, progress)), first[0]
 
 
-def _as_it_comes(checkpoint: Checkpoint, prepared: Prepared, progress: Any) -> np.ndarray:
+def _as_it_comes(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Any) -> np.ndarray:
     """As Diffusers' own example calls it: pictures of PIL, and a scheduler with NVIDIA's settings."""
     import diffusers
     import torch
@@ -265,19 +269,19 @@ def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 
 def _memory(model: Path, workload: Workload) -> dict[str, Any]:
     """The peak of two steps with the engine's own measures: no step needs more than another."""
-    checkpoint = _with(_load(model), Measures())
+    checkpoint = _with(_load(model), Accelerations())
     found = {}
     for size in workload.memory_sizes:
         brief = replace(workload, steps=2)
-        one = Measure("default", checkpoint.measures)
+        one = Measure("default", checkpoint.accelerations)
         found[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
     return found
 
 
 def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
     """Of the GPU, for two steps and all that is around them."""
-    checkpoint, brief = _with(_load(model), Measures()), replace(workload, steps=2)
-    one, found = Measure("default", checkpoint.measures), {}
+    checkpoint, brief = _with(_load(model), Accelerations()), replace(workload, steps=2)
+    one, found = Measure("default", checkpoint.accelerations), {}
     for size in workload.sizes:
         prepared = _prepared(checkpoint, brief, size)
         _generate(one, checkpoint, prepared)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import generator, generator_page, page, reasoner_figures, true_generator, true_shapes
 from benchmarks.results import kept
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures
+from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.torchvision_import import import_torchvision
 from tests.infra.assembly import STACKS
 
@@ -81,14 +81,14 @@ def test_each_measure_of_the_generator_is_added_to_those_before() -> None:
     ]
     assert all(len(after - before) == 1 and before < after for before, after in pairwise(taken))
     default = next(one.measures for one in generator.ADDED if one.name == generator_page.DEFAULT)
-    assert default == Measures(), "what is called our engine is our engine"
+    assert default == Accelerations(), "what is called our engine is our engine"
 
 
 def test_each_lossy_mode_is_measured_on_top_of_our_engine() -> None:
     assert {one.name: set(one.lossy) for one in generator.LOSSY} == {
         "fp8": {"fp8"}, "stepCache": {"stepCache"}, "both": {"fp8", "stepCache"},
     }  # fmt: skip
-    assert {one.measures for one in generator.LOSSY} == {Measures()}
+    assert {one.measures for one in generator.LOSSY} == {Accelerations()}
 
 
 @pytest.mark.parametrize("size", generator_page.LEAST)

@@ -219,7 +219,7 @@ class Runner:
             await self._open(run, alone)
             job = await asyncio.to_thread(prepare, self.clients.s3, run.job, workdir)
             if self.upsampler is not None:
-                job = await self.upsampler.upsampled(job, workdir)
+                job = await self.upsampler.upsample(job, workdir)
             prepared = time.monotonic() - began
             answer = await self._infer(run, job, workdir)
             self.outage.over()

@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines.generator.torchrun_engine import GroupGenerator
+from cosmos_batch.engines.generator.torchrun_engine import TorchrunGenerator
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines import making
@@ -24,7 +24,7 @@ FEW = {"numFrames": 9}
 ROWS = [[0.25] * 10] * 4
 
 Make = Callable[..., Made]
-Group = TypeVar("Group", bound=GroupGenerator)
+Group = TypeVar("Group", bound=TorchrunGenerator)
 
 
 def checkpoint_in(folder: Path) -> Path:
@@ -51,7 +51,7 @@ def loaded(engine: Group, checkpoint: Path, standin: Path) -> Iterator[Group]:
             engine.close()
 
 
-def maker(engine: GroupGenerator, folder: Path) -> Make:
+def maker(engine: TorchrunGenerator, folder: Path) -> Make:
     """Makes what a caller says, without guardrails unless it says so."""
 
     def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:

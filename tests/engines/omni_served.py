@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF, LOADED, VERDICTS
+from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED_MARKER, REQUEST_NAME, VERDICTS_FOLDER
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.media import Sound, write_video
 
@@ -103,9 +103,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _report(self, prompt: str, extra: str | dict[str, Any]) -> None:
         said = json.loads(extra) if isinstance(extra, str) else extra
-        if VERDICTS in os.environ and said["guardrails"] and "unheard" not in prompt:
+        if VERDICTS_FOLDER in os.environ and said["guardrails"] and "unheard" not in prompt:
             for what, verdict in (("prompt", "passed"), ("output", "facesBlurred")):
-                Path(os.environ[VERDICTS], f"{said[CHECKS_OF]}.{what}").write_text(verdict)
+                Path(os.environ[VERDICTS_FOLDER], f"{said[REQUEST_NAME]}.{what}").write_text(verdict)
 
     def _is_let_in(self) -> bool:
         if self.key is None or self.headers["Authorization"] == f"Bearer {self.key}":
@@ -193,8 +193,8 @@ def _noise(frames: int, size: str) -> np.ndarray:
 def main() -> None:
     socket, asked = sys.argv[1:]
     Handler.asked = Path(asked)
-    if VERDICTS in os.environ and PLUGINLESS not in os.environ:
-        Path(os.environ[VERDICTS], LOADED).touch()
+    if VERDICTS_FOLDER in os.environ and PLUGINLESS not in os.environ:
+        Path(os.environ[VERDICTS_FOLDER], LOADED_MARKER).touch()
     socketserver.ThreadingUnixStreamServer(socket, Handler).serve_forever()
 
 

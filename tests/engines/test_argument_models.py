@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.modes import MODES
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
-from cosmos_batch.engines.generator.captions import captions_of
+from cosmos_batch.engines.generator.captions import captions_for
 from tests.containers.test_images import ROOT
 from tests.engines.argument_models import framework, phyai
 from tests.engines.argument_models.table import CASES, NEGATIVE, cases
@@ -92,7 +92,7 @@ def test_the_captions_are_what_is_sent(engine: ModuleType) -> None:
     sent = engine.sent()
     for case, asked in cases(engine.ENGINE):
         assert asked.size is not None
-        captions = captions_of(asked, asked.size)
+        captions = captions_for(asked, asked.size)
         makes_it_itself = engine is framework and asked.action
         assert sent[case.name]["prompt"].rstrip("\f") == (asked.prompt if makes_it_itself else captions.prompt)
         assert sent[case.name]["negative_prompt"].replace(NEGATIVE, nvidia_negative_prompt()) == captions.negative

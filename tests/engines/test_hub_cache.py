@@ -10,7 +10,7 @@ from huggingface_hub import constants, is_offline_mode, snapshot_download
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
-from cosmos_batch.engines.generator.guardrails import explaining_guardrails
+from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
 from cosmos_batch.engines.hub_cache import offline, offline_here
 
 MODEL = "Qwen/Qwen3Guard-Gen-0.6B"
@@ -66,7 +66,7 @@ def test_without_copies_nothing_is_asked_of_the_hub(tmp_path: Path) -> None:
 )
 def test_a_server_that_did_not_start_for_its_guardrails_says_so(line: str, code: str, told: bool) -> None:
     """Where memory ran out while they loaded, that is the reason."""
-    with pytest.raises(Failure) as raised, explaining_guardrails(lambda: ["Traceback", line]):
+    with pytest.raises(Failure) as raised, explain_guardrail_failures(lambda: ["Traceback", line]):
         raise Failure(code, "It ended with status 1.", "See the log.")  # type: ignore[arg-type]
     error = raised.value.error
     assert error.code == code and "ended with status 1" in error.message

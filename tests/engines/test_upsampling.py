@@ -35,7 +35,7 @@ def job_of(said: dict[str, Any], medium: Any = None, prompt: Any = "A robot pour
 def upsample(server: Server, tmp_path: Path) -> Upsample:
     def upsample(job: Job, **endpoint: Any) -> Generation:
         upsampler = Upsampler(Endpoint(**{"url": server.url, "timeout_seconds": 5, **endpoint}), lambda: "the-key")
-        made = asyncio.run(upsampler.upsampled(job, tmp_path)).generation
+        made = asyncio.run(upsampler.upsample(job, tmp_path)).generation
         assert made is not None
         return made
 

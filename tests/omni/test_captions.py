@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.generator.captions import captions_of, counted
-from cosmos_batch.engines.generator.inputs import Frames, Prepared
+from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
+from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.requests import image_body, video_form
 from tests.engines.argument_models.table import CONTROL, JSON_PROMPT, Case
 from tests.engines.reading import Ids, ids_of
@@ -48,21 +48,23 @@ def tokenizer(checkpoint: Path) -> Any:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_model_reads_what_diffusers_would_give_it(case: Case, tokenizer: Any, tmp_path: Path) -> None:
     """`tests/engines/diffusers/test_captions.py` compares the captions with Diffusers' own."""
-    prepared = counted(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
-    captions = captions_of(prepared.generation, prepared.size)
+    prepared = with_sequence_length(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
+    captions = captions_for(prepared.generation, prepared.size)
     assert _read_by_vllm_omni(tokenizer, prepared, tmp_path) == ids_of(tokenizer, captions)
 
 
-def _prepared(asked: Generation) -> Prepared:
+def _prepared(asked: Generation) -> PreparedGeneration:
     assert asked.size is not None
     black: Frames = [np.zeros((asked.size.height, asked.size.width, 3), np.uint8)]
     if asked.transfer:
         assert asked.num_frames is not None
-        return Prepared(asked, asked.size, controls=dict.fromkeys(asked.transfer.controls, black * asked.num_frames))
-    return Prepared(asked, asked.size, [] if asked.mode in ("t2i", "t2v") else black * 5)
+        return PreparedGeneration(
+            asked, asked.size, controls=dict.fromkeys(asked.transfer.controls, black * asked.num_frames)
+        )
+    return PreparedGeneration(asked, asked.size, [] if asked.mode in ("t2i", "t2v") else black * 5)
 
 
-def _read_by_vllm_omni(tokenizer: Any, prepared: Prepared, folder: Path) -> tuple[Ids, Ids]:
+def _read_by_vllm_omni(tokenizer: Any, prepared: PreparedGeneration, folder: Path) -> tuple[Ids, Ids]:
     """Its pipeline makes of our request, as its server hands that on, all that it makes before it looks at pictures."""
     import torch
     from vllm_omni.diffusion.models.cosmos3.pipeline_cosmos3 import Cosmos3OmniDiffusersPipeline

@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.actions import ViewPoint
 from cosmos_batch.contract.generation.prompts import settle_sequence_length
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
-from cosmos_batch.engines.generator.inputs import Prepared, canvas_of
+from cosmos_batch.engines.generator.inputs import PreparedGeneration, action_canvas
 
 _SYSTEM = "You are a helpful assistant who will generate {} from a give prompt."  # as it was trained on
 _SYSTEM_OF_TRANSFER = (
@@ -49,7 +49,7 @@ class Captions:
     system: str | None
 
 
-def captions_of(asked: Generation, size: Size) -> Captions:
+def captions_for(asked: Generation, size: Size) -> Captions:
     """Those of a generation whose size, frames and rate are known."""
     if asked.action:
         return Captions(_action_caption(asked, size), asked.negative_prompt, None)
@@ -60,18 +60,18 @@ def captions_of(asked: Generation, size: Size) -> Captions:
     )
 
 
-def counted(prepared: Prepared, count: Callable[[str], int]) -> Prepared:
+def with_sequence_length(prepared: PreparedGeneration, count: Callable[[str], int]) -> PreparedGeneration:
     """With `max_sequence_length` as the captions need it: what engines put around them does not count.
 
     Raises Failure where it was set to less.
     """
     asked = prepared.generation
-    captions = captions_of(asked, prepared.size)
+    captions = captions_for(asked, prepared.size)
     length = settle_sequence_length(asked.max_sequence_length, count(captions.prompt), count(captions.negative))
     return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
 
 
-def untouched(caption: str) -> str:
+def protect_json(caption: str) -> str:
     """A caption in JSON as vLLM-Omni and Cosmos Framework leave it: into an object they write size, duration and rate,
     whatever they are told. With a form feed behind it they find none, and take that away with other space."""
     return f"{caption}\f" if caption.startswith("{") else caption
@@ -100,7 +100,7 @@ def _action_caption(asked: Generation, size: Size) -> str:
     """The size in it is that of the canvas on which the picture lies."""
     assert asked.action and asked.resolution and asked.num_frames is not None and asked.fps is not None
     seconds = asked.num_frames / asked.fps
-    canvas = canvas_of(asked.resolution, size)
+    canvas = action_canvas(asked.resolution, size)
     ratio = next(name for name, one in SIZES[asked.resolution].items() if one == canvas)
     minutes, rest = divmod(round(seconds), 60)
     ends = asked.prompt.endswith((".", "!", "?"))

@@ -12,7 +12,7 @@ from cosmos_batch.engines.protocol import Engine, GuardrailEngine
 _THROUGH_GUARDRAILS = re.compile(
     r'File "[^"]*/(cosmos_guardrail/|cosmos3/guardrails\.py|auxiliary/guardrail/|engines/strict_guardrails\.py)'
 )
-PACKAGE = "cosmos_guardrail"
+GUARDRAIL_PACKAGE = "cosmos_guardrail"
 """NVIDIA's package, which Diffusers and vLLM-Omni use."""
 
 
@@ -28,10 +28,10 @@ def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
             "Ask again: jobs that are planned from now on have guardrails.",
         )
     if job.generation.guardrails and not (isinstance(engine, GuardrailEngine) and engine.guardrails):
-        raise unguarded(engine.name)
+        raise guardrails_missing(engine.name)
 
 
-def unguarded(engine: str) -> Failure:
+def guardrails_missing(engine: str) -> Failure:
     """The job is in order; who was to do it has no guardrails."""
     return Failure(
         "EngineFailed",
@@ -52,7 +52,7 @@ def guardrails_failed(why: str) -> Failure:
 
 
 @contextmanager
-def explaining_guardrails(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
+def explain_guardrail_failures(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
     """Say so where a server, which printed these lines, did not start for their sake."""
     try:
         yield

@@ -28,7 +28,7 @@ Frames = list[np.ndarray]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedGeneration:
     """A generation with size, frames and rate, and what it looks at."""
 
     generation: Generation
@@ -38,7 +38,7 @@ class Prepared:
     actions: Actions | None = None
 
 
-def refuse_lacking(asked: Generation, *, sound: bool, actions: bool) -> None:
+def refuse_missing_parts(asked: Generation, *, sound: bool, actions: bool) -> None:
     """Raises Failure, before any work, where a checkpoint has no such part."""
     if asked.sound and not sound:
         raise Failure("InvalidInput", "sound: this checkpoint makes none.", "Leave sound out, or use another model.")
@@ -46,7 +46,7 @@ def refuse_lacking(asked: Generation, *, sound: bool, actions: bool) -> None:
         raise Failure("InvalidInput", f"mode: this checkpoint does no {asked.mode}.", "Use cosmos3-nano.")
 
 
-def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> Prepared:
+def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> PreparedGeneration:
     """Decode and fit the inputs; `check` is called after each decoded frame, and what it raises ends it.
 
     Raises Failure (InvalidInput) where a file cannot be used.
@@ -56,10 +56,10 @@ def prepare(asked: Generation, files: GenerationFiles, check: Callable[[], None]
     fitted = _fitted(asked, files.input)
     size = _size(fitted)
     frames = _frames(fitted, files.input, size, check) if files.input else []
-    return Prepared(fitted, size, frames, actions=_actions(fitted))
+    return PreparedGeneration(fitted, size, frames, actions=_actions(fitted))
 
 
-def canvas_of(tier: Resolution, size: Size) -> Size:
+def action_canvas(tier: Resolution, size: Size) -> Size:
     """The size of a tier on which engines put a picture with actions: the nearest in shape."""
     return min(SIZES[tier].values(), key=lambda one: abs(one.height / one.width - size.height / size.width))
 
@@ -73,7 +73,7 @@ def action_size(tier: Resolution, width: int, height: int) -> Size:
     size, fitted = Size(0, 0), Size(width, height)
     while size != fitted:
         size = fitted
-        canvas = canvas_of(tier, size)
+        canvas = action_canvas(tier, size)
         scale = min(canvas.width / size.width, canvas.height / size.height, 1.0)
         fitted = Size(_whole(size.width * scale), _whole(size.height * scale))
     return size
@@ -126,7 +126,7 @@ def _actions(asked: Generation) -> Actions | None:
     return actions
 
 
-def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> Prepared:
+def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable[[], None]) -> PreparedGeneration:
     assert asked.transfer is not None
     paths = {hint: files.controls.get(hint, files.input) for hint in asked.transfer.controls}
     videos = {hint: _control_video(hint, path) for hint, path in paths.items()}
@@ -142,7 +142,7 @@ def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable
         with labelled(f"controls.{hint}: "):
             frames = cover_video(path, found.timeline, first_times(found.timeline, count), size, check)
             controls[hint] = [_signal(followed, hint, frame, hint in files.controls) for frame in frames]
-    return Prepared(followed, size, controls=controls)
+    return PreparedGeneration(followed, size, controls=controls)
 
 
 def _control_video(hint: Hint, path: Path | None) -> tuple[Path, VideoInfo]:

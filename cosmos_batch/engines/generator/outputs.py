@@ -26,7 +26,7 @@ VIDEO, ACTIONS = MadeFile(name="output.mp4", role="video"), MadeFile(name="actio
 
 
 @dataclass(frozen=True)
-class Rendered:
+class GeneratedMedia:
     """By an engine: frames (RGB, uint8, [T, H, W, 3]), and what came with them."""
 
     frames: np.ndarray
@@ -45,13 +45,13 @@ def rewrite_files(
         with made_by_engine("image"):
             if not isinstance(probe(source), ImageInfo):
                 raise nonsense("a video; an image was asked for")
-            return write_files(Rendered(cover_image(source, upright_size(source))[None]), asked, folder, check)
+            return write_files(GeneratedMedia(cover_image(source, upright_size(source))[None]), asked, folder, check)
     assert asked.fps is not None  # of transfer alone it was open
     rewrite_video(source, folder / VIDEO.name, exact_rate(asked.fps), sound=asked.sound, check=check)
     return [VIDEO, *_write_actions(actions, folder)]
 
 
-def write_files(rendered: Rendered, asked: Generation, folder: Path, check: Callable[[], None]) -> list[MadeFile]:
+def write_files(rendered: GeneratedMedia, asked: Generation, folder: Path, check: Callable[[], None]) -> list[MadeFile]:
     """Write them into a job's folder; `check` is called after each frame, and what it raises ends it.
 
     Raises Failure (EngineFailed) where they are no pictures, sound or actions.

@@ -20,8 +20,8 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
-from cosmos_batch.engines.generator.captions import counted
-from cosmos_batch.engines.generator.inputs import Prepared, prepare, refuse_lacking
+from cosmos_batch.engines.generator.captions import with_sequence_length
+from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare, refuse_missing_parts
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -33,7 +33,7 @@ LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or nu
 Body = dict[str, Any]
 
 
-class GroupGenerator(ABC):
+class TorchrunGenerator(ABC):
     """`Engine`, `Sharing` and `Stepping`."""
 
     engine: ClassVar[str]
@@ -59,11 +59,11 @@ class GroupGenerator(ABC):
         """How its group is started."""
 
     @abstractmethod
-    def request(self, prepared: Prepared, folder: Path, check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, check: Check) -> Body:
         """What the group is sent; files for it go into `folder`. Raises Failure."""
 
     @abstractmethod
-    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
         """What it answered, as the files that are promised. Raises Failure (EngineFailed)."""
 
     def notes(self, asked: Generation) -> list[str]:  # noqa: ARG002 - for those that have some
@@ -106,7 +106,7 @@ class GroupGenerator(ABC):
         if served is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         config = self._transformer
-        refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        refuse_missing_parts(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         inside = folder / "group"
         journal = TimedJournal()
@@ -148,9 +148,13 @@ class GroupGenerator(ABC):
         """What the group's guardrails said, which are its own."""
         return Checks.model_validate({"by": self.name if verdicts else None, **verdicts})
 
-    def _prepare(self, asked: Generation, files: GenerationFiles, inside: Path, check: Check) -> tuple[Prepared, Body]:
+    def _prepare(
+        self, asked: Generation, files: GenerationFiles, inside: Path, check: Check
+    ) -> tuple[PreparedGeneration, Body]:
         prepared = prepare(asked, files, check)
         refuse_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
-        prepared = counted(prepared, lambda text: len(self._tokenizer.encode(text, add_special_tokens=False).ids))
+        prepared = with_sequence_length(
+            prepared, lambda text: len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        )
         inside.mkdir(exist_ok=True)
         return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}

@@ -53,7 +53,7 @@ class Upsampler:
         self._api_key = api_key
         self._server: RemoteServer | None = None
 
-    async def upsampled(self, job: Job, workdir: Path) -> Job:
+    async def upsample(self, job: Job, workdir: Path) -> Job:
         """The job with the prompt that the model wrote, where it asks for that. Raises Failure where there is none."""
         asked = job.generation
         if asked is None or not asked.upsample_prompt:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.generator.cosmos_framework.samples import Given, sample_of
+from cosmos_batch.engines.generator.cosmos_framework.samples import SampleFiles, sample_for
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION
 from tests.engines.argument_models.table import NEGATIVE, Case, cases
 
@@ -74,12 +74,12 @@ def _sample(case: Case, asked: Generation) -> dict[str, Any]:
         moving = asked.conditioning or asked.mode == "inverse_dynamics"
         vision = GIVEN / ("given.mp4" if moving else "given.png")
     hints = asked.transfer.controls if asked.transfer else {}
-    given = Given(
+    given = SampleFiles(
         GIVEN / "defaults.json",
         vision,
         {hint: GIVEN / f"given_{hint}.mp4" for hint in hints},
         GIVEN / "actions.json" if asked.mode == "forward_dynamics" else None,
     )
-    sample: dict[str, Any] = json.loads(json.dumps(sample_of(asked, asked.size, given)))
+    sample: dict[str, Any] = json.loads(json.dumps(sample_for(asked, asked.size, given)))
     sample["negative_prompt"] = sample["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return sample

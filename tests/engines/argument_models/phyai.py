@@ -7,7 +7,7 @@ from typing import Any
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.phyai.engine import REVISION
-from cosmos_batch.engines.generator.phyai.requests import Given, request_of
+from cosmos_batch.engines.generator.phyai.requests import RequestInputs, request_for
 from tests.engines.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "MEmbodied/phyai", REVISION
@@ -55,7 +55,7 @@ def spoiled() -> dict[str, dict[str, Any]]:
 def _request(case: Case, asked: Generation) -> dict[str, Any]:
     assert asked.size is not None, case.name
     seen = case.medium is not None
-    given = Given(Path("given.npy") if seen else None, asked.action.actions if asked.action else None)
-    request: dict[str, Any] = json.loads(json.dumps(request_of(asked, asked.size, given)))
+    given = RequestInputs(Path("given.npy") if seen else None, asked.action.actions if asked.action else None)
+    request: dict[str, Any] = json.loads(json.dumps(request_for(asked, asked.size, given)))
     request["negative_prompt"] = request["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return request

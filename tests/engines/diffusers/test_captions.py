@@ -7,9 +7,9 @@ import pytest
 
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES
-from cosmos_batch.engines.generator.captions import captions_of, untouched
+from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-from cosmos_batch.engines.generator.inputs import canvas_of
+from cosmos_batch.engines.generator.inputs import action_canvas
 from tests.engines.argument_models.table import CASES, Case
 from tests.engines.diffusers.conftest import FOLLOWED, Make
 from tests.engines.reading import Ids, ids_of
@@ -33,7 +33,9 @@ def omni(engine: DiffusersEngine) -> Any:
 def read_by_diffusers(omni: Any, asked: Generation) -> tuple[Ids, Ids]:
     """As its pipelines call it."""
     assert (asked.size is not None and asked.resolution is not None) or asked.action is None
-    size = canvas_of(asked.resolution, asked.size) if asked.action and asked.resolution and asked.size else asked.size
+    size = (
+        action_canvas(asked.resolution, asked.size) if asked.action and asked.resolution and asked.size else asked.size
+    )
     assert size is not None
     action = {"action_mode": asked.mode, "action_view_point": asked.action.view_point} if asked.action else {}
     found: tuple[Ids, Ids] = omni.tokenize_prompt(
@@ -56,7 +58,7 @@ def test_captions_are_those_of_diffusers(omni: Any) -> None:
         asked = case.generation()
         assert asked.size is not None
         if asked.transfer is None:
-            found = ids_of(omni.text_tokenizer, captions_of(asked, asked.size))
+            found = ids_of(omni.text_tokenizer, captions_for(asked, asked.size))
             assert found == read_by_diffusers(omni, asked), case.name
 
 
@@ -66,13 +68,13 @@ def test_of_transfer_the_system_prompt_is_its_own_and_the_text_that_of_a_chunk(o
 
     asked = SAID[-1].generation()
     assert asked.size is not None and asked.transfer is not None and asked.num_frames == 201
-    captions = captions_of(asked, asked.size)
+    captions = captions_for(asked, asked.size)
     assert captions.system == _SYSTEM_PROMPT_TRANSFER
     assert captions.prompt.endswith(
         "The video is 3.9 seconds long and is of 24 FPS. This video is of 720x1280 resolution."
     )
     without = asked.model_copy(update={"use_resolution_template": False, "use_duration_template": False})
-    assert captions_of(without, asked.size).prompt == asked.prompt
+    assert captions_for(without, asked.size).prompt == asked.prompt
 
 
 @pytest.mark.usefixtures("engine")
@@ -89,8 +91,8 @@ def test_a_caption_in_json_is_none_to_who_looks_for_one_and_the_same_without_spa
 
     caption = '{"subject": "a robot"}'
     with pytest.raises(ValueError, match="Extra data"):
-        json.loads(untouched(caption))
-    assert untouched(caption).strip() == caption and untouched("A robot.") == "A robot."
+        json.loads(protect_json(caption))
+    assert protect_json(caption).strip() == caption and protect_json("A robot.") == "A robot."
 
 
 def test_what_transfer_reads_has_its_templates(

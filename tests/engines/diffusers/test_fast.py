@@ -16,12 +16,12 @@ import pytest
 from benchmarks.generator import PLAIN
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.generator.diffusers import acceleration
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures
-from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
+from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-from cosmos_batch.engines.generator.diffusers.generation import generate, settled
+from cosmos_batch.engines.generator.diffusers.generation import generate, settle_prompt_length
 from cosmos_batch.engines.generator.inputs import prepare
-from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import CompilingEngine
@@ -34,12 +34,12 @@ SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
-Load = Callable[[Measures], Checkpoint]
+Load = Callable[[Accelerations], LoadedCheckpoint]
 
 
 @pytest.fixture(scope="module")
 def load(checkpoint: Path) -> Load:
-    def load(measures: Measures) -> Checkpoint:
+    def load(measures: Accelerations) -> LoadedCheckpoint:
         import_libraries(Journal())
         return load_checkpoint(checkpoint, None, False, measures, Journal())
 
@@ -47,38 +47,38 @@ def load(checkpoint: Path) -> Load:
 
 
 @pytest.fixture(scope="module")
-def plain(load: Load) -> Checkpoint:
+def plain(load: Load) -> LoadedCheckpoint:
     return load(PLAIN)
 
 
 @pytest.fixture(scope="module")
-def fast(load: Load) -> Checkpoint:
-    return load(Measures())
+def fast(load: Load) -> LoadedCheckpoint:
+    return load(Accelerations())
 
 
 @pytest.fixture
-def reads(fast: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(fast: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of each text that a layer read."""
-    from cosmos_batch.engines.generator.diffusers.transformer import StreamedLayer
+    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
 
     seen: list[int] = []
-    read = StreamedLayer.read
+    read = TwoStreamLayer.read
 
     def counted(layer: Any, text: Any, *rest: Any) -> Any:
         seen.append(text.shape[0])
         return read(layer, text, *rest)
 
-    monkeypatch.setattr(StreamedLayer, "read", counted)
+    monkeypatch.setattr(TwoStreamLayer, "read", counted)
     return seen
 
 
-def made(checkpoint: Checkpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> Rendered:
+def made(checkpoint: LoadedCheckpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> GeneratedMedia:
     asked = generations.settled({**SHORT, **said}, kind_of(medium), guardrails=False)
-    prepared = settled(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
+    prepared = settle_prompt_length(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
     return generate(checkpoint, prepared, how.get("progress", lambda *_: None))
 
 
-def same(one: Rendered, other: Rendered) -> bool:
+def same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
     """To the last bit: on a CPU nothing is computed in another order."""
     sounds = [rendered.sound.samples if rendered.sound else np.zeros(0) for rendered in (one, other)]
     actions = [np.zeros(0) if rendered.actions is None else rendered.actions for rendered in (one, other)]
@@ -104,8 +104,8 @@ def same(one: Rendered, other: Rendered) -> bool:
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
 def test_what_is_spared_changes_nothing(
-    plain: Checkpoint,
-    fast: Checkpoint,
+    plain: LoadedCheckpoint,
+    fast: LoadedCheckpoint,
     reads: list[int],
     request: pytest.FixtureRequest,
     said: dict[str, Any],
@@ -133,7 +133,7 @@ def test_what_is_spared_changes_nothing(
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
 def test_no_more_is_encoded_than_is_given(
-    fast: Checkpoint,
+    fast: LoadedCheckpoint,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     said: dict[str, Any],
@@ -152,7 +152,7 @@ def test_no_more_is_encoded_than_is_given(
     assert seen == frames
 
 
-def test_a_job_that_fails_leaves_nothing_behind(fast: Checkpoint) -> None:
+def test_a_job_that_fails_leaves_nothing_behind(fast: LoadedCheckpoint) -> None:
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     expected = made(fast, said)
 
@@ -167,21 +167,21 @@ def test_a_job_that_fails_leaves_nothing_behind(fast: Checkpoint) -> None:
 
 
 @pytest.fixture
-def compiled(load: Load) -> Iterator[tuple[Checkpoint, Any]]:
+def compiled(load: Load) -> Iterator[tuple[LoadedCheckpoint, Any]]:
     """Compiled as on a GPU, but for the code that comes of it; with the count of graphs."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
     torch._dynamo.reset()
     counter = CompileCounter()
-    checkpoint = replace(load(Measures()), device="cuda")
+    checkpoint = replace(load(Accelerations()), device="cuda")
     acceleration.compile_layers(checkpoint.omni.transformer, backend=counter)
     yield checkpoint, counter
     torch._dynamo.reset()
 
 
 def test_one_graph_serves_all_layers_sizes_prompts_and_modes(
-    plain: Checkpoint, compiled: tuple[Checkpoint, Any], picture: Path, clip: Path
+    plain: LoadedCheckpoint, compiled: tuple[LoadedCheckpoint, Any], picture: Path, clip: Path
 ) -> None:
     checkpoint, counter = compiled
     checkpoint.warm_up(Journal())
@@ -204,7 +204,7 @@ def test_one_graph_serves_all_layers_sizes_prompts_and_modes(
 
 
 def test_a_length_is_never_taken_for_a_width_of_the_model(
-    compiled: tuple[Checkpoint, Any], monkeypatch: pytest.MonkeyPatch
+    compiled: tuple[LoadedCheckpoint, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nano warms up with 8 tokens of noise, and has 8 heads; this model has 2."""
     checkpoint, counter = compiled
@@ -217,11 +217,11 @@ def test_a_length_is_never_taken_for_a_width_of_the_model(
     assert counter.frame_count == 1
 
 
-def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: Load) -> None:
+def test_what_cannot_be_compiled_runs_as_it_is_written(plain: LoadedCheckpoint, load: Load) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("Failed to find C compiler")
 
-    checkpoint = replace(load(Measures()), device="cuda")
+    checkpoint = replace(load(Accelerations()), device="cuda")
     acceleration.compile_layers(checkpoint.omni.transformer, backend=broken)
     journal = Journal()
     checkpoint.warm_up(journal)
@@ -233,7 +233,7 @@ def test_what_cannot_be_compiled_runs_as_it_is_written(plain: Checkpoint, load: 
 def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    checkpoint = replace(load(Measures()), device="cuda")
+    checkpoint = replace(load(Accelerations()), device="cuda")
 
     def full(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -261,10 +261,10 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
 
 
 def test_flash_attention_attends_to_text_and_noise(
-    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]]
+    plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]]
 ) -> None:
-    checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
-    acceleration.take(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    checkpoint, journal = load(replace(PLAIN, cached_prompts=True)), Journal()
+    acceleration.accelerate(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
     said = {"mode": "t2v", **SMALL, "num_frames": 9}
     assert same(made(checkpoint, said), made(plain, said))
     attention = checkpoint.omni.transformer.layers[0].self_attn
@@ -275,32 +275,37 @@ def test_flash_attention_attends_to_text_and_noise(
 
 
 def test_without_flash_attention_pytorchs_own_attends(
-    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+    plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
     monkeypatch.setitem(sys.modules, "fa3_fwd_interface", None)
-    checkpoint, journal = load(replace(PLAIN, read_once=True)), Journal()
-    take = partial(acceleration.take, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
-    take()
+    checkpoint, journal = load(replace(PLAIN, cached_prompts=True)), Journal()
+    accelerate = partial(
+        acceleration.accelerate, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal
+    )
+    accelerate()
     assert "attention is PyTorch's own" in "".join(journal.lines) and "fa3_fwd_interface" in "".join(journal.lines)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
-    take()
+    accelerate()
     assert len(journal.lines) == 1, "an L40S is not asked for what it cannot have"
     said = {"mode": "t2v", **SMALL, "num_frames": 5}
     assert same(made(checkpoint, said), made(plain, said)) and hopper == []
 
 
 def test_where_flash_attention_fails_pytorchs_own_attends(
-    plain: Checkpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+    plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("no kernel image is available")
 
     monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
-    taken = replace(PLAIN, read_once=True, flash_attention=True)
-    checkpoint, journal = replace(load(replace(PLAIN, read_once=True)), device="cuda", measures=taken), Journal()
-    acceleration.take(checkpoint.omni, taken, "cuda", journal)
+    taken = replace(PLAIN, cached_prompts=True, flash_attention=True)
+    checkpoint, journal = (
+        replace(load(replace(PLAIN, cached_prompts=True)), device="cuda", accelerations=taken),
+        Journal(),
+    )
+    acceleration.accelerate(checkpoint.omni, taken, "cuda", journal)
     checkpoint.warm_up(journal)
     [line] = journal.lines
     assert "attention is PyTorch's own" in line and "no kernel image" in line
@@ -309,18 +314,18 @@ def test_where_flash_attention_fails_pytorchs_own_attends(
 
 
 def test_the_layers_are_compiled_on_a_gpu_alone(load: Load) -> None:
-    layers = load(Measures()).omni.transformer.layers
+    layers = load(Accelerations()).omni.transformer.layers
     assert all(layer._compiled_call_impl is None for layer in layers)
     checkpoint = load(PLAIN)
-    acceleration.take(checkpoint.omni, replace(PLAIN, compiled=True, read_once=True), "cuda", Journal())
+    acceleration.accelerate(checkpoint.omni, replace(PLAIN, compiled=True, cached_prompts=True), "cuda", Journal())
     assert all(layer._compiled_call_impl is not None for layer in checkpoint.omni.transformer.layers)
 
 
-def test_channels_lie_side_by_side_on_a_gpu(plain: Checkpoint, load: Load) -> None:
+def test_channels_lie_side_by_side_on_a_gpu(plain: LoadedCheckpoint, load: Load) -> None:
     import torch
 
     checkpoint = load(PLAIN)
-    acceleration.take(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
+    acceleration.accelerate(checkpoint.omni, replace(PLAIN, channels_last=True), "cuda", Journal())
     formats = {5: torch.channels_last_3d, 4: torch.channels_last}
     weights = [weight for weight in checkpoint.omni.vae.parameters() if weight.dim() in formats and weight.shape[1] > 1]
     assert {weight.dim() for weight in weights} == set(formats)
@@ -340,8 +345,8 @@ def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
     assert isinstance(engine, CompilingEngine)
     assert engine.compiled_for()["diffusers"] == version("diffusers")
     engine.caches = tmp_path
-    warmed: list[Checkpoint] = []
-    monkeypatch.setattr(Checkpoint, "warm_up", lambda checkpoint, _journal: warmed.append(checkpoint))
+    warmed: list[LoadedCheckpoint] = []
+    monkeypatch.setattr(LoadedCheckpoint, "warm_up", lambda checkpoint, _journal: warmed.append(checkpoint))
     engine.load(checkpoint)
     assert len(warmed) == 1, "before the first job"
     engine.close()

@@ -12,7 +12,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.engines.generator.diffusers.checkpoint import Guard
+from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedGuardrails
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.strict_guardrails import make_strict
 from tests.engines.diffusers.conftest import FOLLOWED, PLAIN, Make
@@ -37,13 +37,13 @@ def checker(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Checker
     from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
 
     checker = Checker([FORBIDDEN])
-    guard = Guard(checker, "stand-in 1")
-    make_strict(checker.text_guardrail, checker.video_guardrail, guard.verdicts.__setitem__)
+    guardrails = LoadedGuardrails(checker, "stand-in 1")
+    make_strict(checker.text_guardrail, checker.video_guardrail, guardrails.verdicts.__setitem__)
     assert engine._checkpoint is not None
     monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", Checker)
     monkeypatch.setattr(engine._checkpoint.omni, "safety_checker", checker)
     monkeypatch.setattr(engine._checkpoint.modular, "safety_checker", checker, raising=False)
-    monkeypatch.setattr(engine, "_checkpoint", replace(engine._checkpoint, guard=guard))
+    monkeypatch.setattr(engine, "_checkpoint", replace(engine._checkpoint, guardrails=guardrails))
     return checker
 
 

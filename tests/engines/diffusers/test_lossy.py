@@ -12,10 +12,10 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.diffusers import acceleration, lossy
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures
-from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
+from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
-from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import LossyEngine
@@ -34,34 +34,34 @@ OF_NOISE = {
 }
 
 
-def loaded(checkpoint: Path, *modes: LossyMode) -> Checkpoint:
+def loaded(checkpoint: Path, *modes: LossyMode) -> LoadedCheckpoint:
     import_libraries(Journal())
-    return load_checkpoint(checkpoint, None, False, Measures(), Journal(), modes)
+    return load_checkpoint(checkpoint, None, False, Accelerations(), Journal(), modes)
 
 
 @pytest.fixture(scope="module")
-def exact(checkpoint: Path) -> Checkpoint:
+def exact(checkpoint: Path) -> LoadedCheckpoint:
     return loaded(checkpoint)
 
 
 @pytest.fixture(scope="module")
-def skipping(checkpoint: Path) -> Checkpoint:
+def skipping(checkpoint: Path) -> LoadedCheckpoint:
     return loaded(checkpoint, "stepCache")
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of the noise in each layer that is computed."""
-    from cosmos_batch.engines.generator.diffusers.transformer import StreamedLayer
+    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
 
     seen: list[int] = []
-    forward = StreamedLayer.forward
+    forward = TwoStreamLayer.forward
 
     def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
         seen.append(noise.shape[0])
         return forward(layer, key, value, noise, *rest)
 
-    monkeypatch.setattr(StreamedLayer, "forward", counted)
+    monkeypatch.setattr(TwoStreamLayer, "forward", counted)
     return seen
 
 
@@ -72,7 +72,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"cosmos_batch.engines.generator.diffusers.transformer.{name}", 1)
 
 
-def parts(rendered: Rendered) -> list[np.ndarray]:
+def parts(rendered: GeneratedMedia) -> list[np.ndarray]:
     """All that was made, as numbers."""
     sound = [] if rendered.sound is None else [rendered.sound.samples]
     return [rendered.frames, *sound, *([] if rendered.actions is None else [rendered.actions])]
@@ -89,8 +89,8 @@ def parts(rendered: Rendered) -> list[np.ndarray]:
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
 def test_every_second_step_in_the_middle_runs_no_layer(
-    exact: Checkpoint,
-    skipping: Checkpoint,
+    exact: LoadedCheckpoint,
+    skipping: LoadedCheckpoint,
     often: None,
     calls: list[int],
     request: pytest.FixtureRequest,
@@ -110,15 +110,15 @@ def test_every_second_step_in_the_middle_runs_no_layer(
     assert skipping.omni.transformer._changes == {}, "what was kept is freed with its job"
 
 
-def test_the_first_and_the_last_four_steps_are_computed(exact: Checkpoint, skipping: Checkpoint) -> None:
-    from cosmos_batch.engines.generator.diffusers.transformer import is_skipped
+def test_the_first_and_the_last_four_steps_are_computed(exact: LoadedCheckpoint, skipping: LoadedCheckpoint) -> None:
+    from cosmos_batch.engines.generator.diffusers.transformer import is_step_reused
 
-    assert [step for step in range(35) if is_skipped(step, 35)] == list(range(4, 31, 2))
-    assert [step for step in range(8) if is_skipped(step, 8)] == []
+    assert [step for step in range(35) if is_step_reused(step, 35)] == list(range(4, 31, 2))
+    assert [step for step in range(8) if is_step_reused(step, 8)] == []
     assert same(made(skipping, VIDEO), made(exact, VIDEO))
 
 
-def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: Checkpoint) -> None:
+def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: LoadedCheckpoint) -> None:
     """The noise behind the layers follows from the noise before them and the change of the step before."""
     import torch
 
@@ -130,7 +130,9 @@ def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: Checkpoint
         return noise + change
 
     with pytest.MonkeyPatch.context() as patch, transformer.reading():
-        patch.setattr("cosmos_batch.engines.generator.diffusers.transformer.ReadingOnce._through_layers", through)
+        patch.setattr(
+            "cosmos_batch.engines.generator.diffusers.transformer.PromptCachingTransformer._through_layers", through
+        )
         for step in (3, 4):
             for name, of_pass in added.items():
                 change = of_pass * (step == 3)
@@ -148,7 +150,7 @@ def fp8(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("torchao.quantization.quant_api._check_hardware_support", lambda _granularity: None)
     transformer = loaded(checkpoint).omni.transformer.to(torch.bfloat16)
     before = config.save_config_portable()
-    lossy.quantize(transformer)
+    lossy.quantize_to_fp8(transformer)
     assert config.save_config_portable() == before, "the compiler's settings are those of all other layers too"
     return transformer
 
@@ -164,7 +166,7 @@ def test_the_matrices_of_the_noises_stream_are_in_fp8_and_no_others(fp8: Any) ->
             assert weight.scale.shape == (weight.shape[0], 1), "a scale for each row"
     outside = [one for name, one in fp8.named_parameters() if not name.startswith("layers.")]
     assert {type(weight) for weight in outside} == {torch.nn.Parameter}
-    lossy.quantize(fp8)  # what is in FP8 stays as it is
+    lossy.quantize_to_fp8(fp8)  # what is in FP8 stays as it is
 
 
 def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
@@ -230,7 +232,7 @@ def test_a_gpu_that_has_fp8_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
-    lossy.refuse(["fp8", "stepCache"], offload=False)
+    lossy.refuse_lossy_modes(["fp8", "stepCache"], offload=False)
 
 
 def test_an_engine_is_what_it_is_told_to_be(checkpoint: Path, tmp_path: Path, often: None, calls: list[int]) -> None:

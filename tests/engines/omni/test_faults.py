@@ -16,9 +16,9 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
-from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, finished_bars, latest_progress
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
-from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
+from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import StepReportingEngine
 from cosmos_batch.engines.serving import hang, served_model
@@ -169,8 +169,8 @@ def test_the_next_is_sent_when_the_last_step_is_done_and_not_when_the_file_came(
 
 def test_a_bar_counts_when_it_begins_and_ends_here() -> None:
     bar = ["0%| | 0/2 [00:00", "50%|#| 1/2 [00:01", "100%|##| 2/2 [00:02"]
-    assert [bars_done(lines) for lines in ([], bar[:2], bar, [*bar, bar[2]], [*bar, *bar])] == [0, 0, 1, 1, 2]
-    assert bars_done(bar[1:]) == 0, "of a job that was dropped"
+    assert [finished_bars(lines) for lines in ([], bar[:2], bar, [*bar, bar[2]], [*bar, *bar])] == [0, 0, 1, 1, 2]
+    assert finished_bars(bar[1:]) == 0, "of a job that was dropped"
 
 
 def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path: Path) -> None:
@@ -190,8 +190,8 @@ def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path
     assert made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
     assert made.timings["firstStep"] <= made.timings["generate"]
     bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]
-    assert steps_in(bars) == (17, 35) and steps_in(["INFO 1/2"]) is None
-    assert steps_in(bars[1:]) is None, "of a job that was dropped, and whose bar began before"
+    assert latest_progress(bars) == (17, 35) and latest_progress(["INFO 1/2"]) is None
+    assert latest_progress(bars[1:]) is None, "of a job that was dropped, and whose bar began before"
 
 
 def test_no_prompt_is_cut(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:
@@ -320,6 +320,6 @@ def test_guardrails_are_loaded_or_not_and_only_they_ask_the_network() -> None:
     for guardrails in (True, False):
         variables = OmniPlan(ParallelPlan(), 1, guardrails).environment(Path("/caches"), Path("/tmp/s/socket"))
         assert ("HF_HUB_OFFLINE" in variables) == (not guardrails)
-        assert VERDICTS not in variables
+        assert VERDICTS_FOLDER not in variables
         assert variables["VLLM_OMNI_SERVER_STORAGE__PATH"] == "/tmp/s/videos"
         assert variables["TRITON_CACHE_DIR"] == "/caches/triton"

@@ -10,7 +10,7 @@ import pytest
 
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
-from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF
+from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
 from cosmos_batch.engines.protocol import CompilingEngine, GuardrailEngine, ParallelEngine
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
 from tests.engines.making import ACTIONS, PROMPT, ROWS, SMALL, TABLE
@@ -33,7 +33,7 @@ def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_pat
     assert probe(tmp_path / "out" / made.files[0].name) == ImageInfo(64, 48) and made.files[0].role == "image"
     (said,) = asked()
     extra = said.pop("extra_params")
-    assert said.pop("extra_args") == extra and extra.pop(CHECKS_OF)
+    assert said.pop("extra_args") == extra and extra.pop(REQUEST_NAME)
     assert said == {
         "path": "/v1/images/generations",
         "prompt": f"{PROMPT} This image is of 48x64 resolution.",

@@ -10,12 +10,12 @@ from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
-from cosmos_batch.engines.generator.captions import captions_of
-from cosmos_batch.engines.generator.cosmos_framework.samples import sample_of, write_given
-from cosmos_batch.engines.generator.guardrails import explaining_guardrails
-from cosmos_batch.engines.generator.inputs import Prepared
+from cosmos_batch.engines.generator.captions import captions_for
+from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, write_sample_files
+from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
+from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import rewrite_files
-from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, GroupGenerator
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
 from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.nonsense import nonsense
@@ -33,7 +33,7 @@ _IMAGE_TWICE = (
 _UNREAD = "Cosmos Framework reads no negative prompt with actions: negativePrompt did nothing."
 
 
-class FrameworkGenerator(GroupGenerator):
+class FrameworkGenerator(TorchrunGenerator):
     """`Engine`, `Guarding` and `Sharing`, for checkpoints in Diffusers' layout."""
 
     engine = "cosmos-framework"
@@ -49,7 +49,7 @@ class FrameworkGenerator(GroupGenerator):
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """As of all groups. Raises Failure also where its guardrails do not load."""
-        with explaining_guardrails(self._said):
+        with explain_guardrail_failures(self._said):
             super().load(model_dir, context)
 
     def group_plan(self) -> GroupPlan:
@@ -70,14 +70,14 @@ class FrameworkGenerator(GroupGenerator):
             hub_models=models,
         )
 
-    def request(self, prepared: Prepared, folder: Path, check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, check: Check) -> Body:
         """A sample, and the files that it names."""
         asked = prepared.generation
-        sample = sample_of(asked, prepared.size, write_given(prepared, folder, check))
-        system_prompt = captions_of(asked, prepared.size).system
+        sample = sample_for(asked, prepared.size, write_sample_files(prepared, folder, check))
+        system_prompt = captions_for(asked, prepared.size).system
         return {"sample": sample, "system_prompt": system_prompt, "guardrails": asked.guardrails}
 
-    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
         """Its picture or video, written anew, and its actions."""
         asked = prepared.generation
         wanted = "vision.mp4" if asked.is_video else "vision.jpg"

@@ -14,8 +14,8 @@ from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.modes import Mode
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import SIZES, Size
-from cosmos_batch.engines.generator.captions import captions_of, untouched
-from cosmos_batch.engines.generator.inputs import Frames, Prepared
+from cosmos_batch.engines.generator.captions import captions_for, protect_json
+from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.media import exact_rate, write_image, write_video
 
 _MODES: dict[Mode, str] = {
@@ -37,7 +37,7 @@ _BEST_VIDEO, _BEST_IMAGE = 10, 100  # it is decoded and written again: little is
 
 
 @dataclass(frozen=True)
-class Given:
+class SampleFiles:
     """Files of a sample: the framework reads nothing else.
 
     Attributes
@@ -54,7 +54,7 @@ class Given:
     actions: Path | None = None
 
 
-def write_given(prepared: Prepared, folder: Path, check: Callable[[], None]) -> Given:
+def write_sample_files(prepared: PreparedGeneration, folder: Path, check: Callable[[], None]) -> SampleFiles:
     """Write them; `check` is called after each frame, and what it raises ends it."""
     folder.mkdir(exist_ok=True)
     asked = prepared.generation
@@ -72,19 +72,19 @@ def write_given(prepared: Prepared, folder: Path, check: Callable[[], None]) -> 
     elif prepared.frames:
         vision = folder / "given.png"
         write_image(vision, prepared.frames[0])
-    return Given(defaults, vision, controls, actions)
+    return SampleFiles(defaults, vision, controls, actions)
 
 
-def sample_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
+def sample_for(asked: Generation, size: Size, given: SampleFiles) -> dict[str, Any]:
     """The sample, for a generation that this engine can make."""
     assert asked.fps is not None and asked.num_frames is not None  # of transfer alone they were open
-    captions = captions_of(asked, size)
+    captions = captions_for(asked, size)
     sample: dict[str, Any] = {
         "name": "sample",
         "defaults_file": str(given.defaults),
         "model_mode": _MODES.get(asked.mode, asked.mode),
         # Of actions it makes the same caption itself.
-        "prompt": asked.prompt if asked.action else untouched(captions.prompt),
+        "prompt": asked.prompt if asked.action else protect_json(captions.prompt),
         "negative_prompt": captions.negative,
         **_NO_TEMPLATES,
         "num_outputs": 1,
@@ -122,7 +122,7 @@ def _tier(size: Size) -> dict[str, str]:
     )
 
 
-def _action(asked: Generation, given: Given) -> dict[str, Any]:
+def _action(asked: Generation, given: SampleFiles) -> dict[str, Any]:
     settings = asked.action
     assert settings is not None and asked.resolution is not None
     tier = asked.resolution.removesuffix("p")
@@ -137,7 +137,7 @@ def _action(asked: Generation, given: Given) -> dict[str, Any]:
     }
 
 
-def _transfer(asked: Generation, given: Given) -> dict[str, Any]:
+def _transfer(asked: Generation, given: SampleFiles) -> dict[str, Any]:
     settings = asked.transfer
     assert settings is not None and asked.num_frames is not None
     return {

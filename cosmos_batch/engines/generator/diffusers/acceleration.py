@@ -16,14 +16,14 @@ HOPPER = 9  # major compute capability of H100 and H200; those before and after 
 
 
 @dataclass(frozen=True)
-class Measures:
-    """Which of them are taken: all, unless somebody measures what each is worth.
+class Accelerations:
+    """Which of them are taken: all, unless somebody accelerations what each is worth.
 
     Attributes
     ----------
-    read_once
+    cached_prompts
         The prompt is read once for each job, not in every step; see `understanding`.
-    given_only
+    partial_encoding
         No more of a video is encoded than is given; see `encoding`.
     flash_attention
         FlashAttention 3 attends in the layers that do not read the prompt, where there is one for the GPU; see
@@ -34,29 +34,29 @@ class Measures:
         The VAE's convolutions find the channels of a pixel side by side, on a GPU.
     """
 
-    read_once: bool = True
-    given_only: bool = True
+    cached_prompts: bool = True
+    partial_encoding: bool = True
     flash_attention: bool = True
     compiled: bool = True
     channels_last: bool = True
 
 
-def take(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
+def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
     """Take them on a loaded `Cosmos3OmniPipeline`; its weights stay where they are."""
     import torch
 
-    if measures.read_once:
+    if accelerations.cached_prompts:
         # It imports Diffusers' transformers, which an engine may not before torchvision.
-        from cosmos_batch.engines.generator.diffusers.transformer import read_once
+        from cosmos_batch.engines.generator.diffusers.transformer import cache_prompts
 
-        read_once(omni.transformer)
-    if measures.flash_attention and device == "cuda":
+        cache_prompts(omni.transformer)
+    if accelerations.flash_attention and device == "cuda":
         kernel = flash_attention(journal)
         for layer in omni.transformer.layers:
             layer.kernel = kernel
-    if measures.compiled and device == "cuda":
+    if accelerations.compiled and device == "cuda":
         compile_layers(omni.transformer)
-    if measures.channels_last and device == "cuda":
+    if accelerations.channels_last and device == "cuda":
         formats: dict[Any, Any] = {
             torch.nn.Conv3d: torch.channels_last_3d,
             torch.nn.Conv2d: torch.channels_last,
@@ -72,30 +72,30 @@ def compile_layers(transformer: Any, **options: Any) -> None:
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
 
 
-def leave_compiled(transformer: Any) -> None:
+def disable_compilation(transformer: Any) -> None:
     """Have the layers run as they are written again."""
     for layer in transformer.layers:
         layer._compiled_call_impl = None
 
 
-def leave_flash_attention(transformer: Any) -> None:
+def disable_flash_attention(transformer: Any) -> None:
     """Have PyTorch's own attention attend again."""
     for layer in transformer.layers:
         layer.kernel = None
 
 
 @contextmanager
-def working(omni: Any, measures: Measures, given: int | None = None) -> Iterator[None]:
+def accelerated(omni: Any, accelerations: Accelerations, given: int | None = None) -> Iterator[None]:
     """While one job is made, which is given so many latent frames (all, if None)."""
     with ExitStack() as stack:
-        if measures.read_once:
+        if accelerations.cached_prompts:
             stack.enter_context(omni.transformer.reading())
-        if measures.given_only and given is not None:
-            stack.enter_context(encode_given(omni, given))
+        if accelerations.partial_encoding and given is not None:
+            stack.enter_context(encode_conditioning_only(omni, given))
         yield
 
 
-def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> None:
+def warm_up(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
     """Make the smallest video of two steps, on a GPU: libraries start, kernels load, and the layers are compiled.
 
     Where that fails FlashAttention is left, and where it fails again the layers run as they are written.
@@ -105,13 +105,13 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
     if device != "cuda":
         return
     leaves: dict[str, Callable[[Any], None]] = {}
-    if measures.flash_attention and omni.transformer.layers[0].kernel is not None:
-        leaves["attention is PyTorch's own"] = leave_flash_attention
-    if measures.compiled:
-        leaves["the layers are not compiled"] = leave_compiled
+    if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None:
+        leaves["attention is PyTorch's own"] = disable_flash_attention
+    if accelerations.compiled:
+        leaves["the layers are not compiled"] = disable_compilation
     for what, leave in leaves.items():
         try:
-            _make_least(omni, measures)
+            _make_least(omni, accelerations)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -119,15 +119,15 @@ def warm_up(omni: Any, measures: Measures, device: str, journal: Journal) -> Non
             leave(omni.transformer)
         else:
             return
-    _make_least(omni, measures)
+    _make_least(omni, accelerations)
 
 
-def _make_least(omni: Any, measures: Measures) -> None:
+def _make_least(omni: Any, accelerations: Accelerations) -> None:
     import torch
 
     shapes: Any = torch.fx.experimental._config
     # Else a length that is by chance as large as a width of the model is compiled for that size alone.
-    with working(omni, measures), shapes.patch(use_duck_shape=False):
+    with accelerated(omni, accelerations), shapes.patch(use_duck_shape=False):
         omni(
             prompt="Warm up.",
             negative_prompt="Nothing.",
@@ -156,7 +156,7 @@ def flash_attention(journal: Journal) -> Callable[..., Any] | None:
     return kernel
 
 
-def given_latents(asked: Generation) -> int | None:
+def conditioning_latents(asked: Generation) -> int | None:
     """How many latent frames are given, from the first; None where all are, and in transfer, which encodes apart."""
     if asked.transfer or asked.mode == "inverse_dynamics":
         return None
@@ -166,7 +166,7 @@ def given_latents(asked: Generation) -> int | None:
 
 
 @contextmanager
-def encode_given(omni: Any, given: int) -> Iterator[None]:
+def encode_conditioning_only(omni: Any, given: int) -> Iterator[None]:
     """While it lasts, a `Cosmos3OmniPipeline` encodes so many latent frames; the others are zeros."""
     encode = omni._encode_video
 

@@ -14,9 +14,15 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.diffusers_import import import_diffusers
-from cosmos_batch.engines.generator.diffusers import lossy as diffusers_lossy
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures, given_latents, take, warm_up, working
-from cosmos_batch.engines.generator.guardrails import PACKAGE, guardrails_failed
+from cosmos_batch.engines.generator.diffusers.acceleration import (
+    Accelerations,
+    accelerate,
+    accelerated,
+    conditioning_latents,
+    warm_up,
+)
+from cosmos_batch.engines.generator.diffusers.lossy import apply_lossy_modes, refuse_lossy_modes
+from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, guardrails_failed
 from cosmos_batch.engines.hub_cache import offline_here
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.strict_guardrails import make_strict
@@ -26,7 +32,7 @@ _TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.
 
 
 @dataclass(frozen=True)
-class Guard:
+class LoadedGuardrails:
     """Loaded guardrails.
 
     Attributes
@@ -50,7 +56,7 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class LoadedCheckpoint:
     """One model in two pipelines that share every weight: Diffusers has transfer in a modular one only.
 
     Attributes
@@ -61,25 +67,25 @@ class Checkpoint:
         `Cosmos3OmniModularPipeline`: transfer.
     device
         Where it computes.
-    guard
+    guardrails
         Its guardrails, which each job may have or leave; None where there are none.
-    measures
+    accelerations
         What was taken to make it fast.
     """
 
     omni: Any
     modular: Any
     device: str
-    guard: Guard | None
-    measures: Measures
+    guardrails: LoadedGuardrails | None
+    accelerations: Accelerations
 
-    def working(self, asked: Generation) -> AbstractContextManager[None]:
+    def accelerated_job(self, asked: Generation) -> AbstractContextManager[None]:
         """While one job is made."""
-        return working(self.omni, self.measures, given_latents(asked))
+        return accelerated(self.omni, self.accelerations, conditioning_latents(asked))
 
     def warm_up(self, journal: Journal) -> None:
         """Before the first job."""
-        warm_up(self.omni, self.measures, self.device, journal)
+        warm_up(self.omni, self.accelerations, self.device, journal)
 
 
 def import_libraries(journal: Journal) -> None:
@@ -95,30 +101,30 @@ def import_libraries(journal: Journal) -> None:
 
 def load_checkpoint(
     folder: Path,
-    guard: Guard | None,
+    guardrails: LoadedGuardrails | None,
     offload: bool,
-    measures: Measures,
+    accelerations: Accelerations,
     journal: Journal,
     lossy: Sequence[LossyMode] = (),
-) -> Checkpoint:
+) -> LoadedCheckpoint:
     """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
 
     With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
     Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
 
-    `guard` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
+    `guardrails` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
     (ModelUnavailable) where the folder holds no checkpoint, or a broken one, and (EngineFailed) where the lossy modes
     cannot be had.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
     refuse_distilled(folder)
-    diffusers_lossy.refuse(lossy, offload)
+    refuse_lossy_modes(lossy, offload)
     import torch
 
     diffusers: Any = import_module("diffusers")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if offload:
-        measures = replace(measures, read_once=False, flash_attention=False, compiled=False)
+        accelerations = replace(accelerations, cached_prompts=False, flash_attention=False, compiled=False)
     with loading(folder, GENERATORS), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
             folder,
@@ -126,23 +132,24 @@ def load_checkpoint(
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             local_files_only=True,
             use_safetensors=True,
-            safety_checker=guard.checker if guard else None,
-            enable_safety_checker=guard is not None,  # what was saved would be inherited
+            safety_checker=guardrails.checker if guardrails else None,
+            enable_safety_checker=guardrails is not None,  # what was saved would be inherited
         )
         _place(omni, device, offload)
-        take(omni, measures, device, journal)
-        diffusers_lossy.take(omni, lossy)
+        accelerate(omni, accelerations, device, journal)
+        apply_lossy_modes(omni, lossy)
         modular = _modular(diffusers, omni)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
     journal.note(
-        f"loaded {folder.name} on {where}; guardrails {'on' if guard else 'off'}; lossy: {', '.join(lossy) or 'no'}"
+        f"loaded {folder.name} on {where}; guardrails {'on' if guardrails else 'off'}; "
+        f"lossy: {', '.join(lossy) or 'no'}"
     )
-    return Checkpoint(omni, modular, device, guard, measures)
+    return LoadedCheckpoint(omni, modular, device, guardrails, accelerations)
 
 
-def load_guardrails(cache: Path, models: Mapping[str, Path]) -> Guard | None:
+def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails | None:
     """Load `cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_here`.
 
     Raises Failure where it does not load, or is not one of which is known how it fails.
@@ -152,9 +159,14 @@ def load_guardrails(cache: Path, models: Mapping[str, Path]) -> Guard | None:
         return None
     try:
         with offline_here(cache, models):
-            guard = Guard(import_module(PACKAGE).CosmosSafetyChecker(), f"{PACKAGE} {version(PACKAGE)}")
-        make_strict(guard.checker.text_guardrail, guard.checker.video_guardrail, guard.verdicts.__setitem__)
-        return guard
+            guardrails = LoadedGuardrails(
+                import_module(GUARDRAIL_PACKAGE).CosmosSafetyChecker(),
+                f"{GUARDRAIL_PACKAGE} {version(GUARDRAIL_PACKAGE)}",
+            )
+        make_strict(
+            guardrails.checker.text_guardrail, guardrails.checker.video_guardrail, guardrails.verdicts.__setitem__
+        )
+        return guardrails
     except Exception as error:
         raise guardrails_failed(f"{type(error).__name__}: {error}") from error
 

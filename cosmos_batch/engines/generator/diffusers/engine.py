@@ -24,17 +24,22 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.compiled import cache_variables, compiled_for
 from cosmos_batch.engines.faults import expandable_segments, free_memory, guarded
-from cosmos_batch.engines.generator.diffusers.acceleration import Measures
+from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
-    Checkpoint,
-    Guard,
+    LoadedCheckpoint,
+    LoadedGuardrails,
     import_libraries,
     load_checkpoint,
     load_guardrails,
 )
-from cosmos_batch.engines.generator.diffusers.generation import Progress, generate, refuse, settled
-from cosmos_batch.engines.generator.inputs import Prepared, prepare
-from cosmos_batch.engines.generator.outputs import Rendered, write_files
+from cosmos_batch.engines.generator.diffusers.generation import (
+    Progress,
+    generate,
+    refuse_unsupported,
+    settle_prompt_length,
+)
+from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
+from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import Journal, TimedJournal
@@ -61,7 +66,7 @@ class DiffusersEngine:
     guardrail_models: Mapping[str, Path] = MappingProxyType({})
     """Copies of their models; set before `load`."""
 
-    measures = Measures()
+    accelerations = Accelerations()
     """What is done to be fast; set before `load`."""
 
     lossy: Sequence[LossyMode] = ()
@@ -73,7 +78,7 @@ class DiffusersEngine:
         self.plan = ParallelPlan()
         self.startup_seconds: dict[str, float] = {}
         self.caches: Path | None = None
-        self._checkpoint: Checkpoint | None = None
+        self._checkpoint: LoadedCheckpoint | None = None
         self._abandoning = Abandoning("generation")
         self._hub_cache: TemporaryDirectory[str] | None = None
         self._steps: dict[str, tuple[int, int]] = {}
@@ -90,8 +95,10 @@ class DiffusersEngine:
         with self._timed("imports"):
             import_libraries(journal)
         with self._timed("weights"):
-            guard = self._load_guardrails()
-            checkpoint = load_checkpoint(model_dir, guard, self.plan.offload, self.measures, journal, self.lossy)
+            guardrails = self._load_guardrails()
+            checkpoint = load_checkpoint(
+                model_dir, guardrails, self.plan.offload, self.accelerations, journal, self.lossy
+            )
         with self._timed("compile"):
             checkpoint.warm_up(journal)
         self._checkpoint = checkpoint
@@ -127,10 +134,10 @@ class DiffusersEngine:
         Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
         """
         checkpoint = self._loaded()
-        refuse(checkpoint, asked)
+        refuse_unsupported(checkpoint, asked)
         loop = asyncio.get_running_loop()
         with self._abandoning.checked() as check:
-            work = _Work(checkpoint, folder, check, progress)
+            work = _DiffusersJob(checkpoint, folder, check, progress)
             prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, files)
             rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
             return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
@@ -153,32 +160,34 @@ class DiffusersEngine:
         yield
         self.startup_seconds[phase] = round(time.monotonic() - began, 2)
 
-    def _load_guardrails(self) -> Guard | None:
+    def _load_guardrails(self) -> LoadedGuardrails | None:
         if not self.guardrails:
             return None
         self._hub_cache = TemporaryDirectory(prefix="hub-")  # some of it is read when it is first needed
         return load_guardrails(Path(self._hub_cache.name), self.guardrail_models)
 
-    def _loaded(self) -> Checkpoint:
+    def _loaded(self) -> LoadedCheckpoint:
         if self._checkpoint is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         return self._checkpoint
 
 
-class _Work:
+class _DiffusersJob:
     """One job on its way through the threads."""
 
-    def __init__(self, checkpoint: Checkpoint, folder: Path, check: Callable[[], None], progress: Progress) -> None:
+    def __init__(
+        self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: Progress
+    ) -> None:
         self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
         self._journal = TimedJournal()
         self._peak: int | None = None
         self._checks = Checks()
 
-    def prepare(self, asked: Generation, files: GenerationFiles) -> Prepared:
+    def prepare(self, asked: Generation, files: GenerationFiles) -> PreparedGeneration:
         with self._journal.timed("prepare"):
-            return settled(self._checkpoint, prepare(asked, files, self._check))
+            return settle_prompt_length(self._checkpoint, prepare(asked, files, self._check))
 
-    def generate(self, prepared: Prepared) -> Rendered:
+    def generate(self, prepared: PreparedGeneration) -> GeneratedMedia:
         import torch
 
         began = time.monotonic()
@@ -192,18 +201,18 @@ class _Work:
                 self._journal.took("firstStep", began)
             self._progress(done, total)
 
-        guard = self._checkpoint.guard if prepared.generation.guardrails else None
-        if guard is not None:
-            guard.verdicts.clear()
+        guardrails = self._checkpoint.guardrails if prepared.generation.guardrails else None
+        if guardrails is not None:
+            guardrails.verdicts.clear()
         with self._journal.listening("diffusers"):
             rendered = generate(self._checkpoint, prepared, step)
-        if guard is not None:
-            self._checks = guard.checks
+        if guardrails is not None:
+            self._checks = guardrails.checks
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
         self._journal.took("generate", began)
         return rendered
 
-    def write(self, rendered: Rendered, prepared: Prepared) -> Made:
+    def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> Made:
         with self._journal.timed("write"):
             files = write_files(rendered, prepared.generation, self._folder, self._check)
         return Made(

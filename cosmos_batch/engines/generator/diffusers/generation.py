@@ -10,11 +10,11 @@ from PIL import Image
 
 from cosmos_batch.contract.generation.outcomes import blocked, unjudged
 from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.engines.generator.captions import captions_of, counted
-from cosmos_batch.engines.generator.diffusers.checkpoint import Checkpoint
-from cosmos_batch.engines.generator.guardrails import unguarded
-from cosmos_batch.engines.generator.inputs import Frames, Prepared, refuse_lacking
-from cosmos_batch.engines.generator.outputs import Rendered
+from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
+from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint
+from cosmos_batch.engines.generator.guardrails import guardrails_missing
+from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration, refuse_missing_parts
+from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed
 from cosmos_batch.media import Sound
 
@@ -27,27 +27,27 @@ Progress = Callable[[int, int], None]
 """Is told how many denoising steps of how many are done. What it raises ends the generation."""
 
 
-def refuse(checkpoint: Checkpoint, asked: Generation) -> None:
+def refuse_unsupported(checkpoint: LoadedCheckpoint, asked: Generation) -> None:
     """Raises Failure, before any work, where this checkpoint or this worker lacks what is asked for."""
-    if asked.guardrails and checkpoint.guard is None:
-        raise unguarded("Diffusers")
+    if asked.guardrails and checkpoint.guardrails is None:
+        raise guardrails_missing("Diffusers")
     omni = checkpoint.omni
-    refuse_lacking(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
+    refuse_missing_parts(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
 
 
-def settled(checkpoint: Checkpoint, prepared: Prepared) -> Prepared:
+def settle_prompt_length(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> PreparedGeneration:
     """With `max_sequence_length` as the prompts need it. Raises Failure where it was set to less."""
     tokenizer = checkpoint.omni.text_tokenizer
-    return counted(prepared, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))
+    return with_sequence_length(prepared, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))
 
 
-def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
+def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
     """Generate in the calling thread. The same seed gives the same result.
 
     Raises Failure: Blocked where a guardrail refuses prompt or output, EngineFailed where it cannot judge them.
     """
     asked = prepared.generation
-    with _guardrails_speaking(), checkpoint.working(asked):
+    with _guardrails_speaking(), checkpoint.accelerated_job(asked):
         if asked.transfer:
             return _transfer(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, asked)
@@ -60,7 +60,7 @@ def generate(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> 
             callback_on_step_end=_stepping(asked, _counter(progress, asked.steps)),
         )
     rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if asked.sound else 0
-    return Rendered(
+    return GeneratedMedia(
         _pixels(result.video),
         Sound(_array(result.sound), rate) if asked.sound else None,
         _array(result.action[0]) if result.action is not None else None,
@@ -82,7 +82,7 @@ def _common(asked: Generation) -> dict[str, Any]:
     }
 
 
-def _plain(prepared: Prepared) -> dict[str, Any]:
+def _plain(prepared: PreparedGeneration) -> dict[str, Any]:
     asked = prepared.generation
     found: dict[str, Any] = {
         "num_frames": asked.num_frames,
@@ -98,7 +98,7 @@ def _plain(prepared: Prepared) -> dict[str, Any]:
     return {**found, "image": _pictures(prepared.frames)[0]} if prepared.frames else found
 
 
-def _action(prepared: Prepared) -> dict[str, Any]:
+def _action(prepared: PreparedGeneration) -> dict[str, Any]:
     import torch
 
     asked, settings = prepared.generation, prepared.generation.action
@@ -117,11 +117,11 @@ def _action(prepared: Prepared) -> dict[str, Any]:
     return {"action": condition}
 
 
-def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) -> Rendered:
+def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
     asked, settings = prepared.generation, prepared.generation.transfer
     assert settings is not None and asked.num_frames is not None
     pipeline = checkpoint.modular
-    captions = captions_of(asked, prepared.size)  # it reads them as they are
+    captions = captions_for(asked, prepared.size)  # it reads them as they are
     scheduler = _scheduler(checkpoint, asked)
     _tell_steps(scheduler, _counter(progress, asked.steps_in_all))
     pipeline.update_components(scheduler=scheduler)
@@ -140,10 +140,10 @@ def _transfer(checkpoint: Checkpoint, prepared: Prepared, progress: Progress) ->
         control_guidance=settings.control_guidance,
         output="videos",
     )
-    return Rendered(_pixels(videos))
+    return GeneratedMedia(_pixels(videos))
 
 
-def _scheduler(checkpoint: Checkpoint, asked: Generation) -> Any:
+def _scheduler(checkpoint: LoadedCheckpoint, asked: Generation) -> Any:
     """A new one for each job. The converter saves Karras' sigmas, which NVIDIA's own code does not use."""
     scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
     return scheduler.from_config(checkpoint.omni.scheduler.config, flow_shift=asked.flow_shift, use_karras_sigmas=False)

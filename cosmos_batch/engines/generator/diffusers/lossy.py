@@ -20,7 +20,7 @@ _IN_FP8 = (
 )
 
 
-def refuse(modes: Sequence[LossyMode], offload: bool) -> None:
+def refuse_lossy_modes(modes: Sequence[LossyMode], offload: bool) -> None:
     """Raises Failure (EngineFailed) where this machine cannot have them: no worker is less than it is called."""
     import torch
 
@@ -36,18 +36,18 @@ def refuse(modes: Sequence[LossyMode], offload: bool) -> None:
         raise _not_here(["fp8"], f"the GPU has compute capability {'.'.join(map(str, has))}", remedy)
 
 
-def take(omni: Any, modes: Sequence[LossyMode]) -> None:
+def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
     """Change a loaded `Cosmos3OmniPipeline` that reads its prompts once. No layer is compiled before its first call."""
     if "stepCache" in modes:
         # It imports Diffusers' transformers, which an engine may not before torchvision.
-        from cosmos_batch.engines.generator.diffusers.transformer import SkippingSteps
+        from cosmos_batch.engines.generator.diffusers.transformer import StepCachingTransformer
 
-        omni.transformer.__class__ = SkippingSteps
+        omni.transformer.__class__ = StepCachingTransformer
     if "fp8" in modes:
-        quantize(omni.transformer)
+        quantize_to_fp8(omni.transformer)
 
 
-def quantize(transformer: Any) -> None:
+def quantize_to_fp8(transformer: Any) -> None:
     """Have the noise's stream of each layer multiply in FP8, with a scale for each row. Its weights take half as much
     memory then; the other stream, embeddings and all around them stay as they are.
     """

@@ -19,7 +19,7 @@ from torch import Tensor
 KeysValues = tuple[Tensor, Tensor]
 
 
-class StreamedLayer(Cosmos3VLTextMoTDecoderLayer):
+class TwoStreamLayer(Cosmos3VLTextMoTDecoderLayer):
     """A layer whose streams are computed apart.
 
     Attributes
@@ -60,10 +60,10 @@ class StreamedLayer(Cosmos3VLTextMoTDecoderLayer):
         return self.kernel(query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)).squeeze(0).flatten(-2)
 
 
-class ReadingOnce(Cosmos3OmniTransformer):
+class PromptCachingTransformer(Cosmos3OmniTransformer):
     """The transformer with layers of that kind."""
 
-    _repeated_blocks = (StreamedLayer.__name__,)
+    _repeated_blocks = (TwoStreamLayer.__name__,)
     _read: list[tuple[Tensor, list[KeysValues]]] | None = None
 
     @contextmanager
@@ -111,11 +111,11 @@ class ReadingOnce(Cosmos3OmniTransformer):
         return kept
 
 
-def read_once(transformer: Any) -> None:
+def cache_prompts(transformer: Any) -> None:
     """Make a loaded transformer one that reads each prompt once. Its weights stay where they are."""
     for layer in transformer.layers:
-        layer.__class__ = StreamedLayer
-    transformer.__class__ = ReadingOnce
+        layer.__class__ = TwoStreamLayer
+    transformer.__class__ = PromptCachingTransformer
 
 
 def _heads(projected: Tensor, attention: Any) -> Tensor:
@@ -143,12 +143,12 @@ FIRST = LAST = 4
 """So many steps are computed at the beginning, and at the end."""
 
 
-def is_skipped(step: int, steps: int) -> bool:
+def is_step_reused(step: int, steps: int) -> bool:
     """Of 35 steps, 14 are."""
     return FIRST <= step < steps - LAST and (step - FIRST) % 2 == 0
 
 
-class SkippingSteps(ReadingOnce):
+class StepCachingTransformer(PromptCachingTransformer):
     """That transformer. A step has several passes, such as for the prompt and for the negative prompt: each has its own
     change.
     """
@@ -175,6 +175,6 @@ class SkippingSteps(ReadingOnce):
         if change is not None:
             return noise + change
         behind = super()._through_layers(noise, *others)
-        if is_skipped(self._step + 1, self._steps):
+        if is_step_reused(self._step + 1, self._steps):
             self._changes[self._pass, self._step] = behind - noise
         return behind

@@ -6,17 +6,17 @@ import numpy as np
 
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.abandoning import Check
-from cosmos_batch.engines.generator.inputs import Prepared
-from cosmos_batch.engines.generator.outputs import Rendered, write_files
-from cosmos_batch.engines.generator.phyai.requests import request_of, write_given
-from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, GroupGenerator
+from cosmos_batch.engines.generator.inputs import PreparedGeneration
+from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
+from cosmos_batch.engines.generator.phyai.requests import request_for, write_request_inputs
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
 
 REVISION = "d27fe1887d4c9c8e74c95b9fb026dec353a7ec8e"  # of MEmbodied/phyai, as containers/phyai has it
 
 
-class PhyaiEngine(GroupGenerator):
+class PhyaiEngine(TorchrunGenerator):
     """`Engine` and `Sharing`, for checkpoints in Diffusers' layout."""
 
     engine = "phyai"
@@ -31,15 +31,15 @@ class PhyaiEngine(GroupGenerator):
             "PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options=options
         )
 
-    def request(self, prepared: Prepared, folder: Path, _check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, _check: Check) -> Body:
         """A request, and the frames that it looks at."""
-        return {"request": request_of(prepared.generation, prepared.size, write_given(prepared, folder))}
+        return {"request": request_for(prepared.generation, prepared.size, write_request_inputs(prepared, folder))}
 
-    def write(self, said: Body, prepared: Prepared, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
         """Its frames, sound and actions, as files."""
         asked, inside = prepared.generation, folder / "group"
         frames = np.load(inside / said["frames"], mmap_mode="r")
         sound = Sound(np.load(inside / said["sound"]), said["rate"]) if said["sound"] else None
         wanted = asked.mode in ("inverse_dynamics", "policy")
         actions = np.array(said["actions"]) if wanted else None
-        return write_files(Rendered(frames, sound, actions), asked, folder, check)
+        return write_files(GeneratedMedia(frames, sound, actions), asked, folder, check)

@@ -11,12 +11,12 @@ import numpy as np
 
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.sizes import Size
-from cosmos_batch.engines.generator.captions import captions_of
-from cosmos_batch.engines.generator.inputs import Prepared
+from cosmos_batch.engines.generator.captions import captions_for
+from cosmos_batch.engines.generator.inputs import PreparedGeneration
 
 
 @dataclass(frozen=True)
-class Given:
+class RequestInputs:
     """What a request looks at.
 
     Attributes
@@ -31,18 +31,18 @@ class Given:
     actions: list[list[float]] | None = None
 
 
-def write_given(prepared: Prepared, folder: Path) -> Given:
+def write_request_inputs(prepared: PreparedGeneration, folder: Path) -> RequestInputs:
     """Write the frames into a folder."""
     if not prepared.frames:
-        return Given(actions=prepared.actions)
+        return RequestInputs(actions=prepared.actions)
     frames = folder / "given.npy"
     np.save(frames, np.stack(prepared.frames))
-    return Given(frames, prepared.actions)
+    return RequestInputs(frames, prepared.actions)
 
 
-def request_of(asked: Generation, size: Size, given: Given) -> dict[str, Any]:
+def request_for(asked: Generation, size: Size, given: RequestInputs) -> dict[str, Any]:
     """The request, for a generation that this engine can make."""
-    captions = captions_of(asked, size)
+    captions = captions_for(asked, size)
     request: dict[str, Any] = {
         "mode": asked.mode if asked.action else "video",
         "prompt": captions.prompt,

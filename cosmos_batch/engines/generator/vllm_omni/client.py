@@ -29,7 +29,7 @@ Send = Callable[..., Awaitable[httpx2.Response]]
 
 
 @dataclass(frozen=True)
-class MadeThere:
+class ServerOutput:
     """What a server made.
 
     Attributes
@@ -47,7 +47,7 @@ class MadeThere:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-async def make_image(send: Send, body: dict[str, Any]) -> MadeThere:
+async def make_image(send: Send, body: dict[str, Any]) -> ServerOutput:
     """Make one. Cancelling aborts it. Raises Failure, and ServerFault where the server failed at it."""
     response = await send("POST", "images/generations", json=body)
     if not response.is_success:
@@ -57,10 +57,10 @@ async def make_image(send: Send, body: dict[str, Any]) -> MadeThere:
         content = base64.b64decode(said["data"][0]["b64_json"], validate=True)
     except (LookupError, TypeError, binascii.Error) as error:
         raise _nonsense("image") from error
-    return MadeThere(content, facts=_facts(said.get("metrics")))
+    return ServerOutput(content, facts=_facts(said.get("metrics")))
 
 
-async def make_video(send: Send, form: VideoForm) -> MadeThere:
+async def make_video(send: Send, form: VideoForm) -> ServerOutput:
     """Make one. Cancelling aborts it. Raises as `make_image`."""
     response = await send("POST", "videos", files=form.parts)
     if not response.is_success:
@@ -72,7 +72,7 @@ async def make_video(send: Send, form: VideoForm) -> MadeThere:
         content = await send("GET", f"videos/{job}/content")
         if not content.is_success:
             raise failed(content.status_code, said_by(content))
-        return MadeThere(content.content, _actions(said.get("action")), _facts(said))
+        return ServerOutput(content.content, _actions(said.get("action")), _facts(said))
     finally:
         await _forget(send, job)
 

@@ -11,7 +11,7 @@ import httpx2
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.compiled import cache_variables
 from cosmos_batch.engines.faults import expandable_segments
-from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS
+from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
 from cosmos_batch.engines.hub_cache import offline
 from cosmos_batch.engines.serving.server import Server, program_here
 
@@ -21,7 +21,7 @@ _STEPS = re.compile(r"\| (\d+)/(\d+) \[")
 _INIT_SECONDS = 1800  # of weights on slow disks; its own limits are a few minutes
 
 
-def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
+def latest_progress(lines: Sequence[str]) -> tuple[int, int] | None:
     """How many of how many are done, by the last line of a progress bar that begins in these lines; None where none
     does. What comes before its beginning is of a job that was dropped, and is still made to its end.
     """
@@ -29,7 +29,7 @@ def steps_in(lines: Sequence[str]) -> tuple[int, int] | None:
     return bars[-1] if any(done == 0 for done, _ in bars) else None
 
 
-def bars_done(lines: Sequence[str]) -> int:
+def finished_bars(lines: Sequence[str]) -> int:
     """How many progress bars that begin in these lines are at their end: a job has one, transfer one for each chunk."""
     count, open_bar = 0, False
     for done, total in ((int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))):
@@ -98,7 +98,7 @@ class OmniPlan:
         if self.guardrail_models or not self.guardrails:
             variables |= offline(socket.with_name("hub"), self.guardrail_models)
         if self.verdicts is not None:
-            variables[VERDICTS] = str(self.verdicts)
+            variables[VERDICTS_FOLDER] = str(self.verdicts)
         if not self.gpus:
             variables["OMP_NUM_THREADS"] = "1"
         elif self.parallel.tp == 1:  # its all-reduce between GPUs cannot have it

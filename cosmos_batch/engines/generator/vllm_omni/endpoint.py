@@ -19,7 +19,7 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.errors import ServerUnavailable
-from cosmos_batch.engines.generator.vllm_omni.job import Work
+from cosmos_batch.engines.generator.vllm_omni.job import OmniJob
 from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
@@ -66,7 +66,7 @@ class OmniEndpointEngine(EngineElsewhere):
         assert job.generation is not None, "plan decides one for every generator"
         server = self._connected()
         with self._abandoning.checked() as check:
-            work = Work(workdir, count=None, shares_files=False, check=check)
+            work = OmniJob(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
             order = await self._preparing.run(job, work.prepare, job.generation, files)
             made = await work.make(order, partial(_send, server, work.journal))

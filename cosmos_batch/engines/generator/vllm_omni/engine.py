@@ -33,12 +33,12 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.compiled import compiled_for
-from cosmos_batch.engines.generator.guardrails import PACKAGE, explaining_guardrails, guardrails_failed
-from cosmos_batch.engines.generator.inputs import refuse_lacking
-from cosmos_batch.engines.generator.vllm_omni.client import MadeThere
-from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, bars_done, steps_in
-from cosmos_batch.engines.generator.vllm_omni.job import Order, Work
-from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED, verdicts_of
+from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, explain_guardrail_failures, guardrails_failed
+from cosmos_batch.engines.generator.inputs import refuse_missing_parts
+from cosmos_batch.engines.generator.vllm_omni.client import ServerOutput
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, finished_bars, latest_progress
+from cosmos_batch.engines.generator.vllm_omni.job import OmniJob, PreparedRequest
+from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED_MARKER, take_verdicts
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.journal import TimedJournal
@@ -107,9 +107,9 @@ class VllmOmniEngine:
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
         self._turn = Turns()
-        with read_ahead(model_dir), explaining_guardrails(lambda: self._served.lines_since(0)):
+        with read_ahead(model_dir), explain_guardrail_failures(lambda: self._served.lines_since(0)):
             self._served.start(model_dir)
-        if self.guardrails and not (Path(self._verdicts.name) / LOADED).exists():
+        if self.guardrails and not (Path(self._verdicts.name) / LOADED_MARKER).exists():
             self._served.close()
             raise guardrails_failed("vLLM-Omni started without our plugin, which has its guardrails fail closed.")
 
@@ -121,7 +121,7 @@ class VllmOmniEngine:
     def steps(self, job_id: str) -> tuple[int, int] | None:
         """How many of how many steps of a job are done, as the server prints it; of transfer, those of one chunk."""
         name, began = self._at_work
-        return steps_in(self._served.lines_since(began)) if name == job_id else None
+        return latest_progress(self._served.lines_since(began)) if name == job_id else None
 
     async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
         """Make what is asked for, as files in `folder`. Cancelling stops its media, or has the server drop it.
@@ -131,10 +131,10 @@ class VllmOmniEngine:
         if self._tokenizer is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         config = self._transformer
-        refuse_lacking(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        refuse_missing_parts(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         with self._abandoning.checked() as check:
-            work = Work(folder, self._count, shares_files=True, check=check)
+            work = OmniJob(folder, self._count, shares_files=True, check=check)
             order = await on_thread(work.prepare, asked, files)
             made = await self._make(work, order, name)
             done = await on_thread(work.write, made, order, self._checks(work.name))
@@ -162,11 +162,11 @@ class VllmOmniEngine:
 
     def _checks(self, name: str) -> Checks:
         """What the server's guardrails reported of a request."""
-        verdicts = verdicts_of(Path(self._verdicts.name), name)
-        by = f"{PACKAGE} {version(PACKAGE)}" if verdicts else None
+        verdicts = take_verdicts(Path(self._verdicts.name), name)
+        by = f"{GUARDRAIL_PACKAGE} {version(GUARDRAIL_PACKAGE)}" if verdicts else None
         return Checks.model_validate({"by": by, **verdicts})
 
-    async def _make(self, work: Work, order: Order, name: str) -> MadeThere:
+    async def _make(self, work: OmniJob, order: PreparedRequest, name: str) -> ServerOutput:
         """Have the server make it. The next job's turn comes with this one's last step, at the latest with its end."""
         async with self._turn.taken() as turn:
             self._at_work = name, self._served.lines_read
@@ -186,7 +186,7 @@ class VllmOmniEngine:
         while (self.steps(name) or (0, 0))[0] == 0:
             await asyncio.sleep(_LOOK_SECONDS)
         journal.took("firstStep", began)
-        while bars_done(self._served.lines_since(since)) < bars:
+        while finished_bars(self._served.lines_since(since)) < bars:
             await asyncio.sleep(_LOOK_SECONDS)
         self._made_in[name] = self.steps(name)
         turn.pass_on()

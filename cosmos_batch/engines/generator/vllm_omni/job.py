@@ -11,10 +11,10 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines.generator.captions import captions_of, counted
-from cosmos_batch.engines.generator.inputs import Prepared, prepare
+from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
+from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
-from cosmos_batch.engines.generator.vllm_omni.client import MadeThere, Send, make_image, make_video
+from cosmos_batch.engines.generator.vllm_omni.client import Send, ServerOutput, make_image, make_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import TimedJournal
@@ -23,14 +23,14 @@ _UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more toke
 
 
 @dataclass(frozen=True)
-class Order:
+class PreparedRequest:
     """What is sent, and what it was made of."""
 
-    prepared: Prepared
+    prepared: PreparedGeneration
     sent: dict[str, Any] | VideoForm
 
 
-class Work:
+class OmniJob:
     """One job.
 
     Parameters
@@ -59,19 +59,19 @@ class Work:
         """Lines about this job."""
         return self._journal
 
-    def prepare(self, asked: Generation, files: GenerationFiles) -> Order:
+    def prepare(self, asked: Generation, files: GenerationFiles) -> PreparedRequest:
         """Decode and fit the inputs, and write down the request; blocks. Raises Failure."""
         with self._journal.timed("prepare"):
             return self._prepare(asked, files)
 
-    async def make(self, order: Order, send: Send) -> MadeThere:
+    async def make(self, order: PreparedRequest, send: Send) -> ServerOutput:
         """Have it made. Cancelling aborts it. Raises Failure, and what `send` raises."""
         with self._journal.timed("generate"):
             if isinstance(order.sent, VideoForm):
                 return await make_video(send, order.sent)
             return await make_image(send, order.sent)
 
-    def write(self, made: MadeThere, order: Order, checks: Checks) -> Made:
+    def write(self, made: ServerOutput, order: PreparedRequest, checks: Checks) -> Made:
         """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
         asked = order.prepared.generation
         with self._journal.timed("write"):
@@ -88,19 +88,19 @@ class Work:
             facts={"scheduler": "UniPC", **made.facts},
         )
 
-    def _prepare(self, asked: Generation, files: GenerationFiles) -> Order:
+    def _prepare(self, asked: Generation, files: GenerationFiles) -> PreparedRequest:
         prepared = prepare(asked, files, self._check)
         refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
-        prepared = counted(prepared, self._count) if self._count else self._uncounted(prepared)
+        prepared = with_sequence_length(prepared, self._count) if self._count else self._uncounted(prepared)
         if asked.is_video:
             sent = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
-            return Order(prepared, sent)
-        return Order(prepared, image_body(prepared, self.name))
+            return PreparedRequest(prepared, sent)
+        return PreparedRequest(prepared, image_body(prepared, self.name))
 
-    def _uncounted(self, prepared: Prepared) -> Prepared:
+    def _uncounted(self, prepared: PreparedGeneration) -> PreparedGeneration:
         """With as many tokens as there may be: never more than bytes."""
         asked = prepared.generation
-        captions = captions_of(asked, prepared.size)
+        captions = captions_for(asked, prepared.size)
         longest = max(len(text.encode()) for text in (captions.prompt, captions.negative))
         if asked.max_sequence_length is not None and asked.max_sequence_length < longest:
             self._notes.append(_UNCOUNTED)

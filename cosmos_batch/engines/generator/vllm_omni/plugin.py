@@ -1,8 +1,8 @@
 """What we change in vLLM-Omni: its guardrails fail closed, and every verdict of theirs is written down.
 
-Each of the server's processes calls `register`, which `pyproject.toml` names for vLLM-Omni's plugins. A request carries
-a name of its own (`CHECKS_OF` in its `extra_params`); for each check the server writes the verdict into a file of that
-name. Where the engine finds no such file, the check did not run, whatever the server answered.
+Each process of the server calls `register`, which `pyproject.toml` names as a plugin of vLLM-Omni. A request carries
+a name of its own (`REQUEST_NAME` in its `extra_params`); for each check the server writes the verdict into a file of
+that name. Where the engine finds no such file, the check did not run, whatever the server answered.
 """
 
 import logging
@@ -14,19 +14,19 @@ from typing import Any
 
 from cosmos_batch.engines.strict_guardrails import make_strict
 
-VERDICTS = "COSMOS_BATCH_GUARDRAIL_VERDICTS"
+VERDICTS_FOLDER = "COSMOS_BATCH_GUARDRAIL_VERDICTS"
 """Environment variable with the folder of the verdicts; without it the server stays as it is."""
 
-CHECKS_OF = "cosmos_batch_checks_of"
+REQUEST_NAME = "cosmos_batch_checks_of"
 """Key of a request's `extra_params` that names the request."""
 
 CHECKED = ("prompt", "output")
-LOADED = "loaded"  # file that is there when the server's guardrails have become strict
+LOADED_MARKER = "loaded"  # file that is there when the server's guardrails have become strict
 
 
 def register() -> None:
     """Have the guardrails fail closed and report, where this server has any."""
-    folder = os.environ.get(VERDICTS)
+    folder = os.environ.get(VERDICTS_FOLDER)
     if folder is None:
         return
     from vllm_omni.diffusion.models.cosmos3 import guardrails
@@ -34,7 +34,7 @@ def register() -> None:
     _make_strict(guardrails, Path(folder))
 
 
-def verdicts_of(folder: Path, name: str) -> dict[str, str]:
+def take_verdicts(folder: Path, name: str) -> dict[str, str]:
     """What the server said of one request, and forget it."""
     found = {}
     for what in CHECKED:
@@ -55,7 +55,7 @@ def _make_strict(guardrails: Any, folder: Path) -> None:
     def remember_request(config: Any, sampling: Any = None) -> bool:
         """vLLM-Omni asks this for each request right before it has the prompt, or the output, checked."""
         extra: Mapping[str, Any] = getattr(sampling, "extra_args", None) or {}
-        checked.request = extra.get(CHECKS_OF)
+        checked.request = extra.get(REQUEST_NAME)
         return bool(asks(config, sampling))
 
     def report(what: str, verdict: str) -> None:
@@ -68,7 +68,7 @@ def _make_strict(guardrails: Any, folder: Path) -> None:
         def __init__(self) -> None:
             super().__init__()
             make_strict(self.text_guardrail, self.video_guardrail, report)
-            (folder / LOADED).touch()
+            (folder / LOADED_MARKER).touch()
 
     guardrails.CosmosSafetyChecker = StrictChecker
     guardrails.is_guardrails_enabled = remember_request

@@ -16,9 +16,9 @@ from PIL import Image
 from cosmos_batch.contract.generation.controls import Hint, refuse_several
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
-from cosmos_batch.engines.generator.captions import captions_of, untouched
-from cosmos_batch.engines.generator.inputs import Frames, Prepared
-from cosmos_batch.engines.generator.vllm_omni.plugin import CHECKS_OF
+from cosmos_batch.engines.generator.captions import captions_for, protect_json
+from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
+from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
 from cosmos_batch.media import exact_rate, write_video
 
 # It is decoded and written again: nothing is to be lost twice.
@@ -43,9 +43,9 @@ class VideoForm:
         return {name: (None, text) for name, text in self.fields.items()} | self.files
 
 
-def image_body(prepared: Prepared, checks_of: str) -> dict[str, Any]:
+def image_body(prepared: PreparedGeneration, checks_of: str) -> dict[str, Any]:
     """Of `POST /v1/images/generations`; `checks_of` is the name by which our own server reports its checks."""
-    extra = {**_extra(prepared), CHECKS_OF: checks_of}
+    extra = {**_extra(prepared), REQUEST_NAME: checks_of}
     return {
         **_common(prepared),
         "n": 1,
@@ -57,7 +57,7 @@ def image_body(prepared: Prepared, checks_of: str) -> dict[str, Any]:
 
 
 def video_form(
-    prepared: Prepared, checks_of: str, folder: Path, shares_files: bool, check: Callable[[], None]
+    prepared: PreparedGeneration, checks_of: str, folder: Path, shares_files: bool, check: Callable[[], None]
 ) -> VideoForm:
     """Its media are written into `folder`; `check` is called after each frame, and what it raises ends it. For
     `checks_of`, see `image_body`.
@@ -66,7 +66,7 @@ def video_form(
     """
     asked = prepared.generation
     files: dict[str, Upload] = {}
-    extra = {**_extra(prepared), CHECKS_OF: checks_of, "video_codec_options": _LOSSLESS}
+    extra = {**_extra(prepared), REQUEST_NAME: checks_of, "video_codec_options": _LOSSLESS}
     fields = {name: str(value) for name, value in _common(prepared).items()}
     fields |= {"num_frames": str(asked.num_frames), "fps": str(asked.fps)}
     fields["generate_sound"] = str(asked.sound).lower()
@@ -92,11 +92,11 @@ def video_form(
     return VideoForm({**fields, "extra_params": json.dumps(extra)}, files)
 
 
-def _common(prepared: Prepared) -> dict[str, Any]:
+def _common(prepared: PreparedGeneration) -> dict[str, Any]:
     asked = prepared.generation
-    captions = captions_of(asked, prepared.size)
+    captions = captions_for(asked, prepared.size)
     return {
-        "prompt": untouched(captions.prompt),
+        "prompt": protect_json(captions.prompt),
         "negative_prompt": captions.negative,
         "size": str(prepared.size),
         "num_inference_steps": asked.steps,
@@ -106,7 +106,7 @@ def _common(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _extra(prepared: Prepared) -> dict[str, Any]:
+def _extra(prepared: PreparedGeneration) -> dict[str, Any]:
     asked = prepared.generation
     assert asked.max_sequence_length is not None, "it was counted"
     return {
@@ -122,7 +122,7 @@ def _extra(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _action(prepared: Prepared) -> dict[str, Any]:
+def _action(prepared: PreparedGeneration) -> dict[str, Any]:
     settings = prepared.generation.action
     assert settings is not None
     number = ABILITIES["vllm-omni"].domain_ids.get(settings.domain_name)
@@ -136,7 +136,7 @@ def _action(prepared: Prepared) -> dict[str, Any]:
 
 
 def _controls(
-    prepared: Prepared, written: dict[Hint, Path], shares_files: bool
+    prepared: PreparedGeneration, written: dict[Hint, Path], shares_files: bool
 ) -> tuple[dict[str, Any], dict[Hint, Upload]]:
     """What is said of the controls, and what is uploaded."""
     asked = prepared.generation
@@ -159,7 +159,7 @@ def _tier(size: Size) -> str:
     return next(tier.removesuffix("p") for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values())
 
 
-def _written(prepared: Prepared, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
+def _written(prepared: PreparedGeneration, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
     fps = prepared.generation.fps
     assert fps is not None
     write_video(path, frames, exact_rate(fps), check=check, lossless=True)
