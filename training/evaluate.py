@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.media import write_clip, write_image
 from cosmos_batch.demo.scenes import draw_scene, draw_size
 from cosmos_batch.engines.job_files import input_paths
-from training.questions import OF_CLIPS, OF_IMAGES, Asker, Question, ask
+from cosmos_batch.engines.protocol import Engine
+from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, Question, ask
 
 HELD_OUT = 7_000_000  # seeds from here on are for evaluation alone
 _RATES = (8, 10, 12, 15, 24, 25, 30)
@@ -128,8 +130,8 @@ def draw_item(number: int, folder: Path) -> tuple[Path, Question]:
     return path, ask(random, scene, askers[number % len(askers)])
 
 
-def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Result]:
-    """Answer the items of so many numbers in this process."""
+def load_engine(checkpoint: Path, threads: int) -> Engine:
+    """Load the checkpoint into the product's Transformers engine, which then computes with so many threads."""
     import torch
 
     from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
@@ -137,6 +139,12 @@ def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Res
     torch.set_num_threads(threads)
     engine = TransformersEngine()
     engine.load(checkpoint)
+    return engine
+
+
+def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Result]:
+    """Draw the numbered items and answer them in this process."""
+    engine = load_engine(checkpoint, threads)
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         for number in numbers:
@@ -147,23 +155,30 @@ def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Res
     return results
 
 
-def _answer(engine: Any, path: Path, question: Question) -> Result:
-    job = make_job(path.name, question.text)
-    [place] = input_paths(job, path.parent)
-    if place != path:
-        path.rename(place)
+def _answer(engine: Engine, path: Path, question: Question) -> Result:
     began = time.monotonic()
-    answer = asyncio.run(engine.run(job, path.parent))
-    if place != path:
-        place.rename(path)
+    answer = answer_file(engine, path, question.text)
     return Result(
         kind=question.kind,
         question=question.text,
         expected=question.answer,
-        answer=answer.text,
-        right=is_right(question, answer.text),
+        answer=answer,
+        right=is_right(question, answer),
         seconds=time.monotonic() - began,
     )
+
+
+def answer_file(engine: Engine, path: Path, prompt: str) -> str:
+    """Ask the engine about one local file, which is renamed to the name that the engine looks for while it works."""
+    job = make_job(path.name, prompt)
+    [place] = input_paths(job, path.parent)
+    path.rename(place)
+    try:
+        answer = asyncio.run(engine.run(job, path.parent))
+    finally:
+        place.rename(path)
+    assert isinstance(answer, Answer)
+    return answer.text
 
 
 def main(arguments: list[str]) -> None:
@@ -181,12 +196,17 @@ def main(arguments: list[str]) -> None:
         results = [result for run in runs for result in run]
     asked = Counter(one.kind for one in results)
     right = Counter(one.kind for one in results if one.right)
+    refused = sum(one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION) for one in results if one.kind != "outside")
     accuracy = {kind: {"asked": asked[kind], "right": round(right[kind] / asked[kind], 4)} for kind in sorted(asked)}
     print(json.dumps(accuracy, indent=2))
+    print(f"refused wrongly: {refused} of {len(results) - asked['outside']}")
     print(f"median seconds an answer: {np.median([one.seconds for one in results]):.2f}")
     if given.out:
         wrong = [vars(one) for one in results if not one.right]
-        given.out.write_text(json.dumps({"accuracy": accuracy, "wrong": wrong}, indent=2) + "\n", encoding="utf-8")
+        given.out.write_text(
+            json.dumps({"accuracy": accuracy, "refused_wrongly": refused, "wrong": wrong}, indent=2) + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

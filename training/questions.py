@@ -436,10 +436,10 @@ OF_CLIPS: dict[Asker, float] = {
     ask_colour: 1.0,
     ask_shape: 1.0,
     ask_count: 1.0,
-    ask_direction: 1.5,
+    ask_direction: 2.0,
     ask_order: 1.0,
     ask_when: 1.5,
-    ask_where: 2.0,
+    ask_where: 3.5,
     ask_plausible: 1.5,
     ask_next: 1.0,
     ask_other: 0.3,
@@ -449,7 +449,7 @@ OF_IMAGES: dict[Asker, float] = {
     ask_colour: 1.0,
     ask_shape: 1.0,
     ask_count: 1.0,
-    ask_where: 2.5,
+    ask_where: 4.0,
     ask_other: 0.3,
 }
 _REASONING = 0.12  # of the questions, how many ask the model to reason first
