@@ -12,7 +12,9 @@ RUNS = 7
 LIMIT_MS = 400
 ROOT = Path(__file__).parent.parent
 
-_CODE = "import time; began = time.perf_counter(); import lambdas.{}; print((time.perf_counter() - began) * 1000)"
+_CODE = (
+    "import time; began = time.perf_counter(); import lambdas.handlers.{}; print((time.perf_counter() - began) * 1000)"
+)
 
 
 def measure() -> list[Measurement]:
@@ -24,7 +26,7 @@ def _of(handler: str) -> Measurement:
     milliseconds = [_once(handler) for _ in range(RUNS + 1)][1:]
     median = statistics.median(milliseconds)
     return Measurement(
-        name=f"import of lambdas.{handler}",
+        name=f"import of lambdas.handlers.{handler}",
         value=f"{median:.0f} ms (median of {RUNS})",
         limit=f"at most {LIMIT_MS} ms",
         met=median <= LIMIT_MS,

@@ -2,7 +2,7 @@
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 
-`lambdas.scaling.wanted_now`, `lambdas.breaker.workers_to_start`, the worker's `Pace` and `narrowed` are those that are
+`wanted_now` and `workers_to_start` of `lambdas/scaling/`, the worker's `Pace` and `narrowed` are those that are
 deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, and the engine.
 """
 
@@ -23,8 +23,8 @@ from cosmos_batch.contract.pace import narrowed
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.state import PipelineRow
 from cosmos_batch.worker.pace import Pace
-from lambdas.breaker import workers_to_start
-from lambdas.scaling import seconds_per_unit, wanted_now
+from lambdas.scaling.breaker import workers_to_start
+from lambdas.scaling.worker_count import seconds_per_unit, wanted_now
 
 ROOT = Path(__file__).parent.parent
 PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" / "scaling.json"

@@ -1,4 +1,9 @@
-"""The functions: one module for each, an AWS event in, the contract out. Helper modules stand beside them.
+"""The code of the Lambda functions.
 
-They import the packages `catalogue`, `contract`, `planning` and `state` of `cosmos_batch`, and boto3.
+
+`handlers` holds the entry points; what they do is in a folder for each capability, and what several of these folders
+need is in the modules beside them.
+
+They import the packages `catalogue`, `contract`, `planning` and `state` of `cosmos_batch`, pydantic and boto3: a
+function's zip and layer hold nothing else.
 """

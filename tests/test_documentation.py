@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cosmos_batch.cli.main import parser
 from cosmos_batch.contract import Config, Request
 from cosmos_batch.contract.generation.request import read_request_file
-from lambdas.planning import read_request
+from lambdas.planning.jobs import read_request
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from cosmos_batch.contract.error import ErrorCode
-from lambdas.batch_reason import ending_by_batch
+from lambdas.scaling.batch_reason import ending_by_batch
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

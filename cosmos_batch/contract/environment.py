@@ -108,7 +108,7 @@ class DeployedPipeline(Model):
 
 
 class UploadEnvironment(Environment):
-    """Of `lambdas/upload`."""
+    """Of `lambdas/handlers/upload`."""
 
     state_machine_arn: str
     state_table: str
@@ -119,7 +119,7 @@ class UploadEnvironment(Environment):
 
 
 class VamsEnvironment(Environment):
-    """Of `lambdas/vams`: one function for each pipeline."""
+    """Of `lambdas/handlers/vams`: one function for each pipeline."""
 
     state_machine_arn: str
     state_table: str
@@ -132,7 +132,7 @@ class VamsEnvironment(Environment):
 
 
 class PlanEnvironment(Environment):
-    """Of `lambdas/plan`."""
+    """Of `lambdas/handlers/plan`."""
 
     state_table: str
     state_bucket: str
@@ -149,14 +149,14 @@ class PlanEnvironment(Environment):
 
 
 class ReportEnvironment(Environment):
-    """Of `lambdas/report`."""
+    """Of `lambdas/handlers/report`."""
 
     state_table: str
     callback_role_arn: str | None = Field(default=None, description="Answers tokens in VAMS's account, if not in ours")
 
 
 class ScaleEnvironment(Environment):
-    """Of `lambdas/scale`."""
+    """Of `lambdas/handlers/scale`."""
 
     state_table: str
     nudge_queue_url: str
@@ -167,7 +167,7 @@ class ScaleEnvironment(Environment):
 
 
 class DeadLetterEnvironment(Environment):
-    """Of `lambdas/dead_letter`."""
+    """Of `lambdas/handlers/dead_letter`."""
 
     state_table: str
 

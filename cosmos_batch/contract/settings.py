@@ -8,7 +8,8 @@ from cosmos_batch.contract.base import Model
 
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
-LONGEST_LIFE = 1.1  # times `maxLifeHours`: `lambdas/fleet.py` adds up to a tenth, so that workers do not end together
+# Times `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that workers do not end together.
+LONGEST_LIFE = 1.1
 # A job dies of its own attempts or of its deadline. One that was received so often, pauses that a busy server asked for
 # aside, is one whose attempts nobody could even count.
 MAX_RECEIPTS = 20

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHES = ["**/__pycache__", "**/*.pyc"]
 CODE = [
     "*",
-    "!lambdas/*.py",
-    "lambdas/image_build.py",
+    "!lambdas/**/*.py",
+    "lambdas/handlers/image_build.py",
     "!cosmos_batch/__init__.py",
     "!cosmos_batch/catalogue",
     "!cosmos_batch/contract",
@@ -28,7 +28,10 @@ CODE = [
 # It has a zip of its own and no layer: else an edit of any function would touch the stack of the images.
 IMAGE_BUILD_CODE = [
     "*",
-    *(f"!lambdas/{module}.py" for module in ("__init__", "cloudformation", "image_build", "log")),
+    *(
+        f"!lambdas/{module}.py"
+        for module in ("__init__", "cloudformation", "handlers/__init__", "handlers/image_build", "log")
+    ),
     *CACHES,
 ]
 RUNTIME = lambda_.Runtime.PYTHON_3_12
@@ -63,7 +66,7 @@ class Functions(Construct):
         construct_id: str | None = None,
         name: str | None = None,
     ) -> lambda_.Function:
-        """The function of `lambdas/<module>.py`. It may write its log and nothing else until something is granted.
+        """Create the function of `lambdas/handlers/<module>.py`, which may write its log and nothing else.
 
         `name` fixes the deployed name; without it CloudFormation makes one.
         """
@@ -79,11 +82,11 @@ class Functions(Construct):
         self.made[construct_id] = lambda_.Function(
             self,
             construct_id,
-            description=f"Cosmos Batch: lambdas/{module}.py",
+            description=f"Cosmos Batch: lambdas/handlers/{module}.py",
             function_name=name,
             runtime=RUNTIME,
             architecture=ARCHITECTURE,
-            handler=f"lambdas.{module}.handler",
+            handler=f"lambdas.handlers.{module}.handler",
             code=self._code,
             layers=self._layers,
             environment=environment.variables(),

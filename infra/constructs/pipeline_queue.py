@@ -10,7 +10,7 @@ MAX_RECEIVES = 1000
 
 
 class PipelineQueue(Construct):
-    """A queue, and the dead letters that `lambdas/dead_letter` answers."""
+    """A queue, and the dead letters that `lambdas/handlers/dead_letter` answers."""
 
     def __init__(self, scope: Construct, construct_id: str, visibility_timeout: Duration) -> None:
         super().__init__(scope, construct_id)

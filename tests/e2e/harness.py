@@ -96,13 +96,13 @@ class App:
         return Workers(self.table, pipeline)
 
     def function(self, module: str) -> str:
-        """Name of the Lambda of `lambdas/<module>.py`."""
+        """Name of the Lambda of `lambdas/handlers/<module>.py`."""
         pages = self.client("lambda").get_paginator("list_functions").paginate()
         [name] = [
             one["FunctionName"]
             for page in pages
             for one in page["Functions"]
-            if one.get("Description", "").endswith(f"lambdas/{module}.py")
+            if one.get("Description", "").endswith(f"/{module}.py")
         ]
         return str(name)
 

@@ -56,7 +56,7 @@ def hashes() -> tuple[str, str]:
         ("cosmos_batch/cli/anything.py", False, False),
         ("cosmos_batch/worker/__pycache__/worker.cpython-312.pyc", False, False),
         ("lambdas/requirements.txt", False, False),
-        ("lambdas/plan.py", False, True),
+        ("lambdas/handlers/plan.py", False, True),
         ("cosmos_batch/worker/worker.py", True, False),
         ("containers/reasoner/Dockerfile", True, False),
         ("containers/reasoner/requirements.cu130.lock", True, False),

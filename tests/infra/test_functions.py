@@ -24,10 +24,11 @@ MODELS = {
     "vams": environment.VamsEnvironment,
 }
 PIPELINES = [one.id for one in REASONERS]
+FOLDERS = [f"lambdas/{name}" for name in ("handlers", "intake", "planning", "reporting", "scaling", "vams")]
 
 
 def functions(assembly: Assembly, module: str) -> list[Resource]:
-    handler = f"lambdas.{module}.handler"
+    handler = f"lambdas.handlers.{module}.handler"
     return [one for one in assembly.properties("Pipelines", "Lambda::Function") if one["Handler"] == handler]
 
 
@@ -43,7 +44,7 @@ def test_one_function_of_each_module_and_a_vams_for_each_pipeline(assembly: Asse
 
 @pytest.mark.parametrize("module", MODELS)
 def test_its_handler_exists(module: str) -> None:
-    assert callable(import_module(f"lambdas.{module}").handler)
+    assert callable(import_module(f"lambdas.handlers.{module}").handler)
 
 
 @pytest.mark.parametrize("module", MODELS)
@@ -145,7 +146,7 @@ def test_the_code_is_what_the_functions_import_and_nothing_else(assembly: Assemb
     rooms = {str(path.parent) for path in files}
     contract = {"cosmos_batch/contract", "cosmos_batch/contract/generation"}
     facts_and_rules = {"cosmos_batch/catalogue", "cosmos_batch/planning"}
-    assert rooms == {"lambdas", "cosmos_batch", "cosmos_batch/state", *contract, *facts_and_rules}
+    assert rooms == {"lambdas", *FOLDERS, "cosmos_batch", "cosmos_batch/state", *contract, *facts_and_rules}
     others = {path.name for path in files if path.suffix != ".py"}
     assert others == {"negative_prompt.json", "negative_prompt.LICENSE.txt"}
 

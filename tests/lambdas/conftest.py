@@ -8,7 +8,8 @@ import pytest
 from moto import mock_aws
 
 from cosmos_batch.contract.environment import Environment
-from lambdas import clients, dead_letter, plan, report, scale, upload, vams
+from lambdas import clients
+from lambdas.handlers import dead_letter, plan, report, scale, upload, vams
 from tests.lambdas.cloud import Cloud
 
 FUNCTIONS = (dead_letter, plan, report, scale, upload, vams)

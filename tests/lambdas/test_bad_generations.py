@@ -15,7 +15,7 @@ from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.state import Jobs
-from lambdas.plan import enabled_queues, handler
+from lambdas.handlers.plan import enabled_queues, handler
 from tests.lambdas.cloud import IDENTITY, Cloud
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"

@@ -8,8 +8,8 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
-from lambdas.batch_reason import ending_by_batch
-from lambdas.breaker import KILLS_REPLACED_AT_ONCE, Death, judged, may_start, workers_to_start
+from lambdas.scaling.batch_reason import ending_by_batch
+from lambdas.scaling.breaker import KILLS_REPLACED_AT_ONCE, Death, judged, may_start, workers_to_start
 
 NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)

@@ -9,7 +9,7 @@ from cosmos_batch.contract.environment import DeadLetterEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Jobs
-from lambdas.dead_letter import handler
+from lambdas.handlers.dead_letter import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
 from tests.state.jobs import make_job
 

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from cosmos_batch.contract.environment import PlanEnvironment, ReportEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import OBJECT_MARKER
-from lambdas import plan
-from lambdas.report import handler
+from lambdas.handlers import plan
+from lambdas.handlers.report import handler
 from tests.lambdas.cloud import Cloud, event, sqs_batch
 
 REQUEST = {

@@ -13,9 +13,9 @@ from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
-from lambdas import scale
-from lambdas.fleet import Worker
-from lambdas.scaling import Share, retiring, shared_room, to_take_back
+from lambdas.handlers import scale
+from lambdas.scaling.fleet import Worker
+from lambdas.scaling.worker_count import Share, retiring, shared_room, to_take_back
 from tests.lambdas.cloud import LARGE, SMALL, Cloud
 from tests.lambdas.test_scale import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
 

@@ -16,8 +16,8 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.s3 import OBJECT_MARKER
 from cosmos_batch.state import Jobs, Outputs
-from lambdas import upload
-from lambdas.plan import handler
+from lambdas.handlers import upload
+from lambdas.handlers.plan import handler
 from tests.lambdas.cloud import LARGE, NANO, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
 
 SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={})

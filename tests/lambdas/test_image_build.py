@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas import image_build
+from lambdas.handlers import image_build
 from tests.lambdas.cloud import event
 
 TAG = "0123abcd"

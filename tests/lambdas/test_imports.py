@@ -35,7 +35,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER)))
 def test_only_what_the_zip_holds(path: Path) -> None:
     for name in imported(path):
         ours = any(name == root or name.startswith(f"{root}.") for root in ALLOWED)
@@ -48,7 +48,7 @@ def test_an_import_leaves_boto3_and_all_else_that_is_slow_for_later(function: st
     program = (
         "import sys\n"
         "before = set(sys.modules)\n"
-        f"import lambdas.{function}\n"
+        f"import lambdas.handlers.{function}\n"
         "packages = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(packages - set(sys.stdlib_module_names)))"
     )

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.s3 import S3Location
-from lambdas.metadata import decode_rfc2047, find, parse_sidecar, read_metadata
-from lambdas.objects import head
+from lambdas.intake.metadata import decode_rfc2047, find, parse_sidecar, read_metadata
+from lambdas.s3_objects import head
 from tests.lambdas.cloud import Cloud
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)

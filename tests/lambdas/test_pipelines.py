@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import PipelineCompute, PipelineQueue, PlanEnvironment, ScaleEnvironment
-from lambdas import plan, scale
-from lambdas.pipelines import MOST_NAMES, read_pipelines
+from lambdas.deployed_pipelines import MOST_NAMES, read_pipelines
+from lambdas.handlers import plan, scale
 from tests.lambdas.cloud import DEFINITION, IDENTITY, JOB_QUEUE, LARGE, SMALL, Cloud
 
 

@@ -14,8 +14,8 @@ from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.state import Callbacks, Jobs, Outputs, Revisions
-from lambdas import nudge
-from lambdas.plan import handler
+from lambdas.handlers.plan import handler
+from lambdas.scaling import nudges as nudge
 from tests.lambdas.cloud import IDENTITY, LARGE, SMALL, STATE_BUCKET, Cloud
 
 KEY = "xasset1/cameras/front/robot demo.mp4"

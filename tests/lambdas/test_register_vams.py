@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas import register_vams
+from lambdas.handlers import register_vams
 from tests.lambdas.cloud import event
 
 ID = "vams-import/cosmos-reason2-2b"

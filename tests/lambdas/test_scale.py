@@ -11,9 +11,9 @@ from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Jobs, PipelineRow, Workers
-from lambdas import nudge as nudges
-from lambdas import refusal
-from lambdas.scale import handler
+from lambdas.handlers.scale import handler
+from lambdas.reporting import refusal
+from lambdas.scaling import nudges
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud, event, sqs_batch
 from tests.state.jobs import make_job
 

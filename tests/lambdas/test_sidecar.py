@@ -9,7 +9,7 @@ import pytest
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.state import Attempt, Jobs
-from lambdas.upload import handler
+from lambdas.handlers.upload import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
 from tests.lambdas.test_upload import created
 from tests.state.jobs import make_job

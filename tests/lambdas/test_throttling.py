@@ -10,9 +10,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import UploadEnvironment
-from lambdas import upload
-from lambdas.batches import MARGIN_SECONDS, each_record
 from lambdas.clients import is_throttling
+from lambdas.handlers import upload
+from lambdas.sqs_batches import MARGIN_SECONDS, each_record
 from tests.lambdas.cloud import Cloud, sqs_batch
 from tests.lambdas.test_upload import NOTHING_FAILED, PROMPT, created
 

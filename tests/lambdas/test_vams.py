@@ -13,8 +13,8 @@ from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.state import Groups
-from lambdas.vams import handler
-from lambdas.vams_request import check_model, read_prompt
+from lambdas.handlers.vams import handler
+from lambdas.vams.requests import check_model, read_prompt
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud, event
 
 FILES = "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/"

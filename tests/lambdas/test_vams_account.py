@@ -10,8 +10,9 @@ from cosmos_batch.contract.environment import ReportEnvironment, VamsEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Callbacks
-from lambdas import report, vams, vams_account
-from lambdas.vams_account import vams_client
+from lambdas import vams_client as vams_account
+from lambdas.handlers import report, vams
+from lambdas.vams_client import vams_client
 from tests.lambdas.cloud import Cloud
 
 ROLE = "arn:aws:iam::999999999999:role/cosmos-callbacks"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import VamsEnvironment
-from lambdas.planning import read_request
-from lambdas.vams import handler
+from lambdas.handlers.vams import handler
+from lambdas.planning.jobs import read_request
 from tests.lambdas.cloud import NANO, Cloud, event
 from tests.lambdas.test_vams_manifest import FILES, INPUTS
 

@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Group, Groups
-from lambdas import report
+from lambdas.handlers import report
 from tests.lambdas.cloud import Cloud
 
 TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="

@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Groups
-from lambdas.vams import handler
+from lambdas.handlers.vams import handler
 from tests.lambdas.cloud import BUS, LOG_GROUP, SMALL, Cloud, event
 
 INPUTS = "pipelines/workflowExecutionInputs/5d0c2f1e9b7a4c3d8e6f7a8b9c0d1e2f"

@@ -13,7 +13,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.local.mends import dynamodb
 from cosmos_batch.state import Group, Groups
-from lambdas import vams
+from lambdas.handlers import vams
 from tests.lambdas.cloud import Cloud, event
 from tests.lambdas.test_vams_group import ended, failure, forget_report
 from tests.lambdas.test_vams_manifest import call as call_with_manifest

@@ -22,7 +22,7 @@ from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation import controls
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
-from lambdas.planning import read_request
+from lambdas.planning.jobs import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.contract.generations import settled
 from tests.contract.test_generation_request import document_of

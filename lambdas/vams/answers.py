@@ -15,8 +15,8 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from cosmos_batch.state import Group, Groups, Table
 from lambdas.clients import client
 from lambdas.log import log, log_fault
-from lambdas.tokens import fail, succeed
-from lambdas.vams_account import vams_client
+from lambdas.task_tokens import fail, succeed
+from lambdas.vams_client import vams_client
 
 
 def end_in_group(result: Result, table: Table, role_arn: str | None) -> None:

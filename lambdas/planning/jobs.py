@@ -25,11 +25,11 @@ from cosmos_batch.contract.s3 import (
 )
 from cosmos_batch.state import Outputs
 from lambdas.clients import state_table
-from lambdas.input_file import inspect_inputs
-from lambdas.intake import keep_if_long, question_location, words_location
-from lambdas.prompts import read_prompt
-from lambdas.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
-from lambdas.reserving import NEXT_SECONDS, reserve_second
+from lambdas.output_keys import NEXT_SECONDS, reserve_second
+from lambdas.planning.input_files import inspect_inputs
+from lambdas.planning.prompts import read_prompt
+from lambdas.planning.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
+from lambdas.step_functions import keep_if_long, question_location, words_location
 
 EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
 

@@ -15,8 +15,8 @@ from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.s3 import S3Location, extension
 from lambdas.clients import client
-from lambdas.metadata_faults import unknown_settings
-from lambdas.objects import StoredObject, real_version
+from lambdas.intake.metadata_faults import unknown_settings
+from lambdas.s3_objects import StoredObject, real_version
 
 SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
 VALUE_LIMIT = 32 * 1024  # characters; what is longer would not fit into the execution's input, which takes 256 KiB

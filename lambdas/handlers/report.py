@@ -16,15 +16,15 @@ from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import MESSAGE_LIMIT
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Callbacks, JobRow, Jobs, Outputs, Reports, Table
-from lambdas.batches import Record, each_record
 from lambdas.clients import client, state_table
-from lambdas.error_document import write_error_document
-from lambdas.execution_error import error_of
 from lambdas.log import log
-from lambdas.measuring import measure
-from lambdas.tokens import fail, succeed
-from lambdas.vams_account import vams_client
-from lambdas.vams_group import end_in_group
+from lambdas.metrics import measure
+from lambdas.reporting.error_document import write_error_document
+from lambdas.reporting.execution_error import error_of
+from lambdas.sqs_batches import Record, each_record
+from lambdas.task_tokens import fail, succeed
+from lambdas.vams.answers import end_in_group
+from lambdas.vams_client import vams_client
 
 EVENT_SOURCE = "cosmos.batch"
 SUCCEEDED = "Cosmos Batch Job Succeeded"

@@ -11,7 +11,7 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, error_document_key, parse_ur
 from cosmos_batch.state import Outputs
 from lambdas.clients import client
 from lambdas.log import log, log_fault
-from lambdas.reserving import reserve_second
+from lambdas.output_keys import reserve_second
 
 # A person stopped it, or a late sidecar did: then another run has taken its place.
 UNTOLD = ("Cancelled",)

@@ -11,8 +11,8 @@ from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import SIZE_LIMIT, SUFFIX, parameters_or_refuse, read_request_file
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.contract.tasks import Medium
-from lambdas.metadata import FileMetadata
-from lambdas.objects import StoredObject, read
+from lambdas.intake.metadata import FileMetadata
+from lambdas.s3_objects import StoredObject, read
 
 
 def chosen_pipelines(key: str, metadata: FileMetadata, pipelines: Sequence[PipelineRef]) -> list[str]:

@@ -4,12 +4,12 @@ from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, execution_name
 from cosmos_batch.state import Jobs
-from lambdas.choosing import surface_of
 from lambdas.clients import client, state_table
-from lambdas.intake import execution_arn, input_of, start
+from lambdas.intake.choosing import surface_of
+from lambdas.intake.metadata import FileMetadata, earlier_sidecars
 from lambdas.log import log
-from lambdas.metadata import FileMetadata, earlier_sidecars
-from lambdas.objects import StoredObject
+from lambdas.s3_objects import StoredObject
+from lambdas.step_functions import execution_arn, input_of, start
 
 
 def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:

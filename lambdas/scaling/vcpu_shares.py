@@ -9,7 +9,7 @@ from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import Workers
 from lambdas.clients import state_table
 from lambdas.log import log
-from lambdas.scaling import Share, shared_room, to_take_back
+from lambdas.scaling.worker_count import Share, shared_room, to_take_back
 
 
 def allowed_to_start(

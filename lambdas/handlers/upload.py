@@ -18,13 +18,13 @@ from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
 from cosmos_batch.state import Outputs
-from lambdas.batches import Record, each_record
-from lambdas.choosing import chosen_pipelines, is_request_file, requested_pipeline
 from lambdas.clients import client, is_throttling, state_table
+from lambdas.intake.choosing import chosen_pipelines, is_request_file, requested_pipeline
+from lambdas.intake.metadata import read_metadata
+from lambdas.intake.runs import start_request_file, start_run
 from lambdas.log import log
-from lambdas.metadata import read_metadata
-from lambdas.objects import NO_VERSION, Missing, StoredObject, head
-from lambdas.runs import start_request_file, start_run
+from lambdas.s3_objects import NO_VERSION, Missing, StoredObject, head
+from lambdas.sqs_batches import Record, each_record
 
 GRACE_OVER = "graceIsOver"
 PUT_OFF_SECONDS = (30, 120)  # at random between them: a burst must not come back as a burst

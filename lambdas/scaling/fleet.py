@@ -8,9 +8,9 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.state import WorkerRow, Workers
-from lambdas.batch_reason import Ending, ending_by_batch
-from lambdas.breaker import Death
 from lambdas.clients import client
+from lambdas.scaling.batch_reason import Ending, ending_by_batch
+from lambdas.scaling.breaker import Death
 
 DESCRIBED_AT_ONCE = 100  # of DescribeJobs
 OUTDATED = "Another deployment has taken its place."  # for people: TerminateJob's reason

@@ -7,8 +7,8 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from lambdas.vams_manifest import read_manifest_run
-from lambdas.vams_request import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
+from lambdas.vams.manifest import read_manifest_run
+from lambdas.vams.requests import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
 
 TASK_TOKEN = "TaskToken"  # noqa: S105 - the name of a field
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from cosmos_batch.contract.environment import PipelineCompute
 from lambdas.clients import client
-from lambdas.fleet import Worker
 from lambdas.log import log
+from lambdas.scaling.fleet import Worker
 
 REASON_LIMIT = 1000  # characters of TerminateJob's reason that Batch shows
 

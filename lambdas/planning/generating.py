@@ -18,10 +18,10 @@ from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from lambdas.input_file import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
-from lambdas.planning import Execution, document_directory, job_of, reserve_document, settle_deadline
-from lambdas.prompts import read_prompt
-from lambdas.questions import medium_of
+from lambdas.planning.input_files import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
+from lambdas.planning.jobs import Execution, document_directory, job_of, reserve_document, settle_deadline
+from lambdas.planning.prompts import read_prompt
+from lambdas.planning.questions import medium_of
 
 ACTION_EXTENSIONS = (".json",)
 

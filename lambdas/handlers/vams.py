@@ -19,14 +19,14 @@ from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.contract.vams import MARGIN_SECONDS
 from cosmos_batch.state import Group, Groups
 from lambdas.clients import state_table
-from lambdas.intake import start
 from lambdas.log import log, log_fault
-from lambdas.orchestration import register
-from lambdas.tokens import fail
-from lambdas.vams_account import vams_client
-from lambdas.vams_body import TASK_TOKEN, read_body, read_run, read_token
-from lambdas.vams_group import answer, end_in_group
-from lambdas.vams_request import Asked, Run
+from lambdas.step_functions import start
+from lambdas.task_tokens import fail
+from lambdas.vams.answers import answer, end_in_group
+from lambdas.vams.body import TASK_TOKEN, read_body, read_run, read_token
+from lambdas.vams.orchestration_bus import register
+from lambdas.vams.requests import Asked, Run
+from lambdas.vams_client import vams_client
 
 
 @cache

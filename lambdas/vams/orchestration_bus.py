@@ -4,7 +4,7 @@ import json
 
 from cosmos_batch.contract.environment import VamsEnvironment
 from lambdas.log import log, log_fault
-from lambdas.vams_account import vams_client
+from lambdas.vams_client import vams_client
 
 REGISTER = "pipeline.execution.register"
 ENTRIES_AT_ONCE = 10  # of PutEvents

@@ -17,11 +17,11 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.request import Request
 from cosmos_batch.state import Callbacks, Jobs, Revisions
 from lambdas.clients import state_table
-from lambdas.generating import plan_generation
+from lambdas.deployed_pipelines import read_pipelines
 from lambdas.log import log
-from lambdas.nudge import nudge_for_work
-from lambdas.pipelines import read_pipelines
-from lambdas.planning import Execution, plan_job, read_request
+from lambdas.planning.generating import plan_generation
+from lambdas.planning.jobs import Execution, plan_job, read_request
+from lambdas.scaling.nudges import nudge_for_work
 
 SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
 

@@ -9,7 +9,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, allowed, extension, parse_uri
-from lambdas.objects import Missing, StoredObject, Unreadable, head, read
+from lambdas.s3_objects import Missing, StoredObject, Unreadable, head, read
 
 
 def inspect_inputs(request: Request, more: list[str], roots: list[str]) -> list[InputFile]:

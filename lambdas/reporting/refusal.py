@@ -7,7 +7,7 @@ from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Jobs, Table
 from lambdas.clients import client
 from lambdas.log import log
-from lambdas.tokens import fail
+from lambdas.task_tokens import fail
 
 RECEIVED_AT_ONCE = 10
 ROUNDS = 20  # of one invocation; the next one goes on

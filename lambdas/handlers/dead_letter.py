@@ -7,12 +7,12 @@ from cosmos_batch.contract.environment import DeadLetterEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.metrics import DEAD_LETTERS, UNKNOWN
 from cosmos_batch.state import JobRow, Jobs
-from lambdas.batches import Record, each_record
 from lambdas.clients import state_table
 from lambdas.log import log
-from lambdas.measuring import measure
-from lambdas.refusal import UnreadableMessage, read_message, refuse_message
-from lambdas.tokens import fail
+from lambdas.metrics import measure
+from lambdas.reporting.refusal import UnreadableMessage, read_message, refuse_message
+from lambdas.sqs_batches import Record, each_record
+from lambdas.task_tokens import fail
 
 
 @cache

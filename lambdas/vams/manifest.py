@@ -10,8 +10,8 @@ from pydantic.alias_generators import to_camel
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from lambdas.objects import Missing, Unreadable, head, read
-from lambdas.vams_request import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
+from lambdas.s3_objects import Missing, Unreadable, head, read
+from lambdas.vams.requests import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
 
 # All are started by one call of the function, within its time.
 FILES_LIMIT = 500

@@ -14,18 +14,18 @@ from typing import Any
 from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
-from lambdas.batches import Record, failed
-from lambdas.breaker import Death, judged, may_start, of_deployment, workers_to_start
 from lambdas.clients import client, state_table
-from lambdas.fleet import Fleet, Worker
+from lambdas.deployed_pipelines import read_pipelines
 from lambdas.log import log, log_fault
-from lambdas.measuring import measure
-from lambdas.nudge import nudge_to_look
-from lambdas.pipelines import read_pipelines
-from lambdas.refusal import refuse_queue
-from lambdas.scaling import retiring, seconds_per_unit, surplus_is_settled, totals_of, wanted_now
-from lambdas.sharing import allowed_to_start
-from lambdas.stuck import give_up_stuck
+from lambdas.metrics import measure
+from lambdas.reporting.refusal import refuse_queue
+from lambdas.scaling.breaker import Death, judged, may_start, of_deployment, workers_to_start
+from lambdas.scaling.fleet import Fleet, Worker
+from lambdas.scaling.nudges import nudge_to_look
+from lambdas.scaling.stuck_workers import give_up_stuck
+from lambdas.scaling.vcpu_shares import allowed_to_start
+from lambdas.scaling.worker_count import retiring, seconds_per_unit, surplus_is_settled, totals_of, wanted_now
+from lambdas.sqs_batches import Record, failed
 
 # All that will have to be done: waiting, being done, and not yet to be seen.
 _COUNTS = (

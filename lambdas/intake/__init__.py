@@ -1,0 +1,1 @@
+"""Decide what an uploaded file starts, and start it."""

@@ -1,0 +1,1 @@
+"""Turn a request into a job, or refuse it."""

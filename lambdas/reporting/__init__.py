@@ -1,0 +1,1 @@
+"""Tell callers how their jobs ended."""

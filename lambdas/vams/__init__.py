@@ -1,0 +1,1 @@
+"""Read what workflows of VAMS ask for, start it, and answer them."""
