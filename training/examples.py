@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from cosmos_batch.demo.drawing import draw_frames
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene, draw_scene, draw_size
-from cosmos_batch.media.fitting import PixelBudget, fit
+from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from training.questions import Question, ask, ask_of_the_unknown
 from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, make_tokenizer, prefix, suffix
 from training.unknown import draw_unknown

@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from cosmos_batch.media.frames import Clip
+from cosmos_batch.media.frame_sampling import Clip
 
 SUFFIX = ".clip"
 # H.264 that nobody can tell from the source: what is lost here, the model does not see.

@@ -1,5 +1,6 @@
 """Opening video containers: one demuxer, one stream, bounded decoding."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +10,10 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
-from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.signatures import identify_file
 
+DECODE_SECONDS = 600  # how long one file may keep a thread busy
 DECODER_THREADS = 4  # of one video; many are decoded at once
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
@@ -34,7 +36,9 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             f"file:{path}", "r", format=identify_file(path).opener, options=options, metadata_errors="replace"
         )
     except av.FFmpegError as error:
-        raise refuse(f"The video is truncated or damaged: its index cannot be read ({error.strerror}).") from error
+        raise unusable_file(
+            f"The video is truncated or damaged: its index cannot be read ({error.strerror})."
+        ) from error
     with container:
         yield container, _video_stream(container)
 
@@ -44,13 +48,17 @@ def _video_stream(container: InputContainer) -> VideoStream:
         if not stream.disposition & _ATTACHED_PICTURE:
             return _decodable(stream)
     if not container.streams:
-        raise refuse("The video holds no frames: it is truncated before its index (in an MP4 the moov box), or empty.")
-    raise refuse("The file holds no video stream, only sound or other data.", "Upload a file that holds a picture.")
+        raise unusable_file(
+            "The video holds no frames: it is truncated before its index (in an MP4 the moov box), or empty."
+        )
+    raise unusable_file(
+        "The file holds no video stream, only sound or other data.", "Upload a file that holds a picture."
+    )
 
 
 def _decodable(stream: VideoStream) -> VideoStream:
     if stream.codec_context is None:
-        raise refuse(
+        raise unusable_file(
             "The video is in a codec that cannot be decoded here.", "Convert it to H.264 in an MP4 and upload that."
         )
     stream.thread_type, stream.codec_context.thread_count = "AUTO", DECODER_THREADS
@@ -68,3 +76,18 @@ def decode(container: InputContainer, stream: VideoStream, check: Callable[[], N
             yield from packet.decode()
         except av.FFmpegError:
             continue
+
+
+def with_time_limit(check: Callable[[], None] = lambda: None) -> Callable[[], None]:
+    """`check` with a clock that starts now. The result is called often, and refuses the file when its time is over."""
+    deadline = time.monotonic() + DECODE_SECONDS
+
+    def check_both() -> None:
+        check()
+        if time.monotonic() > deadline:
+            raise unusable_file(
+                f"The video takes more than {DECODE_SECONDS // 60} minutes to decode.",
+                "Choose a shorter part by start and end, cut it into shorter clips, or scale it down.",
+            )
+
+    return check_both

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cosmos_batch.media.fitting import PixelBudget, fit
-from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.signatures import identify_file
 
 # Our own limits are lower than Pillow's, and `probing` checks them before any pixel is decoded.
@@ -21,7 +21,7 @@ def open_image(path: Path) -> Image.Image:
     try:
         return Image.open(path, formats=[identify_file(path).opener])
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise refuse(f"The image is damaged: its header cannot be read ({error}).") from error
+        raise unusable_file(f"The image is damaged: its header cannot be read ({error}).") from error
 
 
 def read_image(path: Path, budget: PixelBudget) -> Image.Image:
@@ -42,7 +42,7 @@ def decode_upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(_as_rgb(image))
     except (OSError, ValueError, SyntaxError) as error:
-        raise refuse(f"The image is truncated or damaged: {error}.") from error
+        raise unusable_file(f"The image is truncated or damaged: {error}.") from error
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.media.covering import cover_video
-from cosmos_batch.media.probing import VideoInfo
-from cosmos_batch.media.size import upright_size
+from cosmos_batch.media.frame_cropping import frames_at_size
+from cosmos_batch.media.probing import VideoInfo, upright_size
 
 # VAMS takes no preview that is larger (`MAX_PREVIEW_FILE_SIZE` in its `uploadFile.py`).
 GIF_LIMIT = 5 * 1024 * 1024
@@ -63,5 +62,5 @@ def _pictures(video: Path, found: VideoInfo, most: int) -> list[Image.Image]:
     width, height = upright_size(video)
     shrink = min(1.0, _LONGER_SIDE / max(width, height))
     size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-    frames = cover_video(video, found.timeline, [float(seconds) for seconds in times[chosen]], size)
+    frames = frames_at_size(video, found.timeline, [float(seconds) for seconds in times[chosen]], size)
     return [Image.fromarray(frame) for frame in frames]

@@ -11,10 +11,9 @@ import av
 import numpy as np
 
 from cosmos_batch.media.containers import open_video
-from cosmos_batch.media.covering import cover_video, first_times
-from cosmos_batch.media.nonsense import made_by_engine, nonsense
-from cosmos_batch.media.probing import VideoInfo, probe
-from cosmos_batch.media.size import upright_size
+from cosmos_batch.media.errors import as_output_failure, unusable_output
+from cosmos_batch.media.frame_cropping import first_frame_times, frames_at_size
+from cosmos_batch.media.probing import VideoInfo, probe, upright_size
 from cosmos_batch.media.sound import RATE, Sound
 from cosmos_batch.media.writing import write_video
 
@@ -26,12 +25,12 @@ def rewrite_video(
 
     What was asked for is not looked at: `check_video` does so. Raises Failure (EngineFailed) where it is no video.
     """
-    with made_by_engine("video"):
+    with as_output_failure("video"):
         found = probe(source)
         if not isinstance(found, VideoInfo):
-            raise nonsense("an image; a video was asked for")
-        times = first_times(found.timeline, len(found.timeline.times))
-        frames = cover_video(source, found.timeline, times, upright_size(source))
+            raise unusable_output("an image; a video was asked for")
+        times = first_frame_times(found.timeline, len(found.timeline.times))
+        frames = frames_at_size(source, found.timeline, times, upright_size(source))
         write_video(target, frames, fps, read_sound(source) if sound else None, check)
 
 
@@ -45,5 +44,5 @@ def read_sound(path: Path) -> Sound | None:
             pieces = [one.to_ndarray() for frame in container.decode(audio=0) for one in resampler.resample(frame)]
             pieces += [one.to_ndarray() for one in resampler.resample(None)]
         except av.FFmpegError as error:
-            raise nonsense(f"sound that cannot be decoded ({error.strerror})") from error
+            raise unusable_output(f"sound that cannot be decoded ({error.strerror})") from error
     return Sound(np.concatenate(pieces, axis=1)) if pieces else None

@@ -6,7 +6,7 @@ from fractions import Fraction
 import av
 import numpy as np
 
-from cosmos_batch.media.nonsense import nonsense
+from cosmos_batch.media.errors import unusable_output
 
 RATE = 48_000  # samples a second
 CHANNELS = 2
@@ -28,9 +28,9 @@ def stereo(sound: Sound) -> np.ndarray:
     """
     samples = np.asarray(sound.samples, np.float32)
     if samples.ndim != CHANNELS or len(samples) not in _LAYOUTS:
-        raise nonsense(f"sound of shape {list(samples.shape)}; one or two channels of samples were expected")
+        raise unusable_output(f"sound of shape {list(samples.shape)}; one or two channels of samples were expected")
     if not np.isfinite(samples).all():
-        raise nonsense("sound that holds values which are no numbers (NaN or infinite)")
+        raise unusable_output("sound that holds values which are no numbers (NaN or infinite)")
     samples = np.ascontiguousarray(np.clip(samples, -1, 1))
     if sound.rate != RATE:
         samples = _resampled(samples, sound.rate)

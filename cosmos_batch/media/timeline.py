@@ -8,8 +8,8 @@ import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.refusal import refuse
-from cosmos_batch.media.time_limit import in_time
+from cosmos_batch.media.containers import with_time_limit
+from cosmos_batch.media.errors import unusable_file
 
 # Nine hours at 60 frames a second. It bounds the memory of a timeline and the work on a file made to waste it.
 FRAME_LIMIT = 2_000_000
@@ -70,7 +70,7 @@ class Timeline:
         """
         first, last = start or 0.0, min(end or self.duration, self.duration)
         if first >= self.duration:
-            raise refuse(
+            raise unusable_file(
                 f"start: {first:g} s is not in the video, which is {self.duration:.1f} s long.",
                 "Begin earlier, or leave start and end out to look at the whole.",
             )
@@ -90,7 +90,7 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
     times, keys, end = _packet_times(container, stream)
     _check_complete(container, stream, len(times), end)
     if not times:
-        raise refuse("The video holds no frames.")
+        raise unusable_file("The video holds no frames.")
     shown = np.sort(np.array(times))
     start, duration = float(shown[0]), float(shown[-1] - shown[0]) + _frame_seconds(stream, shown)
     _check_duration(duration)
@@ -102,7 +102,7 @@ def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[
     times: list[float] = []
     keys: list[float] = []
     end = 0.0
-    check = in_time()
+    check = with_time_limit()
     try:
         for packet in container.demux():
             check()
@@ -117,20 +117,20 @@ def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[
                 if packet.is_keyframe:
                     keys.append(seconds)
     except av.FFmpegError as error:
-        raise refuse(f"The video is truncated or damaged at {end:.1f} s: {error.strerror}.") from error
+        raise unusable_file(f"The video is truncated or damaged at {end:.1f} s: {error.strerror}.") from error
     return times, keys, end
 
 
 def _check_packet(frames: int, *, whole: bool) -> None:
     if not whole:
-        raise refuse(f"The video is truncated or damaged: frame {frames} is not whole.")
+        raise unusable_file(f"The video is truncated or damaged: frame {frames} is not whole.")
     if frames >= FRAME_LIMIT:
-        raise refuse(f"The video has more than {FRAME_LIMIT:,} frames.", "Cut it into shorter clips.")
+        raise unusable_file(f"The video has more than {FRAME_LIMIT:,} frames.", "Cut it into shorter clips.")
 
 
 def _check_duration(seconds: float) -> None:
     if seconds > DURATION_LIMIT:
-        raise refuse(
+        raise unusable_file(
             f"The video is {seconds / 3600:,.1f} hours long; allowed are {DURATION_LIMIT // 3600}.",
             "Cut it into shorter clips.",
         )
@@ -139,11 +139,11 @@ def _check_duration(seconds: float) -> None:
 def _check_complete(container: InputContainer, stream: VideoStream, frames: int, end: float) -> None:
     declared = _declared_end(container)
     if end < declared - max(_TOLERATED_SECONDS, _TOLERATED_SHARE * declared):
-        raise refuse(
+        raise unusable_file(
             f"The video is truncated: it ends at {end:.1f} s of the {declared:.1f} s that its header promises."
         )
     if frames < stream.frames * (1 - _TOLERATED_SHARE):
-        raise refuse(
+        raise unusable_file(
             f"The video is truncated: it holds {frames} of the {stream.frames} frames that its header promises."
         )
 

@@ -5,6 +5,7 @@ byte for byte, however busy the machine is: the encoder's threads are fixed, sin
 them, and x264's macroblock tree is off.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ from av.container import OutputContainer
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation, VideoReformatter
 from PIL import Image
 
-from cosmos_batch.media.nonsense import nonsense
+from cosmos_batch.media.errors import unusable_output
 from cosmos_batch.media.sound import RATE, Sound, piece, stereo
 
 _THREADS = 8
@@ -34,6 +35,17 @@ _CONTAINER = {"movflags": "+faststart", "movie_timescale": "240000"}
 _SOUND_BITS = 192_000  # a second
 _JPEG: dict[str, Any] = {"quality": 95, "subsampling": 0}
 _CHANNELS = 3
+_NTSC = Fraction(1000, 1001)
+_DECIMALS = (2, 3)  # with how many a broadcast rate is written: 23.98, 23.976
+_LARGEST_DENOMINATOR = 1001
+
+
+def exact_rate(fps: float) -> Fraction:
+    """The rate that a person means by a number of frames a second."""
+    broadcast = math.ceil(fps) * _NTSC
+    if fps % 1 and any(round(float(broadcast), decimals) == fps for decimals in _DECIMALS):
+        return broadcast
+    return max(Fraction(fps).limit_denominator(_LARGEST_DENOMINATOR), Fraction(1, _LARGEST_DENOMINATOR))
 
 
 def write_video(
@@ -95,7 +107,7 @@ def _write(
         count += 1
         check()
     if not count:
-        raise nonsense("a video without frames")
+        raise unusable_output("a video without frames")
     for stream in (picture, audio):
         if stream is not None:
             container.mux(stream.encode())
@@ -129,10 +141,10 @@ def _check_frame(pixels: np.ndarray, stream: Any, index: int) -> None:
     height, width, _ = pixels.shape
     if index == 0:
         if width % 2 or height % 2:
-            raise nonsense(f"frames of {width} x {height} pixels; H.264 needs even sides")
+            raise unusable_output(f"frames of {width} x {height} pixels; H.264 needs even sides")
         stream.width, stream.height = width, height
     elif (width, height) != (stream.width, stream.height):
-        raise nonsense(
+        raise unusable_output(
             f"a video whose frame {index} is {width} x {height} pixels where the first is "
             f"{stream.width} x {stream.height}"
         )
@@ -140,7 +152,7 @@ def _check_frame(pixels: np.ndarray, stream: Any, index: int) -> None:
 
 def _check_picture(pixels: np.ndarray) -> None:
     if pixels.dtype != np.uint8 or pixels.ndim != _CHANNELS or pixels.shape[2] != _CHANNELS or not pixels.size:
-        raise nonsense(f"a picture of {pixels.dtype} in shape {list(pixels.shape)}; RGB of uint8 was expected")
+        raise unusable_output(f"a picture of {pixels.dtype} in shape {list(pixels.shape)}; RGB of uint8 was expected")
 
 
 def _yuv(pixels: np.ndarray, reformatter: VideoReformatter) -> av.VideoFrame:

@@ -73,12 +73,12 @@ def prepare(s3: Any, job: Job, workdir: Path) -> Job:
     Raises Failure (InvalidInput) where a file is gone, was changed since it was planned, or is broken.
     """
     # Imported here: no worker needs the libraries of media before its engine has started.
-    from cosmos_batch.media import labelled, probe
+    from cosmos_batch.media import label_failures, probe
 
     for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
         _fetch(s3, source, path)
         if extension(source.key) in EXTENSIONS:
-            with labelled(job.label(source)):
+            with label_failures(job.label(source)):
                 probe(path)
     if job.generation is not None:
         return job.model_copy(update={"generation": _with_actions(job, job.generation, workdir)})

@@ -131,22 +131,22 @@ def _other_than(origin: Origin, model: ResidentModel) -> list[str]:
 def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:
     """Raises Failure where it is another generation, or another set of files, than was asked for."""
     # Imported here, as below: no worker needs the libraries of media before its engine has started.
-    from cosmos_batch.media.nonsense import nonsense
+    from cosmos_batch.media.errors import unusable_output
 
     for name in _KEPT:
         wanted, found = getattr(asked, name), getattr(made.generation, name)
         if wanted not in (None, found):
-            raise nonsense(f"what was not asked for: {name} is {found} instead of {wanted}")
+            raise unusable_output(f"what was not asked for: {name} is {found} instead of {wanted}")
     if not asked.may_have_frames(made.generation.num_frames):
-        raise nonsense(
+        raise unusable_output(
             f"what was not asked for: num_frames is {made.generation.num_frames} instead of {asked.num_frames}"
         )
     if missing := [file.name for file in made.files if not (workdir / file.name).is_file()]:
-        raise nonsense(f"no {', '.join(missing)}, though it says so")
+        raise unusable_output(f"no {', '.join(missing)}, though it says so")
     roles, due = [file.role for file in made.files], expected_roles(made.generation)
     # An engine of inverse dynamics may hand out the video beside the actions: it made it anyway.
     if len(set(roles)) != len(roles) or not due <= set(roles) <= due | {"video"}:
-        raise nonsense(f"{', '.join(roles)} instead of {', '.join(sorted(due))}")
+        raise unusable_output(f"{', '.join(roles)} instead of {', '.join(sorted(due))}")
 
 
 def _requires_guardrails(environment: WorkerEnvironment) -> bool:
@@ -171,7 +171,7 @@ def _refuse_unjudged(made: Made, required: bool) -> None:
 
 def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
     from cosmos_batch.media import WantedVideo, check_image, check_video, exact_rate
-    from cosmos_batch.media.nonsense import nonsense
+    from cosmos_batch.media.errors import unusable_output
 
     path = workdir / file.name
     if file.role == "actions":
@@ -179,7 +179,7 @@ def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
         return []
     size, frames, fps = generation.size, generation.num_frames, generation.fps
     if size is None or frames is None or fps is None:
-        raise nonsense(f"{file.name} without a word about its size, frames or rate")
+        raise unusable_output(f"{file.name} without a word about its size, frames or rate")
     if file.role == "image":
         return check_image(path, size.width, size.height)
     return check_video(path, WantedVideo(size.width, size.height, frames, exact_rate(fps), generation.sound))
@@ -187,10 +187,10 @@ def _look(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
 
 def _look_at_actions(path: Path, generation: Generation) -> None:
     from cosmos_batch.media import check_actions, read_actions
-    from cosmos_batch.media.nonsense import made_by_engine
+    from cosmos_batch.media.errors import as_output_failure
 
     assert generation.action is not None, "only such modes have the role"
-    with made_by_engine("array of actions"):
+    with as_output_failure("array of actions"):
         rows = read_actions(path, generation.action.width)
     check_actions(rows, generation.action.chunk_size, generation.action.width)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.generation.controls import Strength
-from cosmos_batch.media import VideoInfo, cover_video, first_times, probe, write_video
+from cosmos_batch.media import VideoInfo, first_frame_times, frames_at_size, probe, write_video
 from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, blurred, edges
 from tests.media import broken
 from tests.media.mp4 import pictures
@@ -126,7 +126,7 @@ def test_a_control_video_from_a_video(tmp_path: Path) -> None:
     source = broken.video(tmp_path / "source.mp4", frames=13, paint=paint)
     found = probe(source)
     assert isinstance(found, VideoInfo)
-    fitted = cover_video(source, found.timeline, first_times(found.timeline, 13), (160, 128))
+    fitted = frames_at_size(source, found.timeline, first_frame_times(found.timeline, 13), (160, 128))
     write_video(tmp_path / "edge.mp4", map(edges, fitted), Fraction(10), lossless=True)
     seen = pictures(tmp_path / "edge.mp4")[:, :, :, 0]
     assert ((seen < 5) | (seen > 250)).all(), "still black and white"

@@ -19,10 +19,10 @@ from cosmos_batch.media import (
     ImageInfo,
     PixelBudget,
     VideoInfo,
+    containers,
     probe,
     read_image,
     sample_frames,
-    time_limit,
     timeline,
 )
 from cosmos_batch.media.signatures import UNKNOWN, identify
@@ -133,7 +133,7 @@ def test_video_of_more_than_a_day_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_takes_too_long_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = broken.video(tmp_path / "slow.mp4")
-    monkeypatch.setattr(time_limit, "DECODE_SECONDS", -1)
+    monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode"):
         probe(path)
 

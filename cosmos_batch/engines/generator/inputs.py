@@ -14,12 +14,12 @@ from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Reso
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.media import (
     VideoInfo,
-    cover_image,
-    cover_video,
-    first_times,
-    labelled,
+    first_frame_times,
+    frame_times_at,
+    frames_at_size,
+    image_at_size,
+    label_failures,
     probe,
-    times_at,
     upright_size,
 )
 
@@ -102,16 +102,16 @@ def _size(asked: Generation) -> Size:
 def _frames(asked: Generation, path: Path, size: Size, check: Callable[[], None]) -> Frames:
     found = probe(path)
     if not isinstance(found, VideoInfo):
-        return [cover_image(path, size)]
+        return [image_at_size(path, size)]
     assert asked.fps is not None and asked.num_frames is not None  # of transfer alone they are not known
     if asked.conditioning:
         kept = max(asked.conditioning.frames) * FRAME_STEP + 1
-        times = times_at(found.timeline, asked.fps, kept, asked.conditioning.keep)
+        times = frame_times_at(found.timeline, asked.fps, kept, asked.conditioning.keep)
     elif asked.mode == "inverse_dynamics":
-        times = times_at(found.timeline, asked.fps, asked.num_frames)
+        times = frame_times_at(found.timeline, asked.fps, asked.num_frames)
     else:
-        times = first_times(found.timeline, 1)
-    return list(cover_video(path, found.timeline, times, size, check))
+        times = first_frame_times(found.timeline, 1)
+    return list(frames_at_size(path, found.timeline, times, size, check))
 
 
 def _actions(asked: Generation) -> Actions | None:
@@ -139,8 +139,8 @@ def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable
     refuse_long_controls(count, size, len(videos))
     controls: dict[Hint, Frames] = {}
     for hint, (path, found) in videos.items():
-        with labelled(f"controls.{hint}: "):
-            frames = cover_video(path, found.timeline, first_times(found.timeline, count), size, check)
+        with label_failures(f"controls.{hint}: "):
+            frames = frames_at_size(path, found.timeline, first_frame_times(found.timeline, count), size, check)
             controls[hint] = [_signal(followed, hint, frame, hint in files.controls) for frame in frames]
     return PreparedGeneration(followed, size, controls=controls)
 
@@ -148,7 +148,7 @@ def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable
 def _control_video(hint: Hint, path: Path | None) -> tuple[Path, VideoInfo]:
     if path is None:
         raise Failure("InvalidInput", f"controls.{hint}: has no video.", "Name its video.")
-    with labelled(f"controls.{hint}: "):
+    with label_failures(f"controls.{hint}: "):
         found = probe(path)
     if not isinstance(found, VideoInfo):
         raise Failure("InvalidInput", f"controls.{hint}: is an image; a video is needed.", "Name its video.")

@@ -11,8 +11,8 @@ from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.media import (
     ImageInfo,
     Sound,
-    cover_image,
     exact_rate,
+    image_at_size,
     probe,
     rewrite_video,
     upright_size,
@@ -20,7 +20,7 @@ from cosmos_batch.media import (
     write_image,
     write_video,
 )
-from cosmos_batch.media.nonsense import made_by_engine, nonsense
+from cosmos_batch.media.errors import as_output_failure, unusable_output
 
 VIDEO, ACTIONS = MadeFile(name="output.mp4", role="video"), MadeFile(name="actions.json", role="actions")
 
@@ -42,10 +42,10 @@ def rewrite_files(
     Raises Failure (EngineFailed) where it is none.
     """
     if not asked.is_video:
-        with made_by_engine("image"):
+        with as_output_failure("image"):
             if not isinstance(probe(source), ImageInfo):
-                raise nonsense("a video; an image was asked for")
-            return write_files(GeneratedMedia(cover_image(source, upright_size(source))[None]), asked, folder, check)
+                raise unusable_output("a video; an image was asked for")
+            return write_files(GeneratedMedia(image_at_size(source, upright_size(source))[None]), asked, folder, check)
     assert asked.fps is not None  # of transfer alone it was open
     rewrite_video(source, folder / VIDEO.name, exact_rate(asked.fps), sound=asked.sound, check=check)
     return [VIDEO, *_write_actions(actions, folder)]

@@ -23,7 +23,7 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import as_data
 from cosmos_batch.engines.reasoner.reasoning import split_reasoning
 from cosmos_batch.engines.serving.remote import RemoteServer
-from cosmos_batch.media import cover_image, probe, upright_size
+from cosmos_batch.media import image_at_size, probe, upright_size
 
 _TRIES = 2  # of a model that writes something else
 _LIMITS = {"max_tokens": 4096, "temperature": 0.7, "top_p": 0.8}
@@ -111,7 +111,7 @@ def _question(asked: Generation, image: Path | None) -> tuple[Size, list[dict[st
         asked = asked.fitted(*upright_size(image))
     assert asked.size is not None, "only images leave it open"
     if image is not None:
-        picture = [as_data(Image.fromarray(cover_image(image, asked.size)), image)]
+        picture = [as_data(Image.fromarray(image_at_size(image, asked.size)), image)]
     if asked.is_video:
         assert asked.num_frames is not None and asked.fps is not None
         more = _OF_VIDEOS.format(seconds=asked.num_frames / asked.fps) + (_BEGINNING if image is not None else "")

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, labelled, probe, read_image, sample_frames
+from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
 
 # Frames per second of video that the model sees. Cosmos-Reason2 was trained at 4 and its model card asks for the same;
 # the processor's own default, 2, is Qwen's.
@@ -115,7 +115,7 @@ def probe_all(job: Job, paths: list[Path]) -> list[Found]:
     """What the files are. Raises Failure (InvalidInput)."""
     found = []
     for source, path in zip(job.inputs, paths, strict=True):
-        with labelled(job.label(source)):
+        with label_failures(job.label(source)):
             found.append(probe(path))
     return found
 
@@ -138,7 +138,7 @@ def see(
     by_size = sorted(range(len(found)), key=lambda number: sight.pixels(job, found[number]))
     for served, number in enumerate(by_size):
         label = job.label(job.inputs[number])
-        with labelled(label):
+        with label_failures(label):
             one = _see(sight, job, paths[number], found[number], tokens // (len(found) - served), check)
         seen[number], tokens = one, tokens - sight.tokens(one)
         journal.note(label + _describe(found[number], one))

@@ -18,7 +18,7 @@ from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
 from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
-from cosmos_batch.media.nonsense import nonsense
+from cosmos_batch.media.errors import unusable_output
 
 # What it has another program fetch, by a commit; the other it loads by name.
 _FETCHED = ABILITIES["cosmos-framework"].guardrail_models[0]
@@ -83,7 +83,7 @@ class FrameworkGenerator(TorchrunGenerator):
         wanted = "vision.mp4" if asked.is_video else "vision.jpg"
         found = [path for path in map(Path, said["files"]) if path.name == wanted]
         if not found:
-            raise nonsense(f"no {wanted}")
+            raise unusable_output(f"no {wanted}")
         actions = said["content"].get("action") if asked.mode in ("inverse_dynamics", "policy") else None
         return rewrite_files(found[0], None if actions is None else np.array(actions), asked, folder, check)
 

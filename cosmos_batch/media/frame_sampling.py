@@ -12,10 +12,9 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.containers import decode, open_video
-from cosmos_batch.media.fitting import PixelBudget, fit
-from cosmos_batch.media.refusal import refuse
-from cosmos_batch.media.time_limit import in_time
+from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import Cut, Timeline
 
 # A frame that comes this much later than the one that was wanted stands for a hole in the file.
@@ -113,9 +112,11 @@ def sample_frames(
     cut = timeline.cut(start, end)
     thinned = _thinned(cut, fps, max_frames)
     if thinned and not may_thin:
-        raise refuse(thinned, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'.")
+        raise unusable_file(
+            thinned, "Lower fps, choose a shorter part by start and end, or set longVideo to 'sampleDown'."
+        )
     wanted = sample_times(cut, fps, min_frames, max_frames)
-    check = in_time(check)
+    check = with_time_limit(check)
     try:
         pixels, walk = _see(path, timeline, wanted, budget, check, leaping=True)
     except _Missed:
@@ -219,11 +220,11 @@ def _see(
 ) -> tuple[np.ndarray, Walk]:
     walk = Walk()
     with open_video(path) as (container, stream):
-        frames = pick(container, stream, timeline, wanted, check, leaping, walk)
+        frames = decode_at_times(container, stream, timeline, wanted, check, leaping, walk)
         return np.stack(list(_scale(frames, len(wanted), budget))), walk
 
 
-def pick(
+def decode_at_times(
     container: InputContainer,
     stream: VideoStream,
     timeline: Timeline,
@@ -251,7 +252,9 @@ def pick(
         if leaps and leaping and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
             raise _Missed
         if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
-            raise refuse(f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s.")
+            raise unusable_file(
+                f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s."
+            )
         at = _time(frame, timeline)
         yield frame
 

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media import VideoInfo, count_at, cover_image, cover_video, first_times, probe, times_at
-from cosmos_batch.media.covering import Size
+from cosmos_batch.media import (
+    VideoInfo,
+    first_frame_times,
+    frame_count_at,
+    frame_times_at,
+    frames_at_size,
+    image_at_size,
+    probe,
+)
+from cosmos_batch.media.frame_cropping import Size
 from cosmos_batch.media.timeline import Timeline
 from tests.media import broken
 
@@ -30,7 +38,7 @@ def timeline_of(path: Path) -> Timeline:
 
 def covered(path: Path, size: Size, times: list[float] | None = None) -> np.ndarray:
     timeline = timeline_of(path)
-    return np.stack(list(cover_video(path, timeline, times or first_times(timeline, 1), size)))
+    return np.stack(list(frames_at_size(path, timeline, times or first_frame_times(timeline, 1), size)))
 
 
 def stripes(width: int, height: int) -> np.ndarray:
@@ -52,7 +60,7 @@ def near(pixel: np.ndarray, colour: tuple[int, int, int]) -> bool:
 @pytest.mark.parametrize("size", [(64, 64), (128, 32), (32, 128), (96, 80), (640, 480)])
 def test_an_image_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
     Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png")
-    pixels = cover_image(tmp_path / "a.png", size)
+    pixels = image_at_size(tmp_path / "a.png", size)
     assert (pixels.shape, pixels.dtype) == ((size[1], size[0], 3), np.uint8)
     assert near(pixels[size[1] // 2, size[0] // 2], GREEN)
     if size == (128, 32):  # wider than the image: all of its width is there
@@ -66,7 +74,7 @@ def test_a_circle_stays_one(tmp_path: Path) -> None:
     rows, columns = np.mgrid[:100, :300]
     disc = ((rows - 50) ** 2 + (columns - 150) ** 2 < 40**2).astype(np.uint8) * 255
     Image.fromarray(disc).save(tmp_path / "a.png")
-    inside = cover_image(tmp_path / "a.png", (200, 200))[:, :, 0] > 128
+    inside = image_at_size(tmp_path / "a.png", (200, 200))[:, :, 0] > 128
     assert inside.any(0).sum() == pytest.approx(inside.any(1).sum(), abs=2) == pytest.approx(160, abs=3)
 
 
@@ -74,23 +82,23 @@ def test_a_phones_picture_is_turned_before_it_is_cropped(tmp_path: Path) -> None
     exif = Image.Exif()
     exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
     Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png", exif=exif)
-    pixels = cover_image(tmp_path / "a.png", (80, 240))
+    pixels = image_at_size(tmp_path / "a.png", (80, 240))
     assert near(pixels[10, 40], RED) and near(pixels[-10, 40], BLUE)
 
 
 def test_transparency_becomes_white(tmp_path: Path) -> None:
     Image.new("RGBA", (63, 65), (255, 0, 0, 0)).save(tmp_path / "a.png")
-    assert (cover_image(tmp_path / "a.png", (32, 32)) == 255).all()
+    assert (image_at_size(tmp_path / "a.png", (32, 32)) == 255).all()
 
 
 def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
     Image.fromarray(np.full((64, 64), 0x8000, np.uint16)).save(tmp_path / "a.png")
-    assert (cover_image(tmp_path / "a.png", (32, 48)) == 128).all()
+    assert (image_at_size(tmp_path / "a.png", (32, 48)) == 128).all()
 
 
 def test_a_damaged_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="truncated"):
-        cover_image(broken.cut_jpg(tmp_path), (64, 64))
+        image_at_size(broken.cut_jpg(tmp_path), (64, 64))
 
 
 def test_an_image_that_is_a_pdf_is_refused_before(tmp_path: Path) -> None:
@@ -110,10 +118,10 @@ def test_any_image_has_exactly_the_size_or_is_refused(
     size = (16 * columns, 16 * rows)
     ratio = (width / height) / (columns / rows)
     if 1 / 16 <= ratio <= 16:
-        assert cover_image(path, size).shape == (size[1], size[0], 3)
+        assert image_at_size(path, size).shape == (size[1], size[0], 3)
     else:
         with pytest.raises(Failure, match="16th of it"):
-            cover_image(path, size)
+            image_at_size(path, size)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -180,10 +188,10 @@ def test_ten_bits_become_eight_of_the_same_colour(tmp_path: Path, curve: ColorTr
 def test_the_videos_own_rate_gives_each_frame_once(tmp_path: Path, extension: str) -> None:
     path = broken.video(tmp_path / f"a{extension}")
     timeline = timeline_of(path)
-    assert count_at(timeline, 10) == 40
+    assert frame_count_at(timeline, 10) == 40
     for keep in ("first", "last"):
-        assert times_at(timeline, 10, 40, keep) == pytest.approx(np.arange(40) / 10, abs=0.002)
-    assert greys(covered(path, (32, 32), first_times(timeline, 40))) == pytest.approx(
+        assert frame_times_at(timeline, 10, 40, keep) == pytest.approx(np.arange(40) / 10, abs=0.002)
+    assert greys(covered(path, (32, 32), first_frame_times(timeline, 40))) == pytest.approx(
         [broken.grey_at(index, 40) for index in range(40)], abs=4
     )
 
@@ -192,7 +200,7 @@ def test_first_and_last(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "a.mp4")
     timeline = timeline_of(path)
     for keep, indices in (("first", range(5)), ("last", range(35, 40))):
-        frames = covered(path, (32, 32), times_at(timeline, 10, 5, keep))  # type: ignore[arg-type]
+        frames = covered(path, (32, 32), frame_times_at(timeline, 10, 5, keep))  # type: ignore[arg-type]
         assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=4)
 
 
@@ -200,8 +208,8 @@ def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
     path = broken.video(tmp_path / "long.mp4", frames=600)  # a minute
     timeline = timeline_of(path)
     decoded: list[int] = []
-    times = times_at(timeline, 10, 9, "last")
-    frames = np.stack(list(cover_video(path, timeline, times, (32, 32), lambda: decoded.append(1))))
+    times = frame_times_at(timeline, 10, 9, "last")
+    frames = np.stack(list(frames_at_size(path, timeline, times, (32, 32), lambda: decoded.append(1))))
     assert greys(frames) == pytest.approx([broken.grey_at(index, 600) for index in range(591, 600)], abs=4)
     assert len(decoded) < 400
 
@@ -212,14 +220,14 @@ def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
 )
 def test_another_rate_takes_the_nearest_frames(tmp_path: Path, fps: float, indices: list[int]) -> None:
     path = broken.video(tmp_path / "a.mp4")
-    frames = covered(path, (32, 32), times_at(timeline_of(path), fps, 5))
+    frames = covered(path, (32, 32), frame_times_at(timeline_of(path), fps, 5))
     assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=3)
 
 
 def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
     """Ten frames in the first second, then one a second."""
     path = broken.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
-    frames = covered(path, (32, 32), times_at(timeline_of(path), 2, 7))
+    frames = covered(path, (32, 32), frame_times_at(timeline_of(path), 2, 7))
     wanted = [broken.grey_at(index, 13) for index in (0, 5, 9, 9, 10, 10, 11)]
     assert greys(frames)[:2] == pytest.approx(wanted[:2], abs=3)
     assert greys(frames)[4] == pytest.approx(wanted[4], abs=3)
@@ -236,8 +244,8 @@ def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
 def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep: Any, share: float) -> None:
     times = np.concatenate([[0.0], np.cumsum(gaps)])
     timeline = Timeline(times, times[:1], 0.0, float(times[-1]) + 0.04)
-    frames = max(1, round(share * count_at(timeline, fps)))
-    chosen = times_at(timeline, fps, frames, keep)
+    frames = max(1, round(share * frame_count_at(timeline, fps)))
+    chosen = frame_times_at(timeline, fps, frames, keep)
     assert len(chosen) == frames
     assert set(chosen) <= set(times.tolist())
     assert chosen == sorted(chosen)
@@ -247,15 +255,15 @@ def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep
 def test_a_video_that_is_too_short_is_refused(tmp_path: Path) -> None:
     timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
     with pytest.raises(Failure, match=r"4\.00 s, at 24 frames a second 96 frames; 97 are needed") as refused:
-        times_at(timeline, 24, 97)
+        frame_times_at(timeline, 24, 97)
     assert refused.value.error.code == "InvalidInput"
-    assert len(times_at(timeline, 24, 96)) == 96
+    assert len(frame_times_at(timeline, 24, 96)) == 96
 
 
 def test_a_control_video_of_another_length_is_refused(tmp_path: Path) -> None:
     timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
     with pytest.raises(Failure, match="control video has 40 frames; the video to be made has 41") as refused:
-        first_times(timeline, 41)
+        first_frame_times(timeline, 41)
     assert refused.value.error.code == "InvalidInput"
 
 
@@ -263,7 +271,7 @@ def test_damage_is_refused(tmp_path: Path) -> None:
     path = broken.mp4_with_damage(tmp_path)
     timeline = timeline_of(path)
     with pytest.raises(Failure, match="cannot be decoded at"):
-        list(cover_video(path, timeline, first_times(timeline, 40), (32, 32)))
+        list(frames_at_size(path, timeline, first_frame_times(timeline, 40), (32, 32)))
 
 
 def test_a_strip_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
@@ -284,8 +292,8 @@ def test_damaged_files_are_covered_or_refused_and_nothing_else(tmp_path: Path) -
             try:
                 found = probe(path)
                 if isinstance(found, VideoInfo):
-                    assert covered(path, (32, 48), first_times(found.timeline, 3)).shape == (3, 48, 32, 3)
+                    assert covered(path, (32, 48), first_frame_times(found.timeline, 3)).shape == (3, 48, 32, 3)
                 else:
-                    assert cover_image(path, (32, 48)).shape == (48, 32, 3)
+                    assert image_at_size(path, (32, 48)).shape == (48, 32, 3)
             except Failure as refused:
                 assert refused.error.code == "InvalidInput"

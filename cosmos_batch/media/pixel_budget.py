@@ -7,7 +7,7 @@ is decoded is not scaled a second time there.
 import math
 from dataclasses import dataclass
 
-from cosmos_batch.media.refusal import refuse
+from cosmos_batch.media.errors import unusable_file
 
 ASPECT_RATIO_LIMIT = 200  # of Qwen3-VL
 # NVIDIA's tool keeps a tenth of the context for the text around the media (cosmos-reason2, script/inference.py:
@@ -50,7 +50,7 @@ def fit(width: int, height: int, frames: int, budget: PixelBudget) -> tuple[int,
         InvalidInput where the frame is a strip that no model takes.
     """
     if max(width, height) > ASPECT_RATIO_LIMIT * min(width, height):
-        raise refuse(
+        raise unusable_file(
             f"The picture is {width} x {height}: one side is more than {ASPECT_RATIO_LIMIT} times the other.",
             "Crop it or cut it into parts that are less narrow.",
         )

@@ -16,9 +16,9 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image, ImageOps
 
 from cosmos_batch.media.containers import open_video
-from cosmos_batch.media.frames import pick
+from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.frame_sampling import decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
-from cosmos_batch.media.refusal import refuse
 from cosmos_batch.media.timeline import Timeline
 
 Size = tuple[int, int]  # width and height in pixels
@@ -31,7 +31,7 @@ _CLOCK_ROUNDING = 1e-4  # frames
 _SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INT
 
 
-def cover_image(path: Path, size: Size) -> np.ndarray:
+def image_at_size(path: Path, size: Size) -> np.ndarray:
     """A probed image at exactly this size: RGB, uint8, [H, W, 3], upright, transparency as white.
 
     Raises Failure (InvalidInput) where it is damaged, or of so different a shape that little would be left of it.
@@ -42,7 +42,7 @@ def cover_image(path: Path, size: Size) -> np.ndarray:
     return np.asarray(ImageOps.fit(upright, size, Image.Resampling.BICUBIC))
 
 
-def cover_video(
+def frames_at_size(
     path: Path, timeline: Timeline, times: list[float], size: Size, check: Callable[[], None] = lambda: None
 ) -> Iterator[np.ndarray]:
     """Frames of a probed video at exactly this size, one after the other: RGB, uint8, [H, W, 3], upright.
@@ -52,8 +52,8 @@ def cover_video(
     path, timeline
         A file that `probe` accepted, and what it found.
     times
-        Those of the frames, in seconds from the first, ascending (see `times_at`, `first_times`). A frame whose time
-        is there twice comes twice.
+        When the frames are shown, in seconds from the first, ascending (see `frame_times_at`, `first_frame_times`). A
+        time that is listed twice yields its frame twice.
     check
         Called after each decoded frame. What it raises ends the decoding.
 
@@ -64,26 +64,28 @@ def cover_video(
     """
     often = Counter(times)
     with open_video(path) as (container, stream):
-        frames = pick(container, stream, timeline, list(often), check, leaping=False)
+        frames = decode_at_times(container, stream, timeline, list(often), check, leaping=False)
         for pixels, count in zip(_cover(frames, size), often.values(), strict=True):
             for _ in range(count):
                 yield pixels
 
 
-def count_at(timeline: Timeline, fps: float) -> int:
+def frame_count_at(timeline: Timeline, fps: float) -> int:
     """How many frames a video has at a rate; one at least."""
     return max(1, math.floor(timeline.duration * fps + _CLOCK_ROUNDING))
 
 
-def times_at(timeline: Timeline, fps: float, frames: int, keep: Literal["first", "last"] = "first") -> list[float]:
+def frame_times_at(
+    timeline: Timeline, fps: float, frames: int, keep: Literal["first", "last"] = "first"
+) -> list[float]:
     """The times of the frames to show at a rate, for so many from the beginning or up to the end of a video.
 
     Each is the frame nearest to its time: one that is not there is not made up.
     Raises Failure (InvalidInput) where the video is too short.
     """
-    there = count_at(timeline, fps)
+    there = frame_count_at(timeline, fps)
     if frames > there:
-        raise refuse(
+        raise unusable_file(
             f"The video has {timeline.duration:.2f} s, at {fps:g} frames a second {there} frames; {frames} are needed.",
             "Upload a longer one, or ask for fewer frames.",
         )
@@ -94,14 +96,14 @@ def times_at(timeline: Timeline, fps: float, frames: int, keep: Literal["first",
     return [float(seconds) for seconds in timeline.times[np.searchsorted(between, wanted - _CLOCK_ROUNDING / fps)]]
 
 
-def first_times(timeline: Timeline, frames: int) -> list[float]:
+def first_frame_times(timeline: Timeline, frames: int) -> list[float]:
     """The times of the first frames as they are stored, for a video whose frames stand for those to be made.
 
     Raises Failure (InvalidInput) where there are fewer.
     """
     there = len(timeline.times)
     if frames > there:
-        raise refuse(
+        raise unusable_file(
             f"The control video has {there} frames; the video to be made has {frames}, and each needs its own.",
             f"Make the control video as long as the result, or ask for {there} frames.",
         )
@@ -137,7 +139,7 @@ def _centre(pixels: np.ndarray, size: Size) -> np.ndarray:
 def _check_share(found: Size, size: Size) -> None:
     shape, wanted = found[0] / found[1], size[0] / size[1]
     if min(shape / wanted, wanted / shape) < _LEAST_SHARE:
-        raise refuse(
+        raise unusable_file(
             f"The picture is {found[0]} x {found[1]}: cropped to the shape of {size[0]} x {size[1]}, "
             f"less than a {round(1 / _LEAST_SHARE)}th of it would be left.",
             "Crop it to what should be seen, or ask for a size of its shape.",

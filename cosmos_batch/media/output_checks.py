@@ -12,8 +12,8 @@ import av
 import numpy as np
 
 from cosmos_batch.media.containers import decode, open_video
+from cosmos_batch.media.errors import as_output_failure, unusable_output
 from cosmos_batch.media.images import decode_upright, open_image
-from cosmos_batch.media.nonsense import made_by_engine, nonsense
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
 
 _RATE_TOLERANCE = 0.0005  # of a rate: half of what lies between 29.97 and 30
@@ -40,22 +40,22 @@ def check_video(path: Path, wanted: WantedVideo) -> list[str]:
 
     Raises Failure (EngineFailed) where it is not what was asked for, or no video at all.
     """
-    with made_by_engine("video"):
+    with as_output_failure("video"):
         found = probe(path)
         if not isinstance(found, VideoInfo):
-            raise nonsense("an image; a video was asked for")
+            raise unusable_output("an image; a video was asked for")
         _refuse_video(path, found, wanted)
         return [*_seen(path, wanted.frames), *_heard(path, wanted.sound)]
 
 
 def check_image(path: Path, width: int, height: int) -> list[str]:
     """What a person should know of an image that an engine made. Raises Failure (EngineFailed) as `check_video`."""
-    with made_by_engine("image"):
+    with as_output_failure("image"):
         found = probe(path)
         if not isinstance(found, ImageInfo):
-            raise nonsense("a video; an image was asked for")
+            raise unusable_output("a video; an image was asked for")
         if (found.width, found.height) != (width, height):
-            raise nonsense(f"an image of {found.width} x {found.height} instead of {width} x {height} pixels")
+            raise unusable_output(f"an image of {found.width} x {found.height} instead of {width} x {height} pixels")
         with open_image(path) as image:
             colour = _colour(_thinned(np.asarray(decode_upright(image))))
         return [f"The image is {colour}."] if colour else []
@@ -64,7 +64,7 @@ def check_image(path: Path, width: int, height: int) -> list[str]:
 def check_actions(actions: np.ndarray | list[list[float]], rows: int, width: int) -> None:
     """Raises Failure (EngineFailed) where there are not so many actions of so many numbers."""
     if np.shape(actions) != (rows, width):
-        raise nonsense(f"actions of shape {list(np.shape(actions))} instead of {[rows, width]}")
+        raise unusable_output(f"actions of shape {list(np.shape(actions))} instead of {[rows, width]}")
 
 
 def _refuse_video(path: Path, found: VideoInfo, wanted: WantedVideo) -> None:
@@ -79,7 +79,7 @@ def _refuse_video(path: Path, found: VideoInfo, wanted: WantedVideo) -> None:
     if wanted.sound and not _has_sound(path):
         wrong.append("no sound")
     if wrong:
-        raise nonsense(f"a video that is not what was asked for: {'; '.join(wrong)}")
+        raise unusable_output(f"a video that is not what was asked for: {'; '.join(wrong)}")
 
 
 def _has_sound(path: Path) -> bool:
@@ -92,10 +92,10 @@ def _seen(path: Path, frames: int) -> list[str]:
         pictures = (_thinned(frame.to_ndarray(format="rgb24")) for frame in decode(container, stream, lambda: None))
         first = next(pictures, None)
         if first is None:
-            raise nonsense("a video of which no frame can be decoded")
+            raise unusable_output("a video of which no frame can be decoded")
         looks = [(_spread(first), 0.0), *((_spread(one), _change(first, one)) for one in pictures)]
     if len(looks) != frames:
-        raise nonsense(f"a video of which only {len(looks)} of {frames} frames can be decoded")
+        raise unusable_output(f"a video of which only {len(looks)} of {frames} frames can be decoded")
     if frames > 1 and max(change for _, change in looks) < _STILL:
         return [f"All {frames} frames of the video are alike: {_colour(first) or 'nothing moves'}."]
     return ["All frames of the video are of one colour each."] if max(spread for spread, _ in looks) <= _PLAIN else []
@@ -103,7 +103,7 @@ def _seen(path: Path, frames: int) -> list[str]:
 
 def _change(first: np.ndarray, other: np.ndarray) -> float:
     if first.shape != other.shape:
-        raise nonsense("a video whose frames change their size")
+        raise unusable_output("a video whose frames change their size")
     return float(np.abs(other - first).mean())
 
 
@@ -131,5 +131,5 @@ def _heard(path: Path, wanted: bool) -> list[str]:
         try:
             loudest = max((float(np.abs(frame.to_ndarray()).max()) for frame in container.decode(audio=0)), default=0.0)
         except av.FFmpegError as error:
-            raise nonsense(f"sound that cannot be decoded ({error.strerror})") from error
+            raise unusable_output(f"sound that cannot be decoded ({error.strerror})") from error
     return ["The sound is silent."] if loudest < _SILENT else []

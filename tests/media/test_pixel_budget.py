@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.media.fitting import PixelBudget, fit
+from cosmos_batch.media.pixel_budget import PixelBudget, fit
 
 SIDES = st.integers(16, 8000)
 FRAMES = st.integers(1, 768)

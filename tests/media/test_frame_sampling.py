@@ -14,10 +14,9 @@ from cosmos_batch.media import (
     PixelBudget,
     VideoInfo,
     containers,
-    frames,
+    frame_sampling,
     probe,
     sample_frames,
-    time_limit,
     upright_size,
 )
 from tests.media import broken
@@ -122,7 +121,7 @@ def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
     )  # fmt: skip
     packets: list[int] = []
     leapt = sample(path, 0.1, check=lambda: packets.append(1))
-    monkeypatch.setattr(frames, "_NEAR_SECONDS", float("inf"))
+    monkeypatch.setattr(frame_sampling, "_NEAR_SECONDS", float("inf"))
     whole = sample(path, 0.1)
     assert leapt.indices == whole.indices and len(leapt.indices) == 6
     assert np.array_equal(leapt.frames, whole.frames)
@@ -135,7 +134,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
     path = broken.video(tmp_path / "slow.mp4")
     found = probe(path)
     assert isinstance(found, VideoInfo)
-    monkeypatch.setattr(time_limit, "DECODE_SECONDS", -1)
+    monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode") as refused:
         sample_frames(path, found.timeline, 4, LARGE, max_frames=16)
     assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
