@@ -4,7 +4,7 @@
 
 It fetches each engine's repository at the commit that its image has, into a folder outside of this repository, and
 installs there what its argument models import; both from the Internet, a gigabyte for torch. The engine's own classes
-then read each case of `tests/engines/argument_models/table.py`. Nothing is generated: that needs a GPU.
+then read each case of `tests/engines/generator/argument_models/table.py`. Nothing is generated: that needs a GPU.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ROOT / "tests" / "engines" / "argument_models"
+MODELS = ROOT / "tests" / "engines" / "generator" / "argument_models"
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     given = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     for name in given.engines:
-        engine = importlib.import_module(f"tests.engines.argument_models.{name}")
+        engine = importlib.import_module(f"tests.engines.generator.argument_models.{name}")
         with tempfile.TemporaryDirectory() as folder:
             source = given.source or fetched(engine.REPOSITORY, engine.COMMIT, Path(folder) / "source")
             python = given.python or environment(engine.PACKAGES, Path(folder) / "environment")

@@ -12,8 +12,8 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.requests import image_body, video_form
-from tests.engines.argument_models.table import CONTROL, JSON_PROMPT, Case
-from tests.engines.reading import Ids, ids_of
+from tests.engines.generator.argument_models.table import CONTROL, JSON_PROMPT, Case
+from tests.support.caption_tokens import Ids, ids_of
 
 SMALL = {"resolution": "256p", "aspectRatio": "16:9", "numFrames": 13}
 TRANSFER = {"mode": "transfer", "framesPerChunk": 9, **SMALL}
@@ -47,7 +47,7 @@ def tokenizer(checkpoint: Path) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_model_reads_what_diffusers_would_give_it(case: Case, tokenizer: Any, tmp_path: Path) -> None:
-    """`tests/engines/diffusers/test_captions.py` compares the captions with Diffusers' own."""
+    """`tests/engines/generator/diffusers/test_captions.py` compares the captions with Diffusers' own."""
     prepared = with_sequence_length(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
     captions = captions_for(prepared.generation, prepared.size)
     assert _read_by_vllm_omni(tokenizer, prepared, tmp_path) == ids_of(tokenizer, captions)

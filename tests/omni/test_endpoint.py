@@ -16,7 +16,7 @@ from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.engines.making import ACTIONS, FEW, ROWS, TABLE, check
+from tests.support.generator_jobs import ACTIONS, FEW, ROWS, TABLE, check
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
-from tests.engines import making, omni_served
-from tests.engines.making import FEW, PROMPT, kind_of
+from tests.support import generator_jobs, vllm_omni_server
+from tests.support.generator_jobs import FEW, PROMPT, kind_of
 
 VIDEO = {"mode": "t2v", **FEW}
 
@@ -39,7 +39,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
     """What the stand-in was asked, which is started in place of the real one."""
     file = tmp_path / "asked"
-    script = str(Path(omni_served.__file__))
+    script = str(Path(vllm_omni_server.__file__))
 
     def command(_plan: OmniPlan, _folder: Path, socket: Path) -> list[str]:
         return [sys.executable, script, str(socket), str(file)]
@@ -84,8 +84,8 @@ def video(made: Made, tmp_path: Path) -> tuple[int, int, int, float]:
     """Width, height, frames and rate; it must be what was asked for, sound and all."""
     path = tmp_path / "out" / "output.mp4"
     assert made.files[0].name == path.name
-    making.check(path, made.generation)
-    return making.video(path)[:4]
+    generator_jobs.check(path, made.generation)
+    return generator_jobs.video(path)[:4]
 
 
 def probe_upload(said: dict[str, Any], field: str) -> str:

@@ -8,7 +8,7 @@ from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.cosmos_framework.samples import SampleFiles, sample_for
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION
-from tests.engines.argument_models.table import NEGATIVE, Case, cases
+from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "NVIDIA/cosmos-framework", REVISION
 CLASSES = "OmniSampleOverrides and OmniSampleArgs"

@@ -26,9 +26,9 @@ from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.engines.serving import outages
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.engines.making import ACTIONS, ROWS, SMALL, TABLE, check, kind_of, refused
-from tests.engines.omni.conftest import VIDEO
-from tests.engines.omni_served import Handler
+from tests.engines.generator.vllm_omni.conftest import VIDEO
+from tests.support.generator_jobs import ACTIONS, ROWS, SMALL, TABLE, check, kind_of, refused
+from tests.support.vllm_omni_server import Handler
 
 KEY = "a-very-secret-key"
 

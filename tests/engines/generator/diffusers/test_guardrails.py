@@ -15,10 +15,10 @@ from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedGuardrails
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.strict_guardrails import make_strict
-from tests.engines.diffusers.conftest import FOLLOWED, PLAIN, Make
-from tests.engines.making import PROMPT, SMALL, frames, refused
+from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.guardrail_files import FORBIDDEN
 from tests.guardrail_runners import CORNER, GREY, Checker
+from tests.support.generator_jobs import PROMPT, SMALL, frames, refused
 
 BOTH = pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
 

@@ -19,11 +19,11 @@ from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGene
 from cosmos_batch.engines.protocol import GuardrailEngine, HubGuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
-from tests.engines.groups import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
-from tests.engines.making import ACTIONS
 from tests.guardrail_files import write_block_list, write_prompt_checker
+from tests.support.generator_jobs import ACTIONS
+from tests.support.torchrun_generators import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
-STANDIN = Path(__file__).parent / "framework_standin"
+STANDIN = Path(__file__).parents[1] / "framework_standin"
 
 
 @pytest.fixture(scope="module")

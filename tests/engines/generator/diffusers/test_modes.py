@@ -9,8 +9,8 @@ import pytest
 from cosmos_batch.contract.generation.sizes import Size
 from cosmos_batch.engines.generator.inputs import action_size
 from cosmos_batch.media import ImageInfo, probe
-from tests.engines.diffusers.conftest import Make
-from tests.engines.making import ACTIONS, FEW, ROWS, SMALL, refused, video
+from tests.engines.generator.diffusers.conftest import Make
+from tests.support.generator_jobs import ACTIONS, FEW, ROWS, SMALL, refused, video
 
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])

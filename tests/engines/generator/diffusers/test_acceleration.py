@@ -26,12 +26,12 @@ from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import CompilingEngine
 from tests.contract import generations
-from tests.engines import making
-from tests.engines.making import ROWS, SHORT, kind_of
+from tests.support import generator_jobs
+from tests.support.generator_jobs import ROWS, SHORT, kind_of
 
 STEPS, LAYERS = 2, 2
-SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
-ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
+SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
+ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
 Load = Callable[[Accelerations], LoadedCheckpoint]

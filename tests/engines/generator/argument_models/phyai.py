@@ -8,7 +8,7 @@ from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.generator.phyai.engine import REVISION
 from cosmos_batch.engines.generator.phyai.requests import RequestInputs, request_for
-from tests.engines.argument_models.table import NEGATIVE, Case, cases
+from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "MEmbodied/phyai", REVISION
 CLASSES = "Cosmos3T2VRequest, Cosmos3ActionRequest, Cosmos3Processor and EngineConfig"

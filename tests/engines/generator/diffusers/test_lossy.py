@@ -20,12 +20,12 @@ from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import LossyEngine
 from tests.contract import generations
-from tests.engines import making
-from tests.engines.diffusers.test_fast import LAYERS, made, same
+from tests.engines.generator.diffusers.test_acceleration import LAYERS, made, same
+from tests.support import generator_jobs
 
 STEPS = 4  # of which the second is skipped where one at each end is computed
-SMALL = {**making.SMALL, "steps": STEPS, "seed": 1}
-ACTIONS = {**making.ACTIONS, "steps": STEPS, "seed": 1}
+SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
+ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 VIDEO = {"mode": "t2v", **SMALL, "num_frames": 5}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 OF_NOISE = {

@@ -10,9 +10,9 @@ from cosmos_batch.contract.generation.sizes import SIZES
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.generator.inputs import action_canvas
-from tests.engines.argument_models.table import CASES, Case
-from tests.engines.diffusers.conftest import FOLLOWED, Make
-from tests.engines.reading import Ids, ids_of
+from tests.engines.generator.argument_models.table import CASES, Case
+from tests.engines.generator.diffusers.conftest import FOLLOWED, Make
+from tests.support.caption_tokens import Ids, ids_of
 
 ODD = ("Does it pour?", "He waits...", "Ein Röhrchen, 水", "A robot. Pours ")
 SAID = (

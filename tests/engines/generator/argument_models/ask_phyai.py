@@ -15,7 +15,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 _PACKAGES = ("phyai", "phyai-utils-tools", "phyai-kernel")
 
 

@@ -15,8 +15,8 @@ from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_token
 from cosmos_batch.engines.generator.torchrun_engine import TorchrunGenerator
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.contract.generations import settled
-from tests.engines import making
-from tests.engines.making import kind_of
+from tests.support import generator_jobs
+from tests.support.generator_jobs import kind_of
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"resolution": "256p", "aspectRatio": "16:9", "steps": 2}
@@ -64,4 +64,4 @@ def maker(engine: TorchrunGenerator, folder: Path) -> Make:
 
 
 def video(folder: Path) -> tuple[int, int, int, float, bool]:
-    return making.video(folder / "output.mp4")
+    return generator_jobs.video(folder / "output.mp4")

@@ -14,8 +14,8 @@ from cosmos_batch.contract.generation.modes import MODES
 from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.engines.generator.captions import captions_for
 from tests.containers.test_images import ROOT
-from tests.engines.argument_models import framework, phyai
-from tests.engines.argument_models.table import CASES, NEGATIVE, cases
+from tests.engines.generator.argument_models import framework, phyai
+from tests.engines.generator.argument_models.table import CASES, NEGATIVE, cases
 
 ASKED = [framework, phyai]
 IMAGES = {"cosmos-framework": "framework", "phyai": "phyai"}

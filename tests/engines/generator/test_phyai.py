@@ -20,10 +20,10 @@ from cosmos_batch.engines.protocol import GuardrailEngine, ParallelEngine, StepR
 from cosmos_batch.media.writing import write_image
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
-from tests.engines.groups import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
-from tests.engines.making import ACTIONS
+from tests.support.generator_jobs import ACTIONS
+from tests.support.torchrun_generators import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
-STANDIN = Path(__file__).parent / "phyai_standin"
+STANDIN = Path(__file__).parents[1] / "phyai_standin"
 NO_TEMPLATES = {"useResolutionTemplate": False, "useDurationTemplate": False}
 
 

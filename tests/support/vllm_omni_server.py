@@ -1,6 +1,6 @@
 """A stand-in for `vllm-omni serve` where a test needs what the real one cannot be made to do.
 
-    python omni_served.py SOCKET ASKED
+    python vllm_omni_server.py SOCKET ASKED
 
 It answers vLLM-Omni's API on a socket, with noise of the size and length that it is asked for, and writes each request
 as a line of JSON into the file ASKED. Words of a prompt change that: `single` makes one frame, `small` another size,

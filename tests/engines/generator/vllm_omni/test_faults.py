@@ -24,10 +24,10 @@ from cosmos_batch.engines.protocol import StepReportingEngine
 from cosmos_batch.engines.serving import hang, served_model
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
-from tests.engines.making import ACTIONS, PROMPT, SMALL, refused
-from tests.engines.omni.conftest import VIDEO, Make, folder, generation, video
-from tests.engines.omni_served import PLUGINLESS
+from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, folder, generation, video
 from tests.engines.test_server import lives, until
+from tests.support.generator_jobs import ACTIONS, PROMPT, SMALL, refused
+from tests.support.vllm_omni_server import PLUGINLESS
 
 
 def test_one_frame_where_more_were_asked_for_is_not_delivered(make: Make, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
 from cosmos_batch.engines.protocol import CompilingEngine, GuardrailEngine, ParallelEngine
 from cosmos_batch.media import ImageInfo, VideoInfo, probe
-from tests.engines.making import ACTIONS, PROMPT, ROWS, SMALL, TABLE
-from tests.engines.omni.conftest import VIDEO, Make, probe_upload, video
+from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, probe_upload, video
+from tests.support.generator_jobs import ACTIONS, PROMPT, ROWS, SMALL, TABLE
 
 
 def test_it_is_what_a_worker_sets_up(engine: VllmOmniEngine) -> None:
