@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 
@@ -64,7 +65,7 @@ def _sizes(assembly: Path) -> list[Measurement]:
 
 def _own_deployment(checkout: Path, home: Path) -> list[Measurement]:
     assembly = checkout / "cdk.out"
-    with LocalCloud.start(home, parent_pid=os.getpid()) as cloud:
+    with start_local_cloud(home, parent_pid=os.getpid()) as cloud:
         created = _timed(lambda: deploy(assembly, cloud, on_stack=lambda _: None))
         _change_a_function(checkout)
         _run(checkout, sys.executable, "app.py")
@@ -75,7 +76,7 @@ def _own_deployment(checkout: Path, home: Path) -> list[Measurement]:
 
 
 def _cdk_deployment(checkout: Path, home: Path) -> list[Measurement]:
-    with LocalCloud.start(home, parent_pid=os.getpid()) as cloud:
+    with start_local_cloud(home, parent_pid=os.getpid()) as cloud:
         environment = {**cloud.environment, "COSMOS_BATCH_CONFIG": str(EVERYTHING), "CDK_DISABLE_CLI_TELEMETRY": "1"}
 
         def cdk(*arguments: str) -> float:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import synthesis
+from cosmos_batch.cli.cloud import default_home, start_local_cloud
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.local.capacity import gpus_here
-from cosmos_batch.local.cloud import LocalCloud, default_home
+from cosmos_batch.local.batch.capacity import gpus_here
+from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 
 
@@ -33,7 +34,7 @@ def local_deployment(
     the configuration is deployed to a cloud of this command's own. A cloud that runs already is never deployed to: a
     person has chosen what runs there, or it is another command's own and ends with that.
     """
-    found = LocalCloud.find()
+    found = LocalCloud.find(default_home())
     if reuse and found and found.standing and (running := _deployment_on(found)):
         inform("Using the local cloud that runs already, as it stands")
         return nullcontext(running)
@@ -92,7 +93,7 @@ def deployed_cloud(
 
 def start_cloud(parent_pid: int | None = None, home: Path | None = None) -> LocalCloud:
     began = time.monotonic()
-    cloud = LocalCloud.start(home, parent_pid=parent_pid)
+    cloud = start_local_cloud(home or default_home(), parent_pid)
     inform(f"Local cloud started in {time.monotonic() - began:.1f} s")
     return cloud
 

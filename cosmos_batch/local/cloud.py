@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,6 @@ PATIENCE_SECONDS = 3700
 
 class LocalCloudError(RuntimeError):
     """The local cloud could not be started or stopped; the message says what happened and what to look at."""
-
-
-def default_home() -> Path:
-    """Return ``$COSMOS_BATCH_HOME``, or ``~/.cache/cosmos-batch``."""
-    configured = os.environ.get("COSMOS_BATCH_HOME")
-    return Path(configured) if configured else Path.home() / ".cache" / "cosmos-batch"
 
 
 class LocalCloud:
@@ -54,27 +49,39 @@ class LocalCloud:
 
     @classmethod
     def start(
-        cls, home: Path | None = None, port: int = 0, parent_pid: int | None = None, stop_grace: float = 30.0
+        cls,
+        home: Path,
+        port: int = 0,
+        parent_pid: int | None = None,
+        stop_grace: float = 30.0,
+        machine_variables: Sequence[str] = (),
+        ignored_image_variables: Sequence[str] = (),
     ) -> LocalCloud:
         """Start a cloud and wait until it answers.
 
         Parameters
         ----------
         home
-            Directory for its files; those below ``efs`` and ``hosts`` outlive it. Default: ``default_home()``.
+            Directory for its files; those below ``efs`` and ``hosts`` outlive it.
         port
             TCP port; 0 takes a free one.
         parent_pid
             The cloud ends when this process does. Without it, the cloud outlives whoever started it.
         stop_grace
             Seconds that a container has between SIGTERM and SIGKILL.
+        machine_variables
+            Names of variables of this process's environment that every container gets too, beside those that say how to
+            reach the network and the GPUs (``runtime.PASSED_THROUGH``).
+        ignored_image_variables
+            Names of variables of images that no container gets, beside those that describe an image's file system
+            (``batch.jobs.DESCRIBES_THE_IMAGE``).
 
         Raises
         ------
         LocalCloudError
             One runs in this home already, or the server ended or did not answer; the message has the end of its log.
         """
-        home = (home or default_home()).resolve()
+        home = home.resolve()
         running = cls.find(home)
         if running:
             raise LocalCloudError(
@@ -86,6 +93,8 @@ class LocalCloud:
         options = ["--home", str(home), "--port", str(port), "--id", cloud_id, "--stop-grace", str(stop_grace)]
         if parent_pid:
             options += ["--parent-pid", str(parent_pid)]
+        options += [f"--machine-variable={name}" for name in machine_variables]
+        options += [f"--ignored-image-variable={name}" for name in ignored_image_variables]
         process = _spawn(home, options)
         return cls._wait_for(home, cloud_id, process)
 
@@ -107,9 +116,9 @@ class LocalCloud:
         )
 
     @classmethod
-    def find(cls, home: Path | None = None) -> LocalCloud | None:
+    def find(cls, home: Path) -> LocalCloud | None:
         """Return the cloud that runs in ``home``, or None. It was asked and did answer."""
-        home = (home or default_home()).resolve()
+        home = home.resolve()
         try:
             state = json.loads((home / "cloud.json").read_text())
         except (OSError, ValueError):

@@ -15,8 +15,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.dockerfile import DockerfileError, read_image
-from cosmos_batch.local.resource_types import ACCEPTED_WITHOUT_BEING_MADE
+from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
+from cosmos_batch.local.containers.dockerfile import DockerfileError, read_image
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 BOOTSTRAP_VERSION = "30"
@@ -121,8 +121,8 @@ def _existing_template(client: Any, name: str) -> dict[str, Any] | None:
 
 def _accepted_types(template: str) -> Iterator[str]:
     types = {resource["Type"] for resource in json.loads(template)["Resources"].values()}
-    for name in sorted(types & ACCEPTED_WITHOUT_BEING_MADE.keys()):
-        yield f"{name} is accepted without being made: {ACCEPTED_WITHOUT_BEING_MADE[name]}"
+    for name in sorted(types & ACCEPTED_TYPES.keys()):
+        yield f"{name} is accepted without being made: {ACCEPTED_TYPES[name]}"
 
 
 # --- assets ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """One kind of call: who (role name), what (service, operation), on which resource ("" when unknown)."""
 
     role: str
@@ -25,7 +25,7 @@ class Call:
 
 _lock = threading.Lock()
 _roles_by_key: dict[str, str] = {}
-_calls: Counter[Call] = Counter()
+_calls: Counter[RecordedCall] = Counter()
 
 
 def credentials_of(role_arn: str) -> dict[str, str]:
@@ -46,7 +46,7 @@ def role_of(access_key: str) -> str | None:
     return _roles_by_key.get(access_key)
 
 
-def record(call: Call) -> None:
+def record(call: RecordedCall) -> None:
     """Count a call."""
     with _lock:
         _calls[call] += 1

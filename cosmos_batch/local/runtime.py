@@ -18,10 +18,10 @@ IN_REGION = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
 
 # Every process of a cloud carries this variable, and hands it to its children. It is how all of them are found again,
 # also those that left their parent's process group.
-MARK = "COSMOS_BATCH_LOCAL_PROCESS"
+MARK = "LOCAL_CLOUD_PROCESS"
 
 # Of the environment: the folder of `python` for containers.
-CONTAINER_PROGRAMS = "COSMOS_BATCH_CONTAINER_PROGRAMS"
+CONTAINER_PROGRAMS = "LOCAL_CLOUD_CONTAINER_PROGRAMS"
 
 # Below the home: the programs that a person's shell may use, as builds do.
 PROGRAMS = "run/bin"
@@ -42,14 +42,13 @@ PASSED_THROUGH = (
     "no_proxy",
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
-    "HF_ENDPOINT",
     "LANG",
     "TMPDIR",
 )
 
 
 @dataclass(frozen=True)
-class Runtime:
+class CloudRuntime:
     """One running cloud, seen from inside its server process.
 
     Attributes
@@ -62,12 +61,18 @@ class Runtime:
         Identifies this run of the cloud; part of every process's mark.
     stop_grace
         Seconds between SIGTERM and SIGKILL when a container is stopped.
+    machine_variables
+        Names of variables of the server's environment that every container gets, beside ``PASSED_THROUGH``.
+    ignored_image_variables
+        Names of variables of images that no container gets.
     """
 
     home: Path
     port: int
     cloud_id: str
     stop_grace: float
+    machine_variables: tuple[str, ...] = ()
+    ignored_image_variables: tuple[str, ...] = ()
 
     @property
     def endpoint(self) -> str:
@@ -85,10 +90,10 @@ class Runtime:
         return self.home / "logs"
 
 
-_current: Runtime | None = None
+_current: CloudRuntime | None = None
 
 
-def configure(runtime: Runtime) -> None:
+def configure(runtime: CloudRuntime) -> None:
     """Make ``runtime`` the one of this process and prepare its directories."""
     global _current
     _current = runtime
@@ -97,7 +102,7 @@ def configure(runtime: Runtime) -> None:
         directory.mkdir(parents=True, exist_ok=True)
 
 
-def current() -> Runtime:
+def current() -> CloudRuntime:
     """Return the runtime of this process.
 
     Raises
@@ -128,7 +133,7 @@ def operator_client(service: str) -> Any:
 def container_environment(container_id: str) -> dict[str, str]:
     """Return the variables with which every container starts. A region is not among them: ECS gives none."""
     runtime = current()
-    passed = {name: os.environ[name] for name in PASSED_THROUGH if name in os.environ}
+    passed = {name: os.environ[name] for name in (*PASSED_THROUGH, *runtime.machine_variables) if name in os.environ}
     return {
         **passed,
         # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server,

@@ -19,8 +19,10 @@ from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from cosmos_batch.local import processes, runtime, schedule
-from cosmos_batch.local.shims import install
+from cosmos_batch.local import processes, runtime
+from cosmos_batch.local.eventbridge import schedule
+from cosmos_batch.local.lambda_functions import invocations
+from cosmos_batch.local.programs import install
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,6 +55,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--id", required=True)
     parser.add_argument("--parent-pid", type=int)
     parser.add_argument("--stop-grace", type=float, default=30.0)
+    parser.add_argument("--machine-variable", action="append", default=[])
+    parser.add_argument("--ignored-image-variable", action="append", default=[])
     return parser.parse_args()
 
 
@@ -63,10 +67,19 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
     def serve(environ: dict[str, Any], start_response: Any) -> Any:
         return application[0](environ, start_response)
 
-    from cosmos_batch.local.web import Application, Handler
+    from cosmos_batch.local.http_server import Application, RequestHandler
 
-    server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=Handler)
-    runtime.configure(runtime.Runtime(arguments.home, server.server_port, arguments.id, arguments.stop_grace))
+    server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=RequestHandler)
+    runtime.configure(
+        runtime.CloudRuntime(
+            arguments.home,
+            server.server_port,
+            arguments.id,
+            arguments.stop_grace,
+            tuple(arguments.machine_variable),
+            tuple(arguments.ignored_image_variable),
+        )
+    )
     install(arguments.home / runtime.PROGRAMS, privileged=True)
     os.environ.update(runtime.client_environment(server.server_port), MOTO_PORT=str(server.server_port))
     _apply_mends()
@@ -75,11 +88,11 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
 
 
 def _apply_mends() -> None:
-    from cosmos_batch.local.mends import (
+    from cosmos_batch.local.moto_patches import (
         awslambda,
         batch,
-        change_sets,
         cloudformation,
+        cloudformation_change_sets,
         codebuild,
         core,
         dynamodb,
@@ -110,7 +123,7 @@ def _apply_mends() -> None:
         ecr,
         stack_outputs,
     )
-    for mend in (*mended, cloudformation, change_sets):
+    for mend in (*mended, cloudformation, cloudformation_change_sets):
         mend.apply()
 
 
@@ -156,10 +169,9 @@ def _publish_state(standing: bool) -> None:
 
 
 def _stop_containers() -> None:
-    from cosmos_batch.local import jobs
-    from cosmos_batch.local.mends import awslambda
+    from cosmos_batch.local.batch import jobs
 
-    awslambda.close()
+    invocations.close_all()
     jobs.kill_all()
 
 

@@ -19,7 +19,7 @@ from containers.locks import target
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm import plugin as vllm_plugin
-from cosmos_batch.local.dockerfile import instructions, read_image
+from cosmos_batch.local.containers.dockerfile import instructions, read_image
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = list(get_args(Image))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.s3 import parse_uri
@@ -340,7 +341,7 @@ def running_app(
     folder: Path, config: Config, prepare: Callable[[LocalCloud], None] = lambda cloud: None
 ) -> Iterator[App]:
     """A cloud with the app in it; both are gone afterwards. `prepare` makes what was in the account before."""
-    with LocalCloud.start(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+    with start_local_cloud(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
         prepare(cloud)
         assembly = synthesize(config, folder / "cdk.out")
         stacks = deploy(assembly, cloud)

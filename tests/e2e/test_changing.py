@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
@@ -86,7 +87,7 @@ class Deployment:
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     folder = tmp_path_factory.mktemp("changing")
-    with LocalCloud.start(folder / "home", parent_pid=os.getpid()) as cloud:
+    with start_local_cloud(folder / "home", parent_pid=os.getpid()) as cloud:
         cloud.client("s3").create_bucket(Bucket="of-somebody-else")
         yield Deployment(cloud, folder)
 

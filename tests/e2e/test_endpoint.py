@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract import Config
-from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.state import JobRow
 from infra.synth import synthesize
@@ -28,7 +28,7 @@ def served() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def app(served: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     folder = tmp_path_factory.mktemp("endpoint")
-    with LocalCloud.start(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+    with start_local_cloud(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
         arn = cloud.client("secretsmanager").create_secret(Name="nim", SecretString=KEY)["ARN"]
         endpoint = {"url": served.url, "model": MODEL, "apiKeySecretArn": arn}
         models = {"reason2B": {"enabled": True, "engine": "endpoint", "endpoint": endpoint}}

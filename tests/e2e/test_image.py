@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.harness import App, configuration, wait_for
@@ -31,7 +31,7 @@ def test_a_changed_entrypoint_is_what_runs(tmp_path: Path, picture: Path) -> Non
     )
     assert count == 1
     dockerfile.write_text(changed)
-    with LocalCloud.start(tmp_path / "home", parent_pid=os.getpid(), stop_grace=5) as cloud:
+    with start_local_cloud(tmp_path / "home", parent_pid=os.getpid(), stop_grace=5) as cloud:
         stacks = deploy(assembly, cloud)
         app = App(cloud, tmp_path, {name: value for stack in stacks.values() for name, value in stack.items()})
         app.upload("p.png", picture, prompt="x")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
@@ -78,7 +79,7 @@ def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Pat
     broken = synthesize(config, tmp_path / "broken" / "cdk.out")
     for dockerfile in broken.glob("asset.*/containers/reasoner/Dockerfile"):
         dockerfile.write_text("FROM scratch AS base\nFROM base AS packages\nCOPY not-there /\n")
-    with LocalCloud.start(tmp_path / "home", parent_pid=os.getpid()) as cloud:
+    with start_local_cloud(tmp_path / "home", parent_pid=os.getpid()) as cloud:
         with pytest.raises(DeployError, match="CosmosBatch-Builds"):
             deploy(broken, cloud, lambda _: None)
         ecr = cloud.client("ecr")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
@@ -23,7 +24,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A cloud as `local up` leaves it, but that it ends with these tests."""
     folder = tmp_path_factory.mktemp("standing")
     (folder / "config.json").write_text(configuration_text(folder))
-    with LocalCloud.start(folder / "home") as cloud:
+    with start_local_cloud(folder / "home") as cloud:
         deploy(synthesize(configuration(folder), folder / "cdk.out"), cloud)
         yield cloud
 

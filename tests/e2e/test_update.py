@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract import Config
-from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.local.runtime import CONTAINER_PROGRAMS
 from infra.synth import synthesize
@@ -123,7 +123,7 @@ def deployed(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         publish(hub, tmp_path, "1")
-        with LocalCloud.start(tmp_path / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
+        with start_local_cloud(tmp_path / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
             app = App(cloud, tmp_path, outputs(deploy(synthesized_by(earlier, tmp_path), cloud)))
 
             def update() -> None:

@@ -11,7 +11,7 @@ from moto.dynamodb.responses import DynamoHandler
 from cosmos_batch.contract.environment import ReportEnvironment, VamsEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.local.mends import dynamodb
+from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Group, Groups
 from lambdas.handlers import vams
 from tests.lambdas.cloud import Cloud, event

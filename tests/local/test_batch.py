@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.local import processes
+from cosmos_batch.local import processes, runtime
 from cosmos_batch.local.cloud import LocalCloud
 from tests.local.conftest import Inbox, Stack, wait_until
 
@@ -192,7 +192,7 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(jobs: Jobs) -> None:
 def test_nothing_of_a_container_outlives_it(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit("child", "0.1"))
     assert ended["status"] == "SUCCEEDED"
-    assert processes.marked("COSMOS_BATCH_LOCAL_PROCESS", f"{jobs.cloud.cloud_id}:batch-{ended['jobId']}") == []
+    assert processes.marked(runtime.MARK, f"{jobs.cloud.cloud_id}:batch-{ended['jobId']}") == []
 
 
 def test_an_attempt_that_takes_too_long_fails(jobs: Jobs) -> None:

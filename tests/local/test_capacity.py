@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.local.capacity import Capacity, Place, gpus_here
+from cosmos_batch.local.batch.capacity import Allotment, Capacity, gpus_here
 
 
 def job(vcpus: int = 100) -> Any:
@@ -15,7 +15,7 @@ def job(vcpus: int = 100) -> Any:
     return SimpleNamespace(stop=False, job_queue=SimpleNamespace(arn="queue", environments=[environment]))
 
 
-def taken(capacity: Capacity, gpus: int) -> Place:
+def taken(capacity: Capacity, gpus: int) -> Allotment:
     place = capacity.acquire(job(), 1, gpus)
     assert place is not None
     return place
@@ -25,7 +25,7 @@ def test_each_gpu_is_one_jobs() -> None:
     capacity = Capacity(["0", "1"])
     first, second = taken(capacity, 1), taken(capacity, 1)
     assert [first.environment, second.environment] == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"}]
-    got: list[Place] = []
+    got: list[Allotment] = []
     waiting = threading.Thread(target=lambda: got.append(taken(capacity, 1)))
     waiting.start()
     waiting.join(0.1)

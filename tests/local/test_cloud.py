@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.local import processes, runtime
-from cosmos_batch.local.cloud import LocalCloud, LocalCloudError, default_home
+from cosmos_batch.local.cloud import LocalCloud, LocalCloudError
 from tests.local.conftest import wait_until
 
 # Starts a cloud in argv[1], bound to its own life if argv[2] says so, prints its id and waits to be killed.
@@ -111,10 +111,3 @@ def test_a_port_that_is_taken_is_an_error_with_the_log(tmp_path: Path) -> None:
 def test_a_stale_state_file_is_no_cloud(tmp_path: Path) -> None:
     (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
     assert LocalCloud.find(tmp_path) is None
-
-
-def test_the_home_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    assert default_home() == tmp_path
-    monkeypatch.delenv("COSMOS_BATCH_HOME")
-    assert default_home() == Path.home() / ".cache" / "cosmos-batch"

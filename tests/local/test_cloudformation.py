@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.custom_resources import as_strings
-from cosmos_batch.local.mends.dependencies import in_dependency_order
+from cosmos_batch.local.cloudformation.custom_resources import as_strings
+from cosmos_batch.local.cloudformation.dependencies import in_dependency_order
 from tests.local.conftest import Stack
 
 # Answers its ResponseURL as cfnresponse does, with what it was asked.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.local import buildspec
 from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.codebuild import buildspec
 from tests.local.conftest import CODE_BUCKET, Inbox, Stack, wait_until, zipped
 
 DOCKERFILE = 'FROM public.ecr.aws/docker/library/python:3.12\nARG SAID=nothing\nENV SAID=$SAID\nENTRYPOINT ["python"]\n'

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.local.containers.dockerfile import DockerfileError, read_image
 from cosmos_batch.local.deploy import DeployError, deploy
-from cosmos_batch.local.dockerfile import DockerfileError, read_image
 from tests.local.conftest import wait_until
 
 BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-${AWS::Region}"

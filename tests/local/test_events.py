@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.delivery import transform
-from cosmos_batch.local.schedule import Schedule, period_of
+from cosmos_batch.local.eventbridge.delivery import transform
+from cosmos_batch.local.eventbridge.schedule import Schedule, period_of
 from tests.local.conftest import Inbox, Stack
 
 

@@ -3,7 +3,7 @@
 import fcntl
 import os
 
-from cosmos_batch.local.lambda_pool import wait_readable
+from cosmos_batch.local.lambda_functions.processes import wait_readable
 
 
 def test_an_answer_is_waited_for_on_a_descriptor_that_select_refuses() -> None:

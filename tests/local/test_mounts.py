@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.local import backends, mounts, runtime
+from cosmos_batch.local import backends, runtime
+from cosmos_batch.local.containers import mounts
 from cosmos_batch.worker.mounts import Mount, read_table
 
 HOST = {
@@ -17,7 +18,7 @@ HOST = {
 @pytest.fixture(params=["home", "a home\twith\\040"])
 def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of a cloud, also where the kernel escapes its path."""
-    cloud = runtime.Runtime(tmp_path / request.param, port=0, cloud_id="test", stop_grace=1.0)
+    cloud = runtime.CloudRuntime(tmp_path / request.param, port=0, cloud_id="test", stop_grace=1.0)
     monkeypatch.setattr(runtime, "_current", cloud)
     return cloud.home
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.event_sources import reported_failures
+from cosmos_batch.local.lambda_functions.event_sources import reported_failures
 from tests.local.conftest import Inbox, Stack, wait_until
 
 # Sends what it got to the inbox; fails the messages whose body says so.

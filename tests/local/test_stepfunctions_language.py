@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.mends.stepfunctions_language import quote_members
+from cosmos_batch.local.moto_patches.stepfunctions_language import quote_members
 from tests.local.conftest import Stack, wait_until
 
 # It fails when it is asked to, and answers with as much text as it is asked for, or how often it was called before.

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.resource_types import ACCEPTED_WITHOUT_BEING_MADE
+from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
 from tests.infra.examples import example
 from tests.local.conftest import CODE_BUCKET, Stack, zipped
 from tests.local.types import AROUND, TYPES, Type
@@ -55,13 +55,13 @@ def test_a_type_is_created_changed_and_deleted(cloud: LocalCloud, around: Stack,
 
 
 def test_what_is_accepted_only_is_this_and_in_the_document() -> None:
-    assert set(ACCEPTED_WITHOUT_BEING_MADE) == {"AWS::CDK::Metadata"}
+    assert set(ACCEPTED_TYPES) == {"AWS::CDK::Metadata"}
     listed = re.findall(r"^\| `(AWS::\w+::\w+)` \| (.*) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    assert dict(listed) == ACCEPTED_WITHOUT_BEING_MADE
+    assert dict(listed) == ACCEPTED_TYPES
 
 
 def test_every_type_of_our_templates_is_tested_or_accepted() -> None:
-    known = {tested.name for tested in TYPES} | set(ACCEPTED_WITHOUT_BEING_MADE)
+    known = {tested.name for tested in TYPES} | set(ACCEPTED_TYPES)
     templates = example("everything").templates.values()
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert {name for name in types - known if not name.startswith(CUSTOM)} == set()

@@ -20,7 +20,7 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
-from cosmos_batch.local.mends import dynamodb
+from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Jobs, Table, Workers
 from cosmos_batch.worker import worker
 from cosmos_batch.worker.assembly import assemble

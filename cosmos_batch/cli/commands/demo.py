@@ -8,6 +8,7 @@ from multiprocessing.pool import AsyncResult
 from pathlib import Path
 
 from cosmos_batch.cli import configuration, input_checks
+from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.commands.result import print_outcome
 from cosmos_batch.cli.commands.run import ask, save
 from cosmos_batch.cli.local_deployment import local_deployment
@@ -17,7 +18,6 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.demo import DEMO_REASON
-from cosmos_batch.local.cloud import default_home
 from cosmos_batch.store.copies import Copies
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import configuration
+from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.commands.demo import is_here
 from cosmos_batch.cli.commands.generate import config_file, entry_here, make
 from cosmos_batch.cli.commands.result import print_error
@@ -22,7 +23,6 @@ from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.prompts import prompt_text
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
-from cosmos_batch.local.cloud import default_home
 
 NANO = "cosmos3-nano"
 PROMPT = "A robot arm carries a red cube from the left to the right of a table."

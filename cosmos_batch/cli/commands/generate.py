@@ -10,6 +10,7 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli import configuration, input_checks, progress
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.commands.result import print_error
 from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
@@ -26,7 +27,6 @@ from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
 from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import read_request_file
-from cosmos_batch.local.cloud import default_home
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load

@@ -4,26 +4,27 @@ import argparse
 import shlex
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.contract import Config
-from cosmos_batch.local.cloud import LocalCloud, default_home
+from cosmos_batch.local.cloud import LocalCloud
 
 
 def up(arguments: argparse.Namespace) -> int:
     """Start a cloud that outlives this command, and deploy config.json to it."""
     Config.load(CONFIG)
     with process_pool() as pool:
-        cloud = deployed_cloud(CONFIG, pool, LocalCloud.find(), start_cloud)
+        cloud = deployed_cloud(CONFIG, pool, LocalCloud.find(default_home()), start_cloud)
     _point_at(cloud, "up", arguments.export)
     return 0
 
 
 def start(arguments: argparse.Namespace) -> int:
     """Start a cloud that outlives this command and deploy nothing to it: that is left to the CDK's own command."""
-    cloud = LocalCloud.find() or start_cloud()
+    cloud = LocalCloud.find(default_home()) or start_cloud()
     _point_at(cloud, "start", arguments.export)
     return 0
 
@@ -40,7 +41,7 @@ def _point_at(cloud: LocalCloud, action: str, export: bool) -> None:
 
 def down(_arguments: argparse.Namespace) -> int:
     """Stop the cloud and everything that it started."""
-    cloud = LocalCloud.find()
+    cloud = LocalCloud.find(default_home())
     if cloud is None:
         print(f"No local cloud runs in {default_home()}.")
         return 0
@@ -51,7 +52,7 @@ def down(_arguments: argparse.Namespace) -> int:
 
 def status(_arguments: argparse.Namespace) -> int:
     """Say whether a cloud runs, and what is deployed to it. Exit status 1 where none runs."""
-    cloud = LocalCloud.find()
+    cloud = LocalCloud.find(default_home())
     if cloud is None:
         print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
         return 1

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.cli import configuration, input_checks, progress
+from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.commands.result import print_outcome
 from cosmos_batch.cli.commands.submit import start_on, with_more_inputs
 from cosmos_batch.cli.deployment import Deployment
@@ -15,7 +16,6 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_req
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.entries import ENDPOINT
-from cosmos_batch.local.cloud import default_home
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -58,13 +58,13 @@ def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Pa
     """`running` is what runs, `started` what was started; `deployed` are the configurations."""
     seen: dict[str, Any] = {"running": None, "started": None, "deployed": []}
 
-    def start(home: Path | None, parent_pid: int | None) -> Cloud:
+    def start(home: Path, parent_pid: int | None) -> Cloud:
         seen["started"], seen["parent_pid"], seen["home"] = Cloud(), parent_pid, home
         return seen["started"]
 
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setattr(local_deployment.LocalCloud, "find", lambda: seen["running"])
-    monkeypatch.setattr(local_deployment.LocalCloud, "start", start)
+    monkeypatch.setattr(local_deployment.LocalCloud, "find", lambda _home: seen["running"])
+    monkeypatch.setattr(local_deployment, "start_local_cloud", start)
     monkeypatch.setattr(local_deployment.synthesis, "assembly", lambda config_file, *_: config_file)
     monkeypatch.setattr(local_deployment, "_deploy", lambda assembly, _: seen["deployed"].append(assembly))
     monkeypatch.setattr(local_deployment.deployments, "find", lambda _: deployment)

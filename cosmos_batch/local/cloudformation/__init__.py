@@ -1,0 +1,1 @@
+"""CloudFormation: resource types that moto lacks, custom resources, exports, and the order of resources."""

@@ -1,0 +1,1 @@
+"""CodeBuild: builds that run their buildspec on this machine."""

@@ -1,0 +1,1 @@
+"""Containers as processes: images, Dockerfiles, mounts, and where the output goes."""

@@ -1,0 +1,1 @@
+"""EventBridge: delivery of events to targets, and scheduled rules."""

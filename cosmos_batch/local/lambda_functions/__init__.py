@@ -1,0 +1,1 @@
+"""Lambda: warm processes for functions, invocations, and event source mappings."""

@@ -1,0 +1,218 @@
+"""Warm processes for Lambda functions: a few for each function, each serving one invocation at a time."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import uuid
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.local import runtime
+
+MAX_PROCESSES = 4
+_RUNTIME_SCRIPT = Path(__file__).with_name("runtime_script.py")
+
+
+@dataclass(frozen=True)
+class DeployedFunction:
+    """A deployed function, as far as its processes are concerned. Two that are equal can share warm processes.
+
+    ``code_sha256`` stands for ``code`` in comparisons; ``timeout`` is in seconds.
+    """
+
+    name: str
+    handler: str
+    code_sha256: str
+    environment: tuple[tuple[str, str], ...]
+    code: bytes = field(compare=False, repr=False)
+    timeout: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class InvocationResult:
+    """What an invocation gave: the JSON text of the answer, whether it is an error, and the log lines."""
+
+    payload: str
+    failed: bool
+    logs: tuple[str, ...]
+
+
+class FunctionProcess:
+    """One process that has imported the function's code."""
+
+    def __init__(self, function: DeployedFunction, code_dir: Path) -> None:
+        self.function = function
+        self.log_stream = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{uuid.uuid4().hex}"
+        self._log = runtime.current().logs / "lambda" / function.name / f"{self.log_stream[-32:]}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_offset = 0
+        child_requests, self._requests = os.pipe()
+        self._responses, child_responses = os.pipe()
+        self._buffer = b""
+        arguments = [str(child_requests), str(child_responses), str(code_dir), function.handler]
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_RUNTIME_SCRIPT), *arguments],
+                env={
+                    **runtime.container_environment(f"lambda-{function.name}"),
+                    **runtime.IN_REGION,
+                    "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
+                    **dict(function.environment),
+                },
+                cwd=code_dir,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(child_requests, child_responses),
+                start_new_session=True,
+            )
+        os.close(child_requests)
+        os.close(child_responses)
+
+    def invoke(self, event: object, request_id: str) -> InvocationResult:
+        """Run one invocation; the process is gone afterwards if it timed out or exited."""
+        timeout, started = self.function.timeout, time.time()
+        line = json.dumps({"requestId": request_id, "event": event, "deadline": started + timeout})
+        answer = self._exchange(line.encode() + b"\n", timeout)
+        spent = 1000 * (time.time() - started)
+        report = (f"END RequestId: {request_id}", f"REPORT RequestId: {request_id}\tDuration: {spent:.2f} ms")
+        payload, failed = (answer["payload"], answer["failed"]) if answer else self._death(request_id)
+        return InvocationResult(payload, failed, (f"START RequestId: {request_id}", *self._new_log_lines(), *report))
+
+    def _exchange(self, request: bytes, timeout: float) -> Any:
+        deadline = time.monotonic() + timeout
+        try:
+            # From a thread, because a large event fills the pipe while the process still imports its code.
+            writer = threading.Thread(target=_write_all, args=(self._requests, request), daemon=True)
+            writer.start()
+            while b"\n" not in self._buffer:
+                readable = wait_readable(self._responses, max(0, deadline - time.monotonic()))
+                chunk = os.read(self._responses, 1 << 16) if readable else b""
+                if not chunk:
+                    return None
+                self._buffer += chunk
+        except OSError:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(line)
+
+    def _death(self, request_id: str) -> tuple[str, bool]:
+        """End the process and return the error that AWS gives for how it ended."""
+        try:
+            code = self._process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.close()
+        if code is None:
+            kind, what = "Sandbox.Timedout", f"Task timed out after {self.function.timeout:.2f} seconds"
+        else:
+            kind, what = "Runtime.ExitError", f"Runtime exited with error: exit status {code}"
+        return json.dumps({"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {what}"}), True
+
+    def _new_log_lines(self) -> list[str]:
+        with self._log.open("rb") as log:
+            log.seek(self._log_offset)
+            text = log.read()
+        self._log_offset += len(text)
+        return text.decode(errors="replace").splitlines()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process can take another invocation."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for descriptor in (self._requests, self._responses):
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        return  # The process is gone; the reader of its answers finds out.
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until a file descriptor can be read or its other end is closed; False if it takes longer than `seconds`.
+
+    By poll(): select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has more than that.
+    """
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(1000 * seconds))
+
+
+class FunctionPool:
+    """The warm processes of one function."""
+
+    def __init__(self) -> None:
+        self._idle: list[FunctionProcess] = []
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(MAX_PROCESSES)
+
+    def invoke(self, function: DeployedFunction, event: object) -> tuple[InvocationResult, str]:
+        """Run one invocation on a warm process, or on a new one; return its outcome and its log stream.
+
+        Waits while ``MAX_PROCESSES`` invocations of the function are running.
+        """
+        with self._slots:
+            process = self._take(function)
+            outcome = process.invoke(event, str(uuid.uuid4()))
+            self._give_back(process)
+        return outcome, process.log_stream
+
+    def _take(self, function: DeployedFunction) -> FunctionProcess:
+        with self._lock:
+            stale = [process for process in self._idle if process.function != function or not process.alive]
+            self._idle = [process for process in self._idle if process not in stale]
+            warm = self._idle.pop() if self._idle else None
+        for process in stale:
+            process.close()
+        return warm or FunctionProcess(function, unpack(function))
+
+    def _give_back(self, process: FunctionProcess) -> None:
+        if process.alive:
+            with self._lock:
+                self._idle.append(process)
+
+    def close(self) -> None:
+        """End every idle process."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.close()
+
+
+_unpacking = threading.Lock()
+
+
+def unpack(function: DeployedFunction) -> Path:
+    """Return the directory of the function's unpacked zip. Functions of one zip share it: it is compiled once."""
+    directory = runtime.current().scratch / "functions" / function.code_sha256.replace("/", "_")
+    with _unpacking:
+        if not directory.exists():
+            partial = directory.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with zipfile.ZipFile(io.BytesIO(function.code)) as archive:
+                archive.extractall(partial)
+            partial.rename(directory)
+    return directory

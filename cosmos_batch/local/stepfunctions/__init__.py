@@ -1,0 +1,1 @@
+"""Step Functions: the task tokens of states that wait for a callback."""
