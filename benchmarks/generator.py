@@ -28,7 +28,7 @@ from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.lossy import LossyMode
-from cosmos_batch.engines.compiled import version_here
+from cosmos_batch.engines.compile_cache import installed_version
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations, accelerate, disable_compilation
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
@@ -95,7 +95,7 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
     """Take the steps in their order, adding to what `into` has."""
     model = true_generator.build(workload.shape, work / "models")
     found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
-    here = {"machine": machine(), **{library: version_here(library) for library in LIBRARIES}}
+    here = {"machine": machine(), **{library: installed_version(library) for library in LIBRARIES}}
     if strange := [name for name, value in here.items() if found.get(name, value) != value]:
         raise SystemExit(f"{into}: measured with another {' and '.join(strange)}; name another file with --into")
     found |= {

@@ -28,7 +28,7 @@ from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.gpus import gpus_here
-from cosmos_batch.engines.reasoner.question import Reader
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment, within
 
 TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
@@ -113,7 +113,7 @@ def _questions(
     model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
 ) -> list[list[dict[str, str]]]:
     """For each pass what is asked of each clip: system prompt, prompt, and where the frames lie."""
-    reader = Reader.of_folder(model, within(model, REASONER_CONTEXT))
+    reader = CheckpointInfo.of_folder(model, within(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
     return [

@@ -15,7 +15,7 @@ from cosmos_batch.contract import Job, Parameters
 from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
 
 PIPELINE = "cosmos-reason2-2b"
 PROMPT = "Describe what happens in the video, step by step, and say whether the motion is physically plausible."
@@ -96,10 +96,10 @@ def make_job(number: int, clip: Path, workload: Workload, said: str = "") -> Job
     )
 
 
-def prepare_all(reader: Reader, jobs: list[Job], clips: list[Path], folder: Path) -> list[Question]:
+def prepare_all(reader: CheckpointInfo, jobs: list[Job], clips: list[Path], folder: Path) -> list[ChatRequest]:
     """The worker's own requests, the frames that it sees beside them."""
 
-    def one(job: Job, clip: Path) -> Question:
+    def one(job: Job, clip: Path) -> ChatRequest:
         own = folder / job.job_id
         own.mkdir(parents=True, exist_ok=True)
         return prepare(reader, job, [Path(shutil.copy(clip, path)) for path in input_paths(job, own)], lambda: None)
@@ -108,7 +108,7 @@ def prepare_all(reader: Reader, jobs: list[Job], clips: list[Path], folder: Path
         return list(pool.map(one, jobs, clips))
 
 
-def frames_of(question: Question) -> str:
+def frames_of(question: ChatRequest) -> str:
     """Where the frames of a request lie."""
     url: str = question.body["messages"][1]["content"][0]["video_url"]["url"]
     return url.removeprefix("file://")

@@ -22,7 +22,7 @@ from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner import question
+from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving.served_model import client
@@ -113,7 +113,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
-        asked = await engine._preparing.run(job, question.prepare, engine._reader, job, paths, lambda: None)
+        asked = await engine._preparing.run(job, chat_request.prepare, engine._reader, job, paths, lambda: None)
         body = {"model": MODEL, **asked.body, **_STREAMED}
         connection = client(engine._served._server)
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
@@ -129,9 +129,9 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
 
 def _forced_length() -> AbstractContextManager[Any]:
     """Answers that go on to their limit: the worker has no such option, so its requests are given it on their way."""
-    real: Callable[..., question.Question] = question.prepare
+    real: Callable[..., chat_request.ChatRequest] = chat_request.prepare
 
-    def prepare(*arguments: Any) -> question.Question:
+    def prepare(*arguments: Any) -> chat_request.ChatRequest:
         asked = real(*arguments)
         asked.body["ignore_eos"] = True
         return asked

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import generator, generator_page, page, reasoner_figures, true_generator, true_shapes
 from benchmarks.results import kept
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
-from cosmos_batch.engines.torchvision_import import import_torchvision
+from cosmos_batch.engines.library_imports import import_torchvision
 from tests.infra.assembly import STACKS
 
 

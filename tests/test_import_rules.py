@@ -49,7 +49,7 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
     "cosmos_batch/demo": (
-        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.engines.diffusers_import"},
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.engines.library_imports"},
         {"torch", "transformers", "av", "PIL"},
     ),
     "cosmos_batch/cli": (

@@ -11,7 +11,7 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS
 from cosmos_batch.demo.checkpoint import publish
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.engines.diffusers_import import import_diffusers
+from cosmos_batch.engines.library_imports import import_diffusers
 
 GENERATOR_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3-Generator"
 

@@ -47,8 +47,8 @@ def default_reasoner() -> str:
 
 
 class MissingEngine:
-    """An engine that is configured and not installed. It refuses to load, so that the worker fails its jobs with the
-    reason and they do not wait in the queue.
+    """An engine that is configured and not installed. It refuses to load, so that the worker fails its jobs with
+    the reason and they do not wait in the queue.
 
     Parameters
     ----------

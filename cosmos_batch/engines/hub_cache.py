@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def offline(cache: Path, models: Mapping[str, Path]) -> dict[str, str]:
+def offline_variables(cache: Path, models: Mapping[str, Path]) -> dict[str, str]:
     """Variables with which a process asks nothing of the Hub, and finds `models` by name all the same.
 
     Where there are some, `cache` becomes a folder of links to them, which must stay as long as they are used.
@@ -17,8 +17,10 @@ def offline(cache: Path, models: Mapping[str, Path]) -> dict[str, str]:
 
 
 @contextmanager
-def offline_here(cache: Path, models: Mapping[str, Path]) -> Iterator[None]:
-    """As `offline`, of this process and for a while: the store downloads in it, too. Where there are none, it asks."""
+def offline_process(cache: Path, models: Mapping[str, Path]) -> Iterator[None]:
+    """As `offline_variables`, of this process and for a while: the store downloads in it, too. Where there are none, it
+    asks.
+    """
     if not models:
         yield
         return

@@ -20,7 +20,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made, Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.engines.generator.guardrails import refuse_unguarded
-from cosmos_batch.engines.reasoner import structured
+from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -295,7 +295,7 @@ class Runner:
         try:
             serving = self.environment.serving
             refuse_unguarded(self.model.engine, job, serving is not None and serving.guardrails_required)
-            return await structured.ask(self.model.engine, job, workdir)
+            return await run_with_schema(self.model.engine, job, workdir)
         except (Failure, EngineDied):
             raise
         except Exception as error:

@@ -11,7 +11,7 @@ from huggingface_hub import constants, is_offline_mode, snapshot_download
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
 from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
-from cosmos_batch.engines.hub_cache import offline, offline_here
+from cosmos_batch.engines.hub_cache import offline_process, offline_variables
 
 MODEL = "Qwen/Qwen3Guard-Gen-0.6B"
 COMMIT = "5" * 40
@@ -32,26 +32,26 @@ def test_this_process_finds_them_and_asks_the_hub_again_afterwards(copies: dict[
     from transformers import AutoTokenizer
 
     before = constants.HF_HUB_CACHE
-    with offline_here(tmp_path / "hub", copies):
+    with offline_process(tmp_path / "hub", copies):
         assert is_offline_mode()
         found = Path(snapshot_download(MODEL, allow_patterns=["words/*"]))
         assert len(AutoTokenizer.from_pretrained(MODEL)) > 0
     assert (found / "words" / "list").read_text() == "one"
     assert not any(path.is_symlink() for path in found.rglob("*")), "NLTK opens no links"
     assert before == constants.HF_HUB_CACHE and not is_offline_mode()
-    with offline_here(tmp_path / "none", {}):
+    with offline_process(tmp_path / "none", {}):
         assert not is_offline_mode(), "without copies it is left to the libraries"
 
 
 def test_another_process_finds_them(copies: dict[str, Path], tmp_path: Path) -> None:
     program = f"from huggingface_hub import snapshot_download as s; print(s({MODEL!r}))"
-    environment = {**os.environ, **offline(tmp_path / "hub", copies), "HF_ENDPOINT": "http://127.0.0.1:9"}
+    environment = {**os.environ, **offline_variables(tmp_path / "hub", copies), "HF_ENDPOINT": "http://127.0.0.1:9"}
     said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert Path(said.stdout.strip()).resolve() == copies[MODEL]
 
 
 def test_without_copies_nothing_is_asked_of_the_hub(tmp_path: Path) -> None:
-    assert offline(tmp_path / "hub", {}) == {"HF_HUB_OFFLINE": "1"}
+    assert offline_variables(tmp_path / "hub", {}) == {"HF_HUB_OFFLINE": "1"}
 
 
 @pytest.mark.parametrize(

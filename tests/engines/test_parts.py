@@ -15,10 +15,10 @@ from cosmos_batch.contract import Failure
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.journal import Journal, plain_lines
-from cosmos_batch.engines.reasoner.reasoning import split_reasoning
-from cosmos_batch.engines.reasoner.sampling import sampling_for
+from cosmos_batch.engines.library_imports import import_torchvision
+from cosmos_batch.engines.reasoner.prompting import sampling_for
+from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.generation import _checking, _drawing, _presence_penalty, end_tokens
-from cosmos_batch.engines.torchvision_import import import_torchvision
 from tests.engines.conftest import make_job
 
 TAGGED = st.lists(st.one_of(st.sampled_from(["<think>", "</think>"]), st.text("ab <>/\n"))).map("".join)

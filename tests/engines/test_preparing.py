@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cosmos_batch.contract import Job
-from cosmos_batch.engines.preparing import LARGE_BYTES, Preparing
+from cosmos_batch.engines.job_threads import LARGE_BYTES, MediaThreads
 from tests.engines.conftest import make_job
 
 
@@ -18,7 +18,7 @@ def job_of(size: int, *more: int) -> Job:
 
 
 def test_small_files_do_not_wait_for_large_ones() -> None:
-    preparing, ended = Preparing(), threading.Event()
+    preparing, ended = MediaThreads(), threading.Event()
 
     async def scene() -> None:
         jobs = [job_of(LARGE_BYTES + 1), job_of(LARGE_BYTES, 1)] * 64
@@ -40,5 +40,5 @@ def test_their_threads_are_of_the_cores_that_are_ours(
     monkeypatch: pytest.MonkeyPatch, cores: int, small: int, large: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    preparing = Preparing()
+    preparing = MediaThreads()
     assert (preparing._small._max_workers, preparing._large._max_workers) == (small, large)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract import Failure, Job
-from cosmos_batch.engines.reasoner import question
-from cosmos_batch.engines.reasoner.question import Reader
-from cosmos_batch.engines.reasoner.seeing import Sight
+from cosmos_batch.engines.reasoner import chat_request
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
+from cosmos_batch.engines.reasoner.media_input import MediaLimits
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
@@ -83,17 +83,17 @@ def test_the_answer_never_goes_beyond_the_context(checkpoint: Checkpoint, clip: 
 
 def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
     """(context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
-    assert Sight.of_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
+    assert MediaLimits.of_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
 def test_an_answer_that_may_not_be_as_long_as_asked_has_a_note(
     checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path
 ) -> None:
     """Of the Transformers engine, and of those that send a request. Nobody asked for the default."""
-    reader = Reader.of_folder(checkpoint_dir, checkpoint.context)
+    reader = CheckpointInfo.of_folder(checkpoint_dir, checkpoint.context)
     for tokens, cut in ((32_768, True), (100, False), (None, False)):
         job = prepared(checkpoint, clip, maxTokens=tokens)
-        sent = question.prepare(reader, make_job(clip.name, maxTokens=tokens), [clip], lambda: None)
+        sent = chat_request.prepare(reader, make_job(clip.name, maxTokens=tokens), [clip], lambda: None)
         assert job.notes == [f"maxTokens: {job.max_tokens:,} of 32,768 fit beside prompt and media."] * cut
         assert sent.notes == [f"maxTokens: {sent.body['max_tokens']:,} of 32,768 fit beside prompt and media."] * cut
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from cosmos_batch.contract import Failure, Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.seeing import Sight, probe_all, see
+from cosmos_batch.engines.reasoner.media_input import MediaLimits, probe_all, see
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
@@ -61,7 +61,7 @@ def test_pixels_come_in_their_order_too(checkpoint: Checkpoint, tmp_path: Path) 
 
 def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
     """The rule of NVIDIA's tool holds for all together; a small picture, and not its place, decides what it takes."""
-    sight, small = Sight.of_processor(checkpoint.processor), broken.image(tmp_path / "small.png", 64, 64)
+    sight, small = MediaLimits.of_processor(checkpoint.processor), broken.image(tmp_path / "small.png", 64, 64)
     tokens = 300
 
     def sizes(*paths: Path) -> list[int]:

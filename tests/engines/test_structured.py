@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines.reasoner import schema_check, structured
-from cosmos_batch.engines.reasoner.structured import UNCHECKED, ask, read_data
+from cosmos_batch.engines.reasoner import json_answers, schema_check
+from cosmos_batch.engines.reasoner.json_answers import UNCHECKED, read_data, run_with_schema
 from tests.engines.conftest import make_job, place
 from tests.media import broken
 
@@ -131,7 +131,7 @@ class Saying:
 
 
 def answer(engine: Saying, job: Job, workdir: Path) -> Answer:
-    return asyncio.run(ask(engine, job, workdir))
+    return asyncio.run(run_with_schema(engine, job, workdir))
 
 
 def test_without_a_schema_nothing_is_looked_for(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
         checks.append(value)
         return schema_check.misfit(value, schema)
 
-    monkeypatch.setattr(structured, "misfit", counted)
+    monkeypatch.setattr(json_answers, "misfit", counted)
     saying = Saying(json.dumps(LONG))
     found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
     assert found.data is None and found.data_error == UNCHECKED

@@ -15,9 +15,9 @@ import pytest
 from cosmos_batch.contract import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME, build_random_cosmos3
 from cosmos_batch.engines.factory import create_engine
-from cosmos_batch.engines.faults import GPU_LOST
 from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
+from cosmos_batch.engines.torch_errors import GPU_LOST
 from tests.engines.conftest import Run, make_job, place
 from tests.media import broken
 
@@ -249,9 +249,9 @@ def test_a_broken_checkpoint_is_named(
 def test_a_lost_gpu_ends_the_process_and_no_job(tmp_path: Path) -> None:
     """After an error of the device every job would fail: the worker dies instead, and its jobs are tried again."""
     code = (
-        "from cosmos_batch.engines.faults import guarded\n"
+        "from cosmos_batch.engines.torch_errors import run_with_failures\n"
         "def work(): raise RuntimeError('CUDA error: device-side assert triggered')\n"
-        "guarded('fps', work)\n"
+        "run_with_failures('fps', work)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=False)
     assert ended.returncode == GPU_LOST, ended.stderr.decode()

@@ -16,12 +16,12 @@ import pytest
 from cosmos_batch.contract import Answer, Failure, Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
-from cosmos_batch.engines.reasoner.question import prepare
+from cosmos_batch.engines.reasoner.chat_request import prepare
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.engines.serving import hang
+from cosmos_batch.engines.serving import watchdog
 from cosmos_batch.engines.serving.served_model import client as client_of
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
@@ -327,14 +327,14 @@ def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
             os.kill(core, signal.SIGSTOP)
             try:
                 task = asyncio.create_task(vllm.run(job, tmp_path))
-                with hang._client(server) as looking:
-                    before = hang.counters(looking)
+                with watchdog._client(server) as looking:
+                    before = watchdog.counters(looking)
                     await asyncio.sleep(2)
                     assert (await client.get("/health")).is_success and not task.done()
-                    assert before and before == hang.counters(looking)
+                    assert before and before == watchdog.counters(looking)
                     os.kill(core, signal.SIGCONT)
                     assert (await task).text
-                    assert before != hang.counters(looking)
+                    assert before != watchdog.counters(looking)
             finally:
                 os.kill(core, signal.SIGCONT)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Answer, Failure
-from cosmos_batch.engines import compiled
-from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines import compile_cache
+from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import CompilingEngine
@@ -21,7 +21,7 @@ from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import serve_environment
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.engines.serving import hang, served_model
+from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW, ServedModel
 from cosmos_batch.engines.serving.server import Server
@@ -87,12 +87,12 @@ def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, m
     program.write_text("#!/bin/sh\necho 'NVIDIA L40S, 580.95.05'\necho 'NVIDIA L40S, 580.95.05'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    compiled_for = compiled.compiled_for(2)
+    compiled_for = compile_cache.compiled_for(2)
     assert compiled_for["gpus"] == "NVIDIA L40S, 580.95.05; NVIDIA L40S, 580.95.05"
     assert compiled_for["torch"] == version("torch") and compiled_for["flashinfer-python"] == "none"
     program.write_text("#!/bin/sh\nexit 9\n")
-    assert compiled.compiled_for(1)["gpus"] == "unknown"
-    assert compiled.compiled_for(0)["gpus"] == "none"
+    assert compile_cache.compiled_for(1)["gpus"] == "unknown"
+    assert compile_cache.compiled_for(0)["gpus"] == "none"
 
 
 def test_the_engine_is_one_that_compiles(told: Path) -> None:
@@ -111,15 +111,15 @@ def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Pa
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes minutes takes moments, for servers that are to be found hanging."""
-    monkeypatch.setattr(hang, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(hang, "LOOKS", 15)
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "LOOKS", 15)
     monkeypatch.setattr(server_module, "_STOP_SECONDS", 0.5)
     monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
 
 
 def wait_for_a_sound_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sound server that is as slow as a busy machine makes it must not be found hanging by the moments of a test."""
-    monkeypatch.setattr(hang, "LOOKS", 1_000_000)
+    monkeypatch.setattr(watchdog, "LOOKS", 1_000_000)
 
 
 @pytest.mark.parametrize("how", ["freeze", "hang"])
@@ -135,7 +135,7 @@ def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str, m
 
 @pytest.mark.usefixtures("quickly")
 def test_one_that_goes_on_is_left_to_it_however_long_it_takes(run_all: Run) -> None:
-    assert served.LONG > hang.LOOKS
+    assert served.LONG > watchdog.LOOKS
     assert [str(getattr(answer, "text", answer)) for answer in run_all("long")] == ["long"]
 
 
@@ -144,7 +144,7 @@ def test_one_that_is_asked_nothing_does_nothing(
     run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dying._served._server
-    time.sleep(1.5 * hang.LOOKS * hang.LOOK_SECONDS)
+    time.sleep(1.5 * watchdog.LOOKS * watchdog.LOOK_SECONDS)
     wait_for_a_sound_one(monkeypatch)
     run_all("fine")
     assert dying._served._server is before

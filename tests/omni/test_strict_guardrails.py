@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmos_batch.engines.hub_cache import offline_here
+from cosmos_batch.engines.hub_cache import offline_process
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed, make_strict
 from tests.guardrail_files import FORBIDDEN, NONSENSE, SAFE, UNSAFE, write_cosmos_guardrail
 
@@ -28,7 +28,7 @@ def load(tmp_path: Path) -> Load:
 
         models = write_cosmos_guardrail(tmp_path / "store", says)
         spoil(*models.values())
-        with offline_here(tmp_path / "hub", models):
+        with offline_process(tmp_path / "hub", models):
             return CosmosSafetyChecker()
 
     return load

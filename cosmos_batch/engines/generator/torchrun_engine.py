@@ -18,11 +18,11 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
-from cosmos_batch.engines.abandoning import Abandoning, Check
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.generator.captions import with_sequence_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare, refuse_missing_parts
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
+from cosmos_batch.engines.job_threads import CancelCheck, JobCancellation
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun import group
@@ -46,7 +46,7 @@ class TorchrunGenerator(ABC):
         self.name = name
         self.plan = ParallelPlan()
         self._served: ServedModel[GroupPlan] | None = None
-        self._abandoning = Abandoning("generation")
+        self._cancellation = JobCancellation("generation")
         self._steps: dict[str, tuple[int, int]] = {}
 
     @property
@@ -59,11 +59,11 @@ class TorchrunGenerator(ABC):
         """How its group is started."""
 
     @abstractmethod
-    def request(self, prepared: PreparedGeneration, folder: Path, check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> Body:
         """What the group is sent; files for it go into `folder`. Raises Failure."""
 
     @abstractmethod
-    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
         """What it answered, as the files that are promised. Raises Failure (EngineFailed)."""
 
     def notes(self, asked: Generation) -> list[str]:  # noqa: ARG002 - for those that have some
@@ -110,7 +110,7 @@ class TorchrunGenerator(ABC):
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         inside = folder / "group"
         journal = TimedJournal()
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             with journal.timed("prepare"):
                 prepared, body = await on_thread(self._prepare, asked, files, inside, check)
             async with self._turn:
@@ -138,7 +138,7 @@ class TorchrunGenerator(ABC):
 
     def close(self) -> None:
         """Stop what runs, and the group; `load` may be called again."""
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         if self._served is not None:
             self._served.close()
             self._served = None
@@ -149,7 +149,7 @@ class TorchrunGenerator(ABC):
         return Checks.model_validate({"by": self.name if verdicts else None, **verdicts})
 
     def _prepare(
-        self, asked: Generation, files: GenerationFiles, inside: Path, check: Check
+        self, asked: Generation, files: GenerationFiles, inside: Path, check: CancelCheck
     ) -> tuple[PreparedGeneration, Body]:
         prepared = prepare(asked, files, check)
         refuse_engine(self.engine, prepared.generation)  # now that size, frames and rate are known

@@ -20,9 +20,9 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.endpoint import as_data
-from cosmos_batch.engines.reasoner.reasoning import split_reasoning
-from cosmos_batch.engines.serving.remote import RemoteServer
+from cosmos_batch.engines.reasoner.endpoint import media_as_data
+from cosmos_batch.engines.reasoner.think_tags import split_reasoning
+from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media import image_at_size, probe, upright_size
 
 _TRIES = 2  # of a model that writes something else
@@ -111,7 +111,7 @@ def _question(asked: Generation, image: Path | None) -> tuple[Size, list[dict[st
         asked = asked.fitted(*upright_size(image))
     assert asked.size is not None, "only images leave it open"
     if image is not None:
-        picture = [as_data(Image.fromarray(image_at_size(image, asked.size)), image)]
+        picture = [media_as_data(Image.fromarray(image_at_size(image, asked.size)), image)]
     if asked.is_video:
         assert asked.num_frames is not None and asked.fps is not None
         more = _OF_VIDEOS.format(seconds=asked.num_frames / asked.fps) + (_BEGINNING if image is not None else "")

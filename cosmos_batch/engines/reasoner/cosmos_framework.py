@@ -16,12 +16,12 @@ from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract import Answer, Failure, Job, Usage
 from cosmos_batch.contract.s3 import extension
-from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
-from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.job_threads import JobCancellation
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.vllm.command import within
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun import group
@@ -51,7 +51,7 @@ class FrameworkEngine:
             counts_steps=False,
         )
         self._served = ServedModel(self.name, plan)
-        self._abandoning = Abandoning("answer")
+        self._cancellation = JobCancellation("answer")
         self._turn: asyncio.Lock | None = None
 
     @property
@@ -65,7 +65,7 @@ class FrameworkEngine:
         Raises Failure: ModelUnavailable where the checkpoint is none, EngineFailed where the group does not start.
         """
         refuse_incomplete(model_dir, "config.json", models="Cosmos 3")
-        self._reader = Reader.of_folder(model_dir, within(model_dir, context))
+        self._reader = CheckpointInfo.of_folder(model_dir, within(model_dir, context))
         self._turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._served.start(model_dir)
@@ -78,7 +78,7 @@ class FrameworkEngine:
         refuse_others(job)
         if self._turn is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             question = await asyncio.get_running_loop().run_in_executor(
                 self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
             )
@@ -90,13 +90,13 @@ class FrameworkEngine:
 
     def close(self) -> None:
         """End the group, also one that is being started; `load` may be called again."""
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         self._served.close()
         if self._turn is not None:
             self._turn = None
             self._preparing.shutdown()
 
-    def _answer(self, question: Question, said: str, seconds: float) -> Answer:
+    def _answer(self, question: ChatRequest, said: str, seconds: float) -> Answer:
         """The framework tells no counts: tokens are counted here, with the checkpoint's tokenizer."""
         tokens = self._reader.count(said)
         question.journal.note(f"answer: {tokens:,} tokens in {seconds:.2f} s")
@@ -121,7 +121,7 @@ def refuse_others(job: Job) -> None:
         raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
 
 
-def sample_of(question: Question) -> dict[str, Any]:
+def sample_of(question: ChatRequest) -> dict[str, Any]:
     """A prepared question as the framework's argument model has it, which refuses what it does not know.
 
     It has no system prompt: one that is not the default stands before the question. A temperature of 0 is another mode,

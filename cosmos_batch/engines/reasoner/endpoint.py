@@ -18,12 +18,12 @@ from cosmos_batch.contract import Answer, Job
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.chat import answer_of, frees, refuses
-from cosmos_batch.engines.reasoner.question import Question, Reader, prepare
-from cosmos_batch.engines.reasoner.seeing import Seen
-from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_response import drop_schema_if_refused, is_bad_request, parse_answer
+from cosmos_batch.engines.reasoner.media_input import Seen
+from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.refusals import said_by
-from cosmos_batch.engines.serving.remote import RemoteServer
+from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media.clip_files import as_mp4
 
 # Every frame that is sent, once. By itself vLLM takes two a second, or 32 in all.
@@ -38,7 +38,7 @@ ITS_OWN_RATE = (
 )
 
 
-class EndpointEngine(EngineElsewhere):
+class EndpointEngine(EndpointEngineBase):
     """`Engine` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
@@ -48,13 +48,14 @@ class EndpointEngine(EngineElsewhere):
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.
 
-        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not there.
+        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not
+        there.
         """
         journal = Journal()
         self.startup_logs = journal.lines
         said = self._connect()[self._model]
         own = said if isinstance(said, int) else self._endpoint.context
-        self._reader = Reader.without_folder(own if context is None else min(own, context))
+        self._reader = CheckpointInfo.without_folder(own if context is None else min(own, context))
         journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
 
     async def run(self, job: Job, workdir: Path) -> Answer:
@@ -63,14 +64,14 @@ class EndpointEngine(EngineElsewhere):
         Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
         """
         server = self._connected()
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             paths = input_paths(job, workdir)
-            question = await self._preparing.run(job, prepare, self._reader, job, paths, check, as_data)
+            question = await self._preparing.run(job, prepare, self._reader, job, paths, check, media_as_data)
         if job.parameters.start:
             question.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
         return await self._ask(server, question)
 
-    async def _ask(self, server: RemoteServer, question: Question) -> Answer:
+    async def _ask(self, server: RemoteServer, question: ChatRequest) -> Answer:
         began = time.monotonic()
         shows_video = any(part["type"] == "video_url" for part in question.body["messages"][-1]["content"])
         settings = _EVERY_FRAME if shows_video else {}
@@ -80,7 +81,7 @@ class EndpointEngine(EngineElsewhere):
             response = await server.send(question.journal, "POST", "chat/completions", json=body)
             if unknown := _unknown_of(response, body):
                 self._unknown |= unknown
-            elif not frees(question, response):
+            elif not drop_schema_if_refused(question, response):
                 break
         if not response.is_success:
             raise server.refusal(response)
@@ -89,12 +90,12 @@ class EndpointEngine(EngineElsewhere):
         if self._unknown & settings.keys():
             question.notes.append(ITS_OWN_RATE)
         try:
-            return answer_of(question, response.json(), time.monotonic() - began)
+            return parse_answer(question, response.json(), time.monotonic() - began)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise server.nonsense() from error
 
 
-def as_data(seen: Seen, _source: Path) -> dict[str, Any]:
+def media_as_data(seen: Seen, _source: Path) -> dict[str, Any]:
     """The media part of a message, with its media in it."""
     if isinstance(seen, Image.Image):
         file = io.BytesIO()
@@ -109,7 +110,7 @@ def _data_url(kind: str, data: bytes) -> str:
 
 def _unknown_of(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
     """Of the fields that are not OpenAI's own, those that a server refuses; both of how media are read, or none."""
-    if not refuses(response):
+    if not is_bad_request(response):
         return set()
     said = said_by(response)
     found = {name for name in _NOT_OPENAIS if name in body and name in said}

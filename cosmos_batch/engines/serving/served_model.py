@@ -16,10 +16,10 @@ import httpx2
 from cosmos_batch.contract import Error, Failure
 from cosmos_batch.engines.errors import CRASH_REMEDY, EngineDied
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.serving.hang import watch
 from cosmos_batch.engines.serving.last_words import found_memory_held, last_errors, ran_out_of_memory, reasons
 from cosmos_batch.engines.serving.server import Server, ServerDied, ServerFault
 from cosmos_batch.engines.serving.startup import Phases, has_weights, phases, tells
+from cosmos_batch.engines.serving.watchdog import watch
 
 START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
 # Without an answer in between. More than one job can cause with the default worker.maxAttempts, 3: its attempts, and

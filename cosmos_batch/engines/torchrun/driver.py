@@ -5,8 +5,8 @@ comes, and tells the others, for all of them must enter each piece of work.
 
 GET /health is answered as soon as the model is loaded: how many `steps` were made since, and how many are `done` of the
 work in `folder`, the last one. POST /work takes a JSON object and answers with what the first process has of it, or
-with `{"error": {"message"}}`: 400 for what the model refuses, 403 for what a guardrail does (`{"error": {"blocked"}}`),
-500 for work that failed. Every other fault ends the group: whoever started it starts it again.
+with `{"error": {"message"}}`: 400 for what the model refuses, 403 for what a guardrail does (`{"error":
+{"blocked"}}`), 500 for work that failed. Every other fault ends the group: whoever started it starts it again.
 """
 
 import json

@@ -14,11 +14,11 @@ import httpx2
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked, unjudged
-from cosmos_batch.engines.faults import expandable_segments, says_out_of_memory
-from cosmos_batch.engines.hub_cache import offline
+from cosmos_batch.engines.hub_cache import offline_variables
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
+from cosmos_batch.engines.torch_errors import expandable_segments, mentions_out_of_memory
 
 _REFUSED, _BLOCKED = 400, 403
 _POLL_SECONDS = 1.0
@@ -77,7 +77,9 @@ class GroupPlan:
         variables = {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         if self.expandable_segments:
             variables |= expandable_segments()
-        return variables if self.online else {**variables, **offline(socket.with_name("hub"), self.hub_models)}
+        return (
+            variables if self.online else {**variables, **offline_variables(socket.with_name("hub"), self.hub_models)}
+        )
 
     def lessened(self) -> None:
         """There is none: jobs run one at a time, and how large one may be is the plan's."""
@@ -119,7 +121,7 @@ async def work(
         raise blocked(response.json()["error"]["blocked"])
     if UNJUDGED in (said := said_by(response)):
         raise unjudged(said[said.index(UNJUDGED) :])
-    if says_out_of_memory(said):  # which would happen again: one job at a time is in the group
+    if mentions_out_of_memory(said):  # which would happen again: one job at a time is in the group
         raise Failure("EngineFailed", f"Memory ran out on this job: {said}", less_memory)
     refused = response.status_code == _REFUSED
     raise Failure(

@@ -22,7 +22,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-from cosmos_batch.engines.serving import outages, remote
+from cosmos_batch.engines.serving import outages, remote_server
 from tests.engines.conftest import make_job, place
 from tests.engines.endpoint.conftest import KEY, Server, error, failure, filtered
 
@@ -44,7 +44,7 @@ def away(ask: Callable[..., Answer], *sources: Path, **parameters: Any) -> Serve
 def test_one_that_stays_busy_is_left_for_later(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.fault = error(429, "rate limit")
     busy = away(ask, picture)
-    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", None, remote.TRIES)
+    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", None, remote_server.TRIES)
     assert "rate limit" in busy.error.message and "concurrency" in busy.error.remedy
 
 

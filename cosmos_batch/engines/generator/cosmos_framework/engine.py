@@ -9,13 +9,13 @@ import numpy as np
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.result import MadeFile
-from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, write_sample_files
 from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
+from cosmos_batch.engines.job_threads import CancelCheck
 from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.errors import unusable_output
@@ -70,14 +70,14 @@ class FrameworkGenerator(TorchrunGenerator):
             hub_models=models,
         )
 
-    def request(self, prepared: PreparedGeneration, folder: Path, check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> Body:
         """A sample, and the files that it names."""
         asked = prepared.generation
         sample = sample_for(asked, prepared.size, write_sample_files(prepared, folder, check))
         system_prompt = captions_for(asked, prepared.size).system
         return {"sample": sample, "system_prompt": system_prompt, "guardrails": asked.guardrails}
 
-    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
         """Its picture or video, written anew, and its actions."""
         asked = prepared.generation
         wanted = "vision.mp4" if asked.is_video else "vision.jpg"

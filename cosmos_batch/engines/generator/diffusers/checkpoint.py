@@ -13,7 +13,6 @@ from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
-from cosmos_batch.engines.diffusers_import import import_diffusers
 from cosmos_batch.engines.generator.diffusers.acceleration import (
     Accelerations,
     accelerate,
@@ -23,8 +22,9 @@ from cosmos_batch.engines.generator.diffusers.acceleration import (
 )
 from cosmos_batch.engines.generator.diffusers.lossy import apply_lossy_modes, refuse_lossy_modes
 from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, guardrails_failed
-from cosmos_batch.engines.hub_cache import offline_here
+from cosmos_batch.engines.hub_cache import offline_process
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.library_imports import import_diffusers
 from cosmos_batch.engines.strict_guardrails import make_strict
 
 # Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
@@ -150,7 +150,7 @@ def load_checkpoint(
 
 
 def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails | None:
-    """Load `cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_here`.
+    """Load `cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_process`.
 
     Raises Failure where it does not load, or is not one of which is known how it fails.
     """
@@ -158,7 +158,7 @@ def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails
     if not diffusers.utils.is_cosmos_guardrail_available():
         return None
     try:
-        with offline_here(cache, models):
+        with offline_process(cache, models):
             guardrails = LoadedGuardrails(
                 import_module(GUARDRAIL_PACKAGE).CosmosSafetyChecker(),
                 f"{GUARDRAIL_PACKAGE} {version(GUARDRAIL_PACKAGE)}",

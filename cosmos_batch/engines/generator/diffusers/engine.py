@@ -21,9 +21,7 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines.abandoning import Abandoning
-from cosmos_batch.engines.compiled import cache_variables, compiled_for
-from cosmos_batch.engines.faults import expandable_segments, free_memory, guarded
+from cosmos_batch.engines.compile_cache import cache_variables, compiled_for
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
     LoadedCheckpoint,
@@ -42,7 +40,9 @@ from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
+from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import Journal, TimedJournal
+from cosmos_batch.engines.torch_errors import expandable_segments, free_memory, run_with_failures
 
 _LESS = "resolution or numFrames"
 
@@ -79,7 +79,7 @@ class DiffusersEngine:
         self.startup_seconds: dict[str, float] = {}
         self.caches: Path | None = None
         self._checkpoint: LoadedCheckpoint | None = None
-        self._abandoning = Abandoning("generation")
+        self._cancellation = JobCancellation("generation")
         self._hub_cache: TemporaryDirectory[str] | None = None
         self._steps: dict[str, tuple[int, int]] = {}
 
@@ -136,17 +136,17 @@ class DiffusersEngine:
         checkpoint = self._loaded()
         refuse_unsupported(checkpoint, asked)
         loop = asyncio.get_running_loop()
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             work = _DiffusersJob(checkpoint, folder, check, progress)
-            prepared = await loop.run_in_executor(self._media, guarded, _LESS, work.prepare, asked, files)
-            rendered = await loop.run_in_executor(self._generating, guarded, _LESS, work.generate, prepared)
-            return await loop.run_in_executor(self._media, guarded, _LESS, work.write, rendered, prepared)
+            prepared = await loop.run_in_executor(self._media, run_with_failures, _LESS, work.prepare, asked, files)
+            rendered = await loop.run_in_executor(self._generating, run_with_failures, _LESS, work.generate, prepared)
+            return await loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, rendered, prepared)
 
     def close(self) -> None:
         """Stop what runs and free the model; `load` may be called again."""
         if self._checkpoint is None:
             return
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         self._media.shutdown()
         self._generating.shutdown()
         self._checkpoint = None

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from cosmos_batch.contract.result import MadeFile
-from cosmos_batch.engines.abandoning import Check
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.generator.phyai.requests import request_for, write_request_inputs
 from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
+from cosmos_batch.engines.job_threads import CancelCheck
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
 
@@ -31,11 +31,11 @@ class PhyaiEngine(TorchrunGenerator):
             "PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options=options
         )
 
-    def request(self, prepared: PreparedGeneration, folder: Path, _check: Check) -> Body:
+    def request(self, prepared: PreparedGeneration, folder: Path, _check: CancelCheck) -> Body:
         """A request, and the frames that it looks at."""
         return {"request": request_for(prepared.generation, prepared.size, write_request_inputs(prepared, folder))}
 
-    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: Check) -> list[MadeFile]:
+    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
         """Its frames, sound and actions, as files."""
         asked, inside = prepared.generation, folder / "group"
         frames = np.load(inside / said["frames"], mmap_mode="r")

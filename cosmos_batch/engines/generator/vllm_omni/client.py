@@ -13,12 +13,12 @@ import numpy as np
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import blocked, unjudged
-from cosmos_batch.engines.faults import says_out_of_memory
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
 from cosmos_batch.engines.serving.refusals import refused, said_by
 from cosmos_batch.engines.serving.server import ServerFault
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
+from cosmos_batch.engines.torch_errors import mentions_out_of_memory
 
 POLL_SECONDS = 0.2
 _FORGET_SECONDS = 10  # it waits some seconds itself for what it aborts
@@ -109,7 +109,7 @@ def failed(status: int, said: str) -> Failure:
         return blocked("prompt" if f"Input was {_GUARDRAIL}" in said else "output")
     if UNJUDGED in said:
         return unjudged(said[said.index(UNJUDGED) :])
-    if says_out_of_memory(said):
+    if mentions_out_of_memory(said):
         return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY)
     return refused(status, said)
 

@@ -9,11 +9,11 @@ from typing import Self
 import httpx2
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines.compiled import cache_variables
-from cosmos_batch.engines.faults import expandable_segments
+from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
-from cosmos_batch.engines.hub_cache import offline
+from cosmos_batch.engines.hub_cache import offline_variables
 from cosmos_batch.engines.serving.server import Server, program_here
+from cosmos_batch.engines.torch_errors import expandable_segments
 
 LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
 MODEL = "cosmos"  # the name by which it knows the checkpoint
@@ -96,7 +96,7 @@ class OmniPlan:
             "VLLM_RPC_BASE_PATH": str(socket.parent),
         }
         if self.guardrail_models or not self.guardrails:
-            variables |= offline(socket.with_name("hub"), self.guardrail_models)
+            variables |= offline_variables(socket.with_name("hub"), self.guardrail_models)
         if self.verdicts is not None:
             variables[VERDICTS_FOLDER] = str(self.verdicts)
         if not self.gpus:

@@ -22,8 +22,8 @@ from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni.job import OmniJob
 from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.serving.elsewhere import EngineElsewhere
-from cosmos_batch.engines.serving.remote import RemoteServer
+from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
+from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
 """Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
@@ -36,7 +36,7 @@ _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
 
 
-class OmniEndpointEngine(EngineElsewhere):
+class OmniEndpointEngine(EndpointEngineBase):
     """`Engine` and `Guarding` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
     guardrails = False
@@ -65,7 +65,7 @@ class OmniEndpointEngine(EngineElsewhere):
         """
         assert job.generation is not None, "plan decides one for every generator"
         server = self._connected()
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             work = OmniJob(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
             order = await self._preparing.run(job, work.prepare, job.generation, files)

@@ -30,9 +30,8 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
-from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
-from cosmos_batch.engines.compiled import compiled_for
+from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, explain_guardrail_failures, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_missing_parts
 from cosmos_batch.engines.generator.vllm_omni.client import ServerOutput
@@ -41,6 +40,7 @@ from cosmos_batch.engines.generator.vllm_omni.job import OmniJob, PreparedReques
 from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED_MARKER, take_verdicts
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
+from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -69,7 +69,7 @@ class VllmOmniEngine:
         self._tokenizer: Tokenizer | None = None
         self._at_work = ("", 0)  # which job, since which line of the server
         self._made_in: dict[str, tuple[int, int] | None] = {}  # steps of jobs that passed their turn on
-        self._abandoning = Abandoning("generation")
+        self._cancellation = JobCancellation("generation")
 
     @property
     def startup_logs(self) -> list[str]:
@@ -133,7 +133,7 @@ class VllmOmniEngine:
         config = self._transformer
         refuse_missing_parts(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             work = OmniJob(folder, self._count, shares_files=True, check=check)
             order = await on_thread(work.prepare, asked, files)
             made = await self._make(work, order, name)
@@ -142,7 +142,7 @@ class VllmOmniEngine:
 
     def close(self) -> None:
         """Stop what runs, and the server; `load` may be called again."""
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         self._served.close()
         if self._tokenizer is not None:
             self._tokenizer = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from cosmos_batch.engines.checkpoints import loading, refuse_incomplete
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.torchvision_import import import_torchvision
+from cosmos_batch.engines.library_imports import import_torchvision
 
 _MODELS = "Cosmos-Reason2 or Cosmos 3"
 

@@ -10,13 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines.abandoning import Abandoning
-from cosmos_batch.engines.faults import free_memory, guarded
 from cosmos_batch.engines.job_files import input_paths
+from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.reasoner.transformers.generation import generate
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
+from cosmos_batch.engines.torch_errors import free_memory, run_with_failures
 
 _LESS = "fps or maxTokens"
 
@@ -31,7 +31,7 @@ class TransformersEngine:
         self.name = f"transformers {version('transformers')}"
         self.startup_logs: list[str] = []
         self._checkpoint: Checkpoint | None = None
-        self._abandoning = Abandoning("answer")
+        self._cancellation = JobCancellation("answer")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Import the libraries and load a checkpoint; blocks. Raises Failure (ModelUnavailable)."""
@@ -50,17 +50,19 @@ class TransformersEngine:
         """
         checkpoint = self._loaded()
         loop = asyncio.get_running_loop()
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             prepared: PreparedJob = await loop.run_in_executor(
-                self._preparing, guarded, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
+                self._preparing, run_with_failures, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
             )
-            return await loop.run_in_executor(self._generating, guarded, _LESS, generate, checkpoint, prepared, check)
+            return await loop.run_in_executor(
+                self._generating, run_with_failures, _LESS, generate, checkpoint, prepared, check
+            )
 
     def close(self) -> None:
         """Stop what runs and free the model; `load` may be called again."""
         if self._checkpoint is None:
             return
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         self._preparing.shutdown()
         self._generating.shutdown()
         self._checkpoint = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from cosmos_batch.contract import Answer, Usage
 from cosmos_batch.contract.sampling import Sampling
-from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob
 

@@ -9,9 +9,8 @@ from typing import Any
 from cosmos_batch.contract import Job
 from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.limits import cut_note, too_long, without_markup
-from cosmos_batch.engines.reasoner.sampling import DEFAULT_MAX_TOKENS, sampling_for
-from cosmos_batch.engines.reasoner.seeing import Seen, Sight, notes_of, probe_all, see
+from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see
+from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.media import Clip, ImageInfo
 
@@ -55,7 +54,7 @@ def prepare(checkpoint: Checkpoint, job: Job, paths: list[Path], check: Callable
     media = ["image" if isinstance(one, ImageInfo) else "video" for one in found]
     text = _render(checkpoint.processor, job, media)
     max_tokens, media_tokens = _share_context(checkpoint, job, text)
-    seen = see(Sight.of_processor(checkpoint.processor), job, paths, found, media_tokens, check, journal)
+    seen = see(MediaLimits.of_processor(checkpoint.processor), job, paths, found, media_tokens, check, journal)
     decoded = time.monotonic()
     with journal.listening("transformers"):
         inputs = checkpoint.processor(text=[text], return_tensors="pt", **_as_processor_takes_it(seen))
@@ -67,7 +66,7 @@ def prepare(checkpoint: Checkpoint, job: Job, paths: list[Path], check: Callable
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
         sampling=sampling_for(job),
-        notes=notes_of(job, seen) + cut_note(job, max_tokens),
+        notes=media_notes(job, seen) + cut_note(job, max_tokens),
         journal=journal,
         timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
     )

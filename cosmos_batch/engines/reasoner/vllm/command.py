@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 from packaging.version import Version
 
-from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.gpus import free_share
 from cosmos_batch.engines.reasoner.vllm.plugin import VIDEO_BACKEND
-from cosmos_batch.engines.serving.hang import counters
 from cosmos_batch.engines.serving.server import Server, program_here
+from cosmos_batch.engines.serving.watchdog import counters
 
 MODEL = "cosmos"  # the name that requests ask for
 _MEMORY_SHARE = 0.92

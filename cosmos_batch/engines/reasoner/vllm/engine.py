@@ -10,14 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cosmos_batch.contract import Answer, Failure, Job
-from cosmos_batch.engines.abandoning import Abandoning
 from cosmos_batch.engines.checkpoints import refuse_incomplete
-from cosmos_batch.engines.compiled import compiled_for
+from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.preparing import Preparing
-from cosmos_batch.engines.reasoner import chat
-from cosmos_batch.engines.reasoner.question import Reader, prepare
+from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_response import complete_chat
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, Plan, memory_share, uneven, within
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
@@ -38,8 +37,8 @@ class VllmEngine:
         gpus = gpus_here()
         plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
         self._served = ServedModel(self.name, plan)
-        self._reader: Reader | None = None
-        self._abandoning = Abandoning("answer")
+        self._reader: CheckpointInfo | None = None
+        self._cancellation = JobCancellation("answer")
 
     @property
     def concurrency(self) -> int:
@@ -80,8 +79,8 @@ class VllmEngine:
             )
         self._served.plan = replace(plan, context=within(model_dir, context), memory=memory)
         self._served.caches = self.caches
-        self._reader = Reader.of_folder(model_dir, self._served.plan.context)
-        self._preparing = Preparing()
+        self._reader = CheckpointInfo.of_folder(model_dir, self._served.plan.context)
+        self._preparing = MediaThreads()
         with read_ahead(model_dir, _WEIGHTS):
             self._served.start(model_dir)
 
@@ -92,14 +91,14 @@ class VllmEngine:
         """
         if self._reader is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
-        with self._abandoning.checked() as check:
+        with self._cancellation.scope() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
-        return await self._served.ask(lambda connection: chat.ask(connection, MODEL, question))
+        return await self._served.ask(lambda connection: complete_chat(connection, MODEL, question))
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""
-        self._abandoning.abandon_all()
+        self._cancellation.cancel_all()
         self._served.close()
         if self._reader is not None:
             self._reader = None

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generator import PLAIN
-from cosmos_batch.engines.compiled import cache_variables
+from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.generator.diffusers import acceleration
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint

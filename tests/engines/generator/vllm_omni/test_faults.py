@@ -21,7 +21,7 @@ from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import StepReportingEngine
-from cosmos_batch.engines.serving import hang, served_model
+from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
 from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, folder, generation, video
@@ -101,8 +101,8 @@ def test_one_that_dies_again_and_again_is_given_up(make: Make) -> None:
 def test_one_that_is_silent_is_a_dead_one(
     asked: Any, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hang, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(hang, "LOOKS", 5)
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "LOOKS", 5)
     monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
     engine = VllmOmniEngine()
     engine.load(checkpoint)

@@ -13,7 +13,7 @@ _QUERY_SECONDS = 60  # the first call on a host starts the driver
 def compiled_for(gpus: int) -> dict[str, str]:
     """All of it but the model: what differs in one of these is compiled anew."""
     return {
-        **{name: version_here(name) for name in _LIBRARIES},
+        **{name: installed_version(name) for name in _LIBRARIES},
         "python": platform.python_version(),
         "processor": f"{platform.system()} {platform.machine()}",
         "gpus": _gpus() if gpus else "none",
@@ -31,7 +31,7 @@ def cache_variables(folder: Path) -> dict[str, str]:
     }
 
 
-def version_here(library: str) -> str:
+def installed_version(library: str) -> str:
     """Of an installed library; "none" where it is not."""
     try:
         return version(library)

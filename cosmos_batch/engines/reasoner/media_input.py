@@ -24,7 +24,7 @@ MIN_FRAMES, MAX_FRAMES = 4, 768
 
 
 @dataclass(frozen=True)
-class Sight:
+class MediaLimits:
     """What a checkpoint's processors take.
 
     Attributes
@@ -105,7 +105,7 @@ Seen = Image.Image | Clip
 Found = ImageInfo | VideoInfo
 
 
-def notes_of(job: Job, seen: list[Seen]) -> list[str]:
+def media_notes(job: Job, seen: list[Seen]) -> list[str]:
     """The `notes` of the answer: what a reader of the document must know of what the model saw."""
     named = zip(job.inputs, seen, strict=True)
     return [job.label(source) + note for source, one in named if isinstance(one, Clip) for note in one.notes]
@@ -121,7 +121,7 @@ def probe_all(job: Job, paths: list[Path]) -> list[Found]:
 
 
 def see(
-    sight: Sight,
+    sight: MediaLimits,
     job: Job,
     paths: list[Path],
     found: list[Found],
@@ -142,19 +142,19 @@ def see(
             one = _see(sight, job, paths[number], found[number], tokens // (len(found) - served), check)
         seen[number], tokens = one, tokens - sight.tokens(one)
         journal.note(label + _describe(found[number], one))
-    lines = notes_of(job, in_order := [seen[number] for number in range(len(found))])
+    lines = media_notes(job, in_order := [seen[number] for number in range(len(found))])
     for line in lines:
         journal.note(line)
     return in_order
 
 
-def _see(sight: Sight, job: Job, path: Path, found: Found, tokens: int, check: Callable[[], None]) -> Seen:
+def _see(sight: MediaLimits, job: Job, path: Path, found: Found, tokens: int, check: Callable[[], None]) -> Seen:
     if isinstance(found, ImageInfo):
         return read_image(path, sight.image_budget(tokens))
     return _sample(sight, job, path, found, tokens, check)
 
 
-def _sample(sight: Sight, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
+def _sample(sight: MediaLimits, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
     """Frames of a video; where tokens are few, half of them at most go into timestamps."""
     pairs = min(sight.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
     return sample_frames(

@@ -12,9 +12,8 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.limits import cut_note, too_long, without_markup
-from cosmos_batch.engines.reasoner.sampling import DEFAULT_MAX_TOKENS, sampling_for
-from cosmos_batch.engines.reasoner.seeing import Seen, Sight, notes_of, probe_all, see
+from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see
+from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
 from cosmos_batch.media import clip_files
 
 # Tokens that a chat template puts around system prompt, question and answer.
@@ -22,7 +21,7 @@ _TEMPLATE_TOKENS = 64
 # Of text whose tokenizer is not at hand: a token has two bytes of UTF-8 at least on average, in English four.
 _BYTES_PER_TOKEN = 2
 # Of Qwen3-VL, on which all Cosmos reasoners are built.
-_SIGHT = Sight(multiple=32, image_pixels=16_777_216, video_pixels=25_165_824)
+_SIGHT = MediaLimits(multiple=32, image_pixels=16_777_216, video_pixels=25_165_824)
 _MARKUP = [
     f"<|{name}|>"
     for name in ("im_start", "im_end", "endoftext", "vision_start", "vision_end", "image_pad", "video_pad")
@@ -33,7 +32,7 @@ Write = Callable[[Seen, Path], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Reader:
+class CheckpointInfo:
     """What is known of a checkpoint without loading it.
 
     Attributes
@@ -46,23 +45,23 @@ class Reader:
         The longest answer where the caller does not say.
     """
 
-    sight: Sight
+    sight: MediaLimits
     tokenizer: Tokenizer | None
     context: int
     answer_tokens: int
 
     @classmethod
-    def without_folder(cls, context: int) -> "Reader":
+    def without_folder(cls, context: int) -> "CheckpointInfo":
         """Of a checkpoint that lies elsewhere."""
         return cls(sight=_SIGHT, tokenizer=None, context=context, answer_tokens=DEFAULT_MAX_TOKENS)
 
     @classmethod
-    def of_folder(cls, folder: Path, context: int) -> "Reader":
+    def of_folder(cls, folder: Path, context: int) -> "CheckpointInfo":
         """Of a checkpoint in the layout of Cosmos-Reason2 or Cosmos 3."""
         settings = folder / "generation_config.json"
         generation = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
         return cls(
-            sight=Sight.of_folder(folder),
+            sight=MediaLimits.of_folder(folder),
             tokenizer=Tokenizer.from_file(str(folder / "tokenizer.json")),
             context=context,
             answer_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_TOKENS,
@@ -84,7 +83,7 @@ class Reader:
 
 
 @dataclass
-class Question:
+class ChatRequest:
     """A request that is ready to be sent.
 
     Attributes
@@ -106,7 +105,7 @@ class Question:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-def as_files(seen: Seen, source: Path) -> dict[str, Any]:
+def media_as_files(seen: Seen, source: Path) -> dict[str, Any]:
     """For a server of ours, on this machine: what its message part points to lies beside the source."""
     if isinstance(seen, Image.Image):
         path = source.with_suffix(".seen.png")
@@ -118,8 +117,8 @@ def as_files(seen: Seen, source: Path) -> dict[str, Any]:
 
 
 def prepare(
-    reader: Reader, job: Job, paths: list[Path], check: Callable[[], None], write: Write = as_files
-) -> Question:
+    reader: CheckpointInfo, job: Job, paths: list[Path], check: Callable[[], None], write: Write = media_as_files
+) -> ChatRequest:
     """Decode a job's files once, fit them to the context, and write down what the model is to see.
 
     Raises Failure (InvalidInput) where a file is at fault, or the prompt leaves no room for it.
@@ -146,8 +145,8 @@ def prepare(
         **asdict(sampling_for(job)),
         **_constraint(job),
     }
-    notes = [*notes_of(job, seen), *cut_note(job, max_tokens)]
-    return Question(body, journal, notes, reader.context - room + media_tokens, {"decode": time.monotonic() - began})
+    notes = [*media_notes(job, seen), *cut_note(job, max_tokens)]
+    return ChatRequest(body, journal, notes, reader.context - room + media_tokens, {"decode": time.monotonic() - began})
 
 
 def _constraint(job: Job) -> dict[str, Any]:

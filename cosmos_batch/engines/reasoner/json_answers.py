@@ -30,7 +30,7 @@ _TIMES_TOLD = 5
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
-async def ask(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
+async def run_with_schema(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
     """What the engine answers or makes; with `data` or `data_error` where the job has a schema.
 
     Raises what the engine raises.

@@ -5,12 +5,11 @@ from typing import Any
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.engines.abandoning import Abandoning
-from cosmos_batch.engines.preparing import Preparing
-from cosmos_batch.engines.serving.remote import RemoteServer
+from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 
-class EngineElsewhere:
+class EndpointEngineBase:
     """It makes one `thing` for each job. `api_key` gives the key, or None."""
 
     def __init__(self, kind: str, thing: str, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
@@ -19,7 +18,7 @@ class EngineElsewhere:
         self.startup_logs: list[str] = []
         self._endpoint = endpoint
         self._api_key = api_key
-        self._abandoning = Abandoning(thing)
+        self._cancellation = JobCancellation(thing)
         self._server: RemoteServer | None = None
         self._model = ""
 
@@ -35,7 +34,7 @@ class EngineElsewhere:
     def close(self) -> None:
         """Let go of the server; `load` may be called again."""
         if self._server is not None:
-            self._abandoning.abandon_all()
+            self._cancellation.cancel_all()
             self._preparing.close()
             self._server.close()
             self._server = None
@@ -45,7 +44,7 @@ class EngineElsewhere:
         server = RemoteServer(self._endpoint, self._api_key)
         models = server.models()
         self._model = server.choose(list(models))
-        self._preparing = Preparing()
+        self._preparing = MediaThreads()
         self._server = server
         return models
 

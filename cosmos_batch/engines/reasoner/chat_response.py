@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 
 from cosmos_batch.contract import Answer, Failure, Usage
-from cosmos_batch.engines.reasoner.question import Question
-from cosmos_batch.engines.reasoner.reasoning import split_reasoning
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest
+from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.serving.refusals import NO_ANSWER, refused, said_by
 
 _CONSTRAINT = "response_format"
@@ -16,27 +16,27 @@ _OF_CONSTRAINT = re.compile(r"response_format|json_schema|grammar", re.IGNORECAS
 _BAD_REQUEST, _UNPROCESSABLE = 400, 422
 
 
-async def ask(client: httpx2.AsyncClient, model: str, question: Question) -> Answer:
+async def complete_chat(client: httpx2.AsyncClient, model: str, question: ChatRequest) -> Answer:
     """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
 
     Where the server cannot hold an answer to the caller's schema, the answer is left free: it is checked anyway.
 
-    Raises Failure where the server refuses it, ServerFault where it failed at it, and httpx2.TransportError where there
-    is no server any more.
+    Raises Failure where the server refuses it, ServerFault where it failed at it, and httpx2.TransportError
+    where there is no server any more.
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
-    if frees(question, response):
+    if drop_schema_if_refused(question, response):
         response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
     if not response.is_success:
         raise refused(response.status_code, said_by(response))
-    return answer_of(question, response.json(), time.monotonic() - began)
+    return parse_answer(question, response.json(), time.monotonic() - began)
 
 
-def frees(question: Question, response: httpx2.Response) -> bool:
+def drop_schema_if_refused(question: ChatRequest, response: httpx2.Response) -> bool:
     """Leave the answer free where its schema is what the server refused; whether it was."""
     said = said_by(response)
-    if not refuses(response) or _CONSTRAINT not in question.body:
+    if not is_bad_request(response) or _CONSTRAINT not in question.body:
         return False
     if NO_ANSWER in said or not _OF_CONSTRAINT.search(said):
         return False
@@ -45,12 +45,12 @@ def frees(question: Question, response: httpx2.Response) -> bool:
     return True
 
 
-def refuses(response: httpx2.Response) -> bool:
+def is_bad_request(response: httpx2.Response) -> bool:
     """Whether a server says that the request itself is wrong."""
     return response.status_code in (_BAD_REQUEST, _UNPROCESSABLE)
 
 
-def answer_of(question: Question, said: dict[str, Any], seconds: float) -> Answer:
+def parse_answer(question: ChatRequest, said: dict[str, Any], seconds: float) -> Answer:
     """The answer in a server's response, which came after so many seconds."""
     question.timings["generate"] = seconds
     usage = Usage(prompt_tokens=said["usage"]["prompt_tokens"], completion_tokens=said["usage"]["completion_tokens"])
