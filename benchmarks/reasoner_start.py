@@ -26,7 +26,7 @@ PIPELINE = "cosmos-reason2-2b"
 
 
 class FolderAsBucket:
-    """The calls of S3 that `KeptCaches` makes."""
+    """The calls of S3 that `CompileCaches` makes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,12 +80,12 @@ def main() -> None:
     """Restore, load, answer one question, keep what was compiled; say how long each took."""
     from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
     from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-    from cosmos_batch.store import KeptCaches
+    from cosmos_batch.store import CompileCaches
 
     model, seconds = Path(sys.argv[1]), {"boot": time.time() - BEGAN}
     engine: Any = VllmEngine()
     s3: Any = FolderAsBucket(Path(sys.argv[2]))
-    caches = KeptCaches(_compiled(), PIPELINE, "bucket", s3)
+    caches = CompileCaches(_compiled(), PIPELINE, "bucket", s3)
     with _timed(seconds, "caches"):
         engine.caches = caches.restore({**engine.compiled_for(), "model": model.name})
     with _timed(seconds, "engine"):

@@ -12,7 +12,7 @@ from cosmos_batch.cli.input_checks import chosen_pipeline
 from cosmos_batch.contract import Config
 from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.entries import ENDPOINT
-from cosmos_batch.store.folder import is_checkpoint
+from cosmos_batch.store.checkpoint_folder import is_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")

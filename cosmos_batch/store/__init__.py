@@ -3,9 +3,9 @@
 Importing this package is cheap: `huggingface_hub` is loaded when a download starts, not before.
 """
 
+from cosmos_batch.store.compile_caches import CompileCaches
 from cosmos_batch.store.copies import StoredModel
 from cosmos_batch.store.elsewhere import Elsewhere
-from cosmos_batch.store.kept_caches import KeptCaches
 from cosmos_batch.store.model_store import ModelStore
 
-__all__ = ["Elsewhere", "KeptCaches", "ModelStore", "StoredModel"]
+__all__ = ["CompileCaches", "Elsewhere", "ModelStore", "StoredModel"]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from cosmos_batch.store.manifest import MANIFEST, Manifest
-from cosmos_batch.store.names import directory_name
-from cosmos_batch.store.patience import Patience
+from cosmos_batch.store.manifest import MANIFEST, ModelManifest
+from cosmos_batch.store.model_ids import directory_name
+from cosmos_batch.store.parallel_restore import BackupLocation, restore_files
 from cosmos_batch.store.progress import Progress, counter, silent
-from cosmos_batch.store.restoring import Source, restore_files
+from cosmos_batch.store.s3_retries import RetryBudget
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -24,7 +24,7 @@ _MISSING = {"404", "NoSuchKey"}
 class Backup:
     """The backups of all models in one bucket. Every method may raise one of `FAULTS`.
 
-    Reading is tried again for as long as `Patience` lasts.
+    Reading is tried again for as long as `RetryBudget` lasts.
 
     Whoever writes or drops holds the model's lock. The role needs `s3:ListBucket` on the bucket and `s3:GetObject`,
     `s3:PutObject` and `s3:DeleteObject` on `models/*`. A killed upload leaves parts, which the bucket's lifecycle ends.
@@ -34,33 +34,33 @@ class Backup:
         self._bucket = bucket
         self._s3 = s3
 
-    def newest(self, model: str) -> Manifest | None:
+    def newest(self, model: str) -> ModelManifest | None:
         """The complete backup that was published last, or None."""
         complete = [manifest for commit in self._commits(model) if (manifest := self.manifest(model, commit))]
         return max(complete, key=lambda manifest: manifest.published_at, default=None)
 
-    def manifest(self, model: str, commit: str) -> Manifest | None:
+    def manifest(self, model: str, commit: str) -> ModelManifest | None:
         """The manifest of one commit's backup; None if there is no complete one."""
         key = _prefix(model, commit) + MANIFEST
         try:
-            body = Patience().until_done(lambda: self._read(key))
+            body = RetryBudget().call(lambda: self._read(key))
         except ClientError as error:
             if error.response["Error"]["Code"] in _MISSING:
                 return None
             raise
-        return Manifest.read(body, model, commit)
+        return ModelManifest.read(body, model, commit)
 
-    def restore(self, manifest: Manifest, directory: Path) -> None:
+    def restore(self, manifest: ModelManifest, directory: Path) -> None:
         """Copy the files of a backup into the empty `directory`.
 
         Raises:
             IncompleteCopyError: if files are gone from the backup, or have another size or hash.
         """
-        source = Source(self._s3, self._bucket, _prefix(manifest.model, manifest.commit))
+        source = BackupLocation(self._s3, self._bucket, _prefix(manifest.model, manifest.commit))
         restore_files(source, manifest.files, directory)
         manifest.verify(directory)
 
-    def upload(self, directory: Path, manifest: Manifest, on_progress: Progress = silent) -> None:
+    def upload(self, directory: Path, manifest: ModelManifest, on_progress: Progress = silent) -> None:
         """Copy a published model to S3; the manifest last, so that half a backup does not count."""
         prefix = _prefix(manifest.model, manifest.commit)
         count = counter(manifest.size, on_progress)
@@ -87,7 +87,7 @@ class Backup:
                 self.drop(model, commit)
 
     def _commits(self, model: str) -> list[str]:
-        prefixes = Patience().until_done(lambda: self._list_prefixes(_prefix(model)))
+        prefixes = RetryBudget().call(lambda: self._list_prefixes(_prefix(model)))
         return [prefix.removesuffix("/").rpartition("/")[2] for prefix in prefixes]
 
     def _list_prefixes(self, prefix: str) -> list[str]:

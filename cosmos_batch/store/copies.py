@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from cosmos_batch.store.lock import exclusive
-from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, Manifest
-from cosmos_batch.store.names import directory_name
+from cosmos_batch.store.manifest import MANIFEST, IncompleteCopyError, ModelManifest
+from cosmos_batch.store.model_ids import directory_name
 
 logger = logging.getLogger(__name__)
 
@@ -67,17 +67,17 @@ class Copies:
             return None
         return stored
 
-    def newest_manifest(self) -> Manifest | None:
+    def newest_manifest(self) -> ModelManifest | None:
         """The manifest that was published last, even if its files are damaged; None if there is none."""
         return max(self._published(), key=lambda manifest: manifest.published_at, default=None)
 
-    def manifest(self, commit: str) -> Manifest | None:
+    def manifest(self, commit: str) -> ModelManifest | None:
         """The manifest of one copy; None if there is no such copy."""
         try:
             text = (self._directory / commit / MANIFEST).read_bytes()
         except FileNotFoundError:
             return None
-        return Manifest.read(text, self._model, commit)
+        return ModelManifest.read(text, self._model, commit)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -99,7 +99,7 @@ class Copies:
         path.mkdir()
         return path
 
-    def publish(self, partial: Path, manifest: Manifest) -> StoredModel:
+    def publish(self, partial: Path, manifest: ModelManifest) -> StoredModel:
         """Make a filled directory a copy, in one step."""
         target = self._directory / manifest.commit
         if target.exists():
@@ -119,7 +119,7 @@ class Copies:
             if manifest.published_at <= moment:
                 self._withdraw(self._directory / manifest.commit)
 
-    def _published(self) -> list[Manifest]:
+    def _published(self) -> list[ModelManifest]:
         commits = [path.parent.name for path in self._directory.glob(f"[!.]*/{MANIFEST}")]
         return [manifest for commit in commits if (manifest := self.manifest(commit))]
 
@@ -133,5 +133,5 @@ class Copies:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _stored(manifest: Manifest, path: Path) -> StoredModel:
+def _stored(manifest: ModelManifest, path: Path) -> StoredModel:
     return StoredModel(manifest.model, manifest.commit, path, manifest.published_at)

@@ -87,7 +87,7 @@ class Revision(Model):
         return self.model_copy(update={"files": files})
 
 
-class Manifest(Revision):
+class ModelManifest(Revision):
     """A revision that was published: written last, so that its presence means that all else is there."""
 
     model: str = Field(description="Hugging Face id")

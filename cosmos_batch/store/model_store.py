@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from cosmos_batch.contract import Failure
 from cosmos_batch.contract.model_name import MAIN
-from cosmos_batch.store import folder
 from cosmos_batch.store.backup import Backup
+from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder
 from cosmos_batch.store.copies import Copies, StoredModel
-from cosmos_batch.store.manifest import IncompleteCopyError, Manifest, Revision
-from cosmos_batch.store.names import is_folder
-from cosmos_batch.store.patience import FAULTS
-from cosmos_batch.store.progress import Progress, silent, watch
+from cosmos_batch.store.manifest import IncompleteCopyError, ModelManifest, Revision
+from cosmos_batch.store.model_ids import is_folder
+from cosmos_batch.store.progress import Progress, report_progress, silent
+from cosmos_batch.store.s3_retries import FAULTS
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -50,7 +50,7 @@ class ModelStore:
         Raises:
             Failure: `ModelUnavailable` if `model` is no model's name, or a folder that is no checkpoint.
         """
-        return folder.in_place(Path(model)) if is_folder(model) else Copies(self._root, model).newest()
+        return open_checkpoint_folder(Path(model)) if is_folder(model) else Copies(self._root, model).newest()
 
     def resolve(self, model: str, revision: str) -> str:
         """The commit that stands for a branch or tag as long as none is recorded.
@@ -107,7 +107,7 @@ class ModelStore:
             Failure: `ModelUnavailable`, with the remedy; `retryable` if it may pass by itself.
         """
         if is_folder(model):
-            return folder.in_place(Path(model))
+            return open_checkpoint_folder(Path(model))
         copies = Copies(self._root, model)
         if stored := _acceptable(copies.whole(commit), newer_than):
             return stored
@@ -125,7 +125,7 @@ class ModelStore:
             True if it uploaded.
 
         Raises:
-            One of `store.patience.FAULTS`: What S3 says. The model can be used all the same.
+            One of `store.s3_retries.FAULTS`: What S3 says. The model can be used all the same.
             IncompleteCopyError: The copy lacks bytes.
         """
         if not stored.path.is_relative_to(self._root):  # a folder used in place
@@ -160,7 +160,7 @@ class ModelStore:
             # Going on would leave a backup behind that the next empty file system is filled from.
             raise self._backup_failure(model, "dropped", error) from error
 
-    def _find_backup(self, model: str, commit: str | None) -> Manifest | None:
+    def _find_backup(self, model: str, commit: str | None) -> ModelManifest | None:
         """The backup of a commit, or the newest one. None if there is none."""
         try:
             return self._backup.manifest(model, commit) if commit else self._backup.newest(model)
@@ -176,12 +176,12 @@ class ModelStore:
             retryable=True,
         )
 
-    def _restore(self, manifest: Manifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
+    def _restore(self, manifest: ModelManifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
         """The restored copy; None if the backup is damaged, and dropped."""
         logger.info("restoring %s at %s from the backup, %d bytes", manifest.model, manifest.commit, manifest.size)
         partial = copies.new_partial()
         try:
-            with watch(partial, manifest.size, on_progress):
+            with report_progress(partial, manifest.size, on_progress):
                 self._backup.restore(manifest, partial)
         except IncompleteCopyError as error:
             # Dropped, or the next `back_up` would take it for a backup.
@@ -192,7 +192,7 @@ class ModelStore:
             raise self._backup_failure(manifest.model, "restored", error) from error
         return copies.publish(partial, manifest.model_copy(update={"source": "backup"}))
 
-    def _drop_damaged(self, manifest: Manifest) -> None:
+    def _drop_damaged(self, manifest: ModelManifest) -> None:
         try:
             self._backup.drop(manifest.model, manifest.commit)
         except FAULTS as error:
@@ -209,9 +209,9 @@ class ModelStore:
         revision = Revision(commit=known.commit, files=known.files) if known else hub.resolve(wanted)
         logger.info("downloading %s at %s, %d bytes", model, revision.commit, revision.size)
         partial = copies.new_partial()
-        with watch(partial, revision.size, on_progress):
+        with report_progress(partial, revision.size, on_progress):
             revision = hub.download(revision, partial)
-        return copies.publish(partial, Manifest.downloaded(model, revision))
+        return copies.publish(partial, ModelManifest.downloaded(model, revision))
 
     @contextmanager
     def _disk_explained(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
 
 
 @contextmanager
-def watch(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
+def report_progress(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
     """Report how much of `total` bytes lies in `directory`: at the start, twice a second from a thread, and at the end.
 
     Looking at the disk holds for every way of filling it: plain HTTP, the Hub's own transfer protocol, S3.

@@ -5,7 +5,7 @@ from pathlib import Path
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.state import Jobs, Revisions, Table, Workers
-from cosmos_batch.store import Elsewhere, KeptCaches, ModelStore
+from cosmos_batch.store import CompileCaches, Elsewhere, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.endpoint import upsampler_of
@@ -57,7 +57,7 @@ def _store(environment: WorkerEnvironment, clients: Clients, revisions: Revision
     return PinnedStore(store, revisions, {environment.model: environment.model_revision})
 
 
-def _caches(environment: WorkerEnvironment, clients: Clients) -> KeptCaches:
+def _caches(environment: WorkerEnvironment, clients: Clients) -> CompileCaches:
     """In the container's own file system: at one path on all workers, and nobody else's."""
     root = Path.home() / ".cache" / "cosmos-batch"
-    return KeptCaches(root, environment.pipeline, environment.model_bucket, clients.s3)
+    return CompileCaches(root, environment.pipeline, environment.model_bucket, clients.s3)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.protocol import CompilingEngine, Engine, HubGuardrailEngine, RemoteEngine
-from cosmos_batch.store import Elsewhere, KeptCaches, StoredModel
+from cosmos_batch.store import CompileCaches, Elsewhere, StoredModel
 from cosmos_batch.worker.guardrails import Guardrails
 from cosmos_batch.worker.pinned_store import PinnedStore
 
@@ -25,7 +25,7 @@ class ResidentModel:
         self,
         engine: Engine,
         store: PinnedStore | Elsewhere,
-        caches: KeptCaches,
+        caches: CompileCaches,
         model: str,
         context: int | None,
         guardrails: Guardrails | None = None,

@@ -7,7 +7,7 @@ from datetime import datetime
 from cosmos_batch.contract.model_name import MAIN, is_commit
 from cosmos_batch.state import Revisions
 from cosmos_batch.store import ModelStore, StoredModel
-from cosmos_batch.store.names import is_folder
+from cosmos_batch.store.model_ids import is_folder
 
 
 @dataclass(frozen=True)

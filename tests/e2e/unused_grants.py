@@ -109,7 +109,7 @@ UNUSED = [
     ),
     Unused(WORKERS, ["elasticfilesystem:clientmount", "elasticfilesystem:clientwrite"], "used by the mount"),
     Unused(WORKERS, ["s3:getobject"], "a long prompt, a copy, a bucket without versions: test_bad_input.py"),
-    Unused(WORKERS, ["s3:putobject"], "an engine that compiles: tests/store/test_kept_caches.py", "*/caches/*"),
+    Unused(WORKERS, ["s3:putobject"], "an engine that compiles: tests/store/test_compile_caches.py", "*/caches/*"),
     Unused(WORKERS, ["secretsmanager:getsecretvalue"], "only when a model must be downloaded: test_models.py"),
     Unused(WORKERS, ["sqs:changemessagevisibility"], "leases of long jobs: test_faults.py"),
     Unused(WORKERS, ["states:sendtaskfailure"], "a job that fails: test_bad_input.py"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.store.packs import contents, pack, unpack
+from cosmos_batch.store.cache_archive import extract_archive, list_files, write_archive
 from tests.real_vllm import needs_vllm
 
 pytestmark = [needs_vllm, pytest.mark.timeout(900)]
@@ -48,22 +48,22 @@ def packed(caches: Path, checkpoint_dir: Path, tmp_path_factory: pytest.TempPath
     engine.load(checkpoint_dir)
     engine.close()
     target = tmp_path_factory.mktemp("store") / "pack"
-    pack(caches, MADE_FOR, target)
+    write_archive(caches, MADE_FOR, target)
     return target
 
 
 def test_a_file_that_is_broken_does_not_stop_it(packed: Path, tmp_path: Path) -> None:
-    unpack(packed, MADE_FOR, tmp_path / "caches")
-    assert contents(tmp_path / "caches")[LEARNED] > 10, "vLLM wrote it anew"
+    extract_archive(packed, MADE_FOR, tmp_path / "caches")
+    assert list_files(tmp_path / "caches")[LEARNED] > 10, "vLLM wrote it anew"
 
 
 def test_the_second_uses_what_the_first_left_and_adds_nothing(packed: Path, caches: Path, start: Start) -> None:
     shutil.rmtree(caches)
-    unpack(packed, MADE_FOR, caches)
-    before = {name: (size, (caches / name).stat().st_mtime_ns) for name, size in contents(caches).items()}
+    extract_archive(packed, MADE_FOR, caches)
+    before = {name: (size, (caches / name).stat().st_mtime_ns) for name, size in list_files(caches).items()}
     assert LEARNED in before
     engine = start()
-    after = {name: (size, (caches / name).stat().st_mtime_ns) for name, size in contents(caches).items()}
+    after = {name: (size, (caches / name).stat().st_mtime_ns) for name, size in list_files(caches).items()}
     assert after == before, "vLLM writes a file anew that it cannot use"
     assert engine.startup_seconds["imports"] > 0 < engine.startup_seconds["rest"]
     assert not [line for line in engine.startup_logs if "Multi-modal warmup completed" in line], "the dummy video"

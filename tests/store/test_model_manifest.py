@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cosmos_batch.store.manifest import IncompleteCopyError, Manifest, ModelFile
+from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, ModelManifest
 
 COMMIT = "0123456789" * 4
 
 
-def manifest_of(*files: ModelFile) -> Manifest:
-    return Manifest(model="a/b", commit=COMMIT, files=files, published_at=datetime.now(UTC), source="huggingface")
+def manifest_of(*files: ModelFile) -> ModelManifest:
+    return ModelManifest(model="a/b", commit=COMMIT, files=files, published_at=datetime.now(UTC), source="huggingface")
 
 
 @given(st.text(alphabet="a./\\\0~", max_size=10) | st.text())
@@ -37,18 +37,18 @@ def test_it_survives_being_written_and_read(tmp_path: Path) -> None:
     manifest.write(tmp_path)
     text = (tmp_path / "manifest.json").read_bytes()
     assert b'"publishedAt"' in text
-    assert Manifest.read(text, "a/b", COMMIT) == manifest
+    assert ModelManifest.read(text, "a/b", COMMIT) == manifest
 
 
 @pytest.mark.parametrize("place", [("a/c", COMMIT), ("a/b", "f" * 40)])
 def test_one_of_another_place_does_not_count(tmp_path: Path, place: tuple[str, str]) -> None:
     text = manifest_of(ModelFile(name="x", size=1)).model_dump_json().encode()
-    assert Manifest.read(text, *place) is None
+    assert ModelManifest.read(text, *place) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b"[1]"])
 def test_one_that_is_spoilt_does_not_count(text: bytes) -> None:
-    assert Manifest.read(text, "a/b", COMMIT) is None
+    assert ModelManifest.read(text, "a/b", COMMIT) is None
 
 
 def test_verify_names_what_is_missing_or_cut_short(tmp_path: Path) -> None:

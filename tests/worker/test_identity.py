@@ -6,7 +6,7 @@ import json
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.store.folder import in_place
+from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder
 from tests.worker.conftest import ASSETS, IDENTITY, STATE, Bench
 
 OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
@@ -102,7 +102,7 @@ def of_commit(commit: str | None) -> Identity:
 def test_a_job_planned_for_another_commit_is_planned_again(bench: Bench) -> None:
     """The recorded commit has moved since the worker started, or since the job was planned."""
     hand = bench.worker()
-    own = in_place(bench.folder).commit
+    own = open_checkpoint_folder(bench.folder).commit
     bench.send(bench.job("own", planned_for=of_commit(own)))
     bench.send(bench.job("before-any-was-recorded", planned_for=of_commit(None)))
     bench.send(bench.job("other", planned_for=of_commit("0" * 40)))

@@ -9,9 +9,8 @@ from pathlib import Path
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.state import RecordedRevision, Revisions
+from cosmos_batch.store.hub_to_backup import LOGIN, copy_hub_model_to_backup
 from cosmos_batch.store.huggingface import Hub
-from cosmos_batch.store.put import LOGIN
-from cosmos_batch.store.put import put as put_model
 
 STEPS = 20  # lines of progress
 
@@ -21,7 +20,7 @@ def put(arguments: argparse.Namespace) -> int:
     clients = deployments.environment_clients()
     bucket = deployments.model_bucket(clients)
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
-        uploaded = put_model(
+        uploaded = copy_hub_model_to_backup(
             arguments.name, bucket, clients("s3"), Path(scratch), Percents("downloaded"), Percents("uploaded")
         )
     print(f"{arguments.name} is in s3://{bucket}" + ("." if uploaded else " already, at its newest commit."))

@@ -8,9 +8,9 @@ from cosmos_batch.contract import Failure
 from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.huggingface import Hub
-from cosmos_batch.store.manifest import Manifest
-from cosmos_batch.store.names import directory_name
-from cosmos_batch.store.progress import Progress, silent, watch
+from cosmos_batch.store.manifest import ModelManifest
+from cosmos_batch.store.model_ids import directory_name
+from cosmos_batch.store.progress import Progress, report_progress, silent
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOGIN = "HF_TOKEN, or sign in with `hf auth login`"
 
 
-def put(
+def copy_hub_model_to_backup(
     model: str,
     bucket: str,
     s3: "BaseClient",
@@ -37,7 +37,7 @@ def put(
 
     Raises:
         Failure: `ModelUnavailable`.
-        One of `store.patience.FAULTS`: What S3 says.
+        One of `store.s3_retries.FAULTS`: What S3 says.
     """
     name = ModelName.parse(model)
     model = name.model
@@ -53,7 +53,7 @@ def put(
             f"{model} has {revision.size:,} bytes, and {free:,} are free at {scratch.parent}.",
             "Free space there, or set TMPDIR to a folder with more.",
         )
-    with watch(scratch, revision.size, on_download):
+    with report_progress(scratch, revision.size, on_download):
         revision = hub.download(revision, scratch)
-    backup.upload(scratch, Manifest.downloaded(model, revision), on_upload)
+    backup.upload(scratch, ModelManifest.downloaded(model, revision), on_upload)
     return True

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.store.names import directory_name
+from cosmos_batch.store.model_ids import directory_name
 
 PART = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,20}[A-Za-z0-9_])?", fullmatch=True)
 HOSTILE_ALPHABET = st.text(alphabet="ab/.-_~\\\0\n %ä", max_size=12)

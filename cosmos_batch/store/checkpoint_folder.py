@@ -17,7 +17,7 @@ _OWN_ORGANIZATION = "cosmos-batch"
 _ROOTS = ("config.json", "model_index.json")
 
 
-def in_place(folder: Path) -> StoredModel:
+def open_checkpoint_folder(folder: Path) -> StoredModel:
     """The checkpoint in `folder`, used where it is: not copied, not backed up, not invalidated.
 
     Raises:

@@ -29,13 +29,13 @@ FAULTS: tuple[type[Exception], ...] = (
 
 # An S3 that stands still for a minute is no reason to give up. A worker that waits costs money, so it does not wait
 # longer than this for the first sign of life.
-PATIENCE_SECONDS = 300.0
+RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
 _SERVER_ERROR, _TOO_MANY_REQUESTS = 500, 429
 _PASSING_CODES = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "RequestTimeTooSkewed"}
 
 
-class Patience:
+class RetryBudget:
     """Repeats requests that fail for reasons that may pass. One object serves one operation, from all its threads.
 
     It gives up when nothing has succeeded for `seconds`: where one request in five fails, an operation of thousands of
@@ -43,17 +43,17 @@ class Patience:
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = PATIENCE_SECONDS if seconds is None else seconds
+        self._seconds = RETRY_SECONDS if seconds is None else seconds
         self._success_at = time.monotonic()
 
-    def until_done(self, request: Callable[[], Value]) -> Value:
+    def call(self, request: Callable[[], Value]) -> Value:
         """The answer of `request`. Raises the last of `FAULTS` where it can not be had."""
         attempt = 0
         while True:
             try:
                 answer = request()
             except FAULTS as error:
-                if not may_pass(error) or time.monotonic() - self._success_at > self._seconds:
+                if not may_succeed_later(error) or time.monotonic() - self._success_at > self._seconds:
                     raise
                 logger.info("S3 is asked again: %s: %s", type(error).__name__, error)
                 time.sleep(min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
@@ -63,7 +63,7 @@ class Patience:
                 return answer
 
 
-def may_pass(error: Exception) -> bool:
+def may_succeed_later(error: Exception) -> bool:
     """Whether the same request may succeed later: the network failed, or S3 is busy or broken; it did not refuse."""
     if not isinstance(error, ClientError):
         return True

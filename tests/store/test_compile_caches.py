@@ -9,20 +9,20 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from cosmos_batch.store import KeptCaches, kept_caches
-from cosmos_batch.store.packs import contents
+from cosmos_batch.store import CompileCaches, compile_caches
+from cosmos_batch.store.cache_archive import list_files
 
 MADE_FOR = {"vllm": "0.32.0", "gpus": "NVIDIA L40S, 580.95", "model": "nvidia/Cosmos-Reason2-2B"}
 Keys = Callable[[], list[str]]
 
 
 @pytest.fixture
-def caches(s3: Any, bucket: str, tmp_path: Path) -> Callable[..., KeptCaches]:
+def caches(s3: Any, bucket: str, tmp_path: Path) -> Callable[..., CompileCaches]:
     """Of a new worker, each on a machine of its own."""
-    return lambda name="first": KeptCaches(tmp_path / name / ".cache" / "ours", "cosmos-reason2-2b", bucket, s3)
+    return lambda name="first": CompileCaches(tmp_path / name / ".cache" / "ours", "cosmos-reason2-2b", bucket, s3)
 
 
-def compiled(caches: KeptCaches, made_for: dict[str, str] = MADE_FOR, name: str = "graph.py") -> Path:
+def compiled(caches: CompileCaches, made_for: dict[str, str] = MADE_FOR, name: str = "graph.py") -> Path:
     """A folder into which something was compiled."""
     folder = caches.restore(made_for)
     assert folder is not None
@@ -30,18 +30,20 @@ def compiled(caches: KeptCaches, made_for: dict[str, str] = MADE_FOR, name: str 
     return folder
 
 
-def test_the_second_worker_starts_with_what_the_first_compiled(caches: Callable[..., KeptCaches], keys: Keys) -> None:
+def test_the_second_worker_starts_with_what_the_first_compiled(
+    caches: Callable[..., CompileCaches], keys: Keys
+) -> None:
     first = caches()
     one = compiled(first)
     assert first.keep()
     [key] = keys()
     assert key.startswith("caches/cosmos-reason2-2b/") and key.endswith(".tar")
     other = caches("second").restore(MADE_FOR)
-    assert other is not None and contents(other) == contents(one) == {"graph.py": 9}
+    assert other is not None and list_files(other) == list_files(one) == {"graph.py": 9}
     assert other.name == one.name, "compiled files name each other by their paths"
 
 
-def test_it_is_put_again_only_when_there_is_something_new(caches: Callable[..., KeptCaches], s3: Any) -> None:
+def test_it_is_put_again_only_when_there_is_something_new(caches: Callable[..., CompileCaches], s3: Any) -> None:
     first = caches()
     folder = compiled(first)
     assert [first.keep(), first.keep()] == [True, False]
@@ -53,10 +55,10 @@ def test_it_is_put_again_only_when_there_is_something_new(caches: Callable[..., 
     compiled(second, name="more.py")
     assert second.keep()
     third = caches("third").restore(MADE_FOR)
-    assert third is not None and set(contents(third)) == {"graph.py", "more.py"}
+    assert third is not None and set(list_files(third)) == {"graph.py", "more.py"}
 
 
-def test_nothing_compiled_is_nothing_kept(caches: Callable[..., KeptCaches], keys: Keys) -> None:
+def test_nothing_compiled_is_nothing_kept(caches: Callable[..., CompileCaches], keys: Keys) -> None:
     assert not caches().keep()
     first = caches()
     assert first.restore(MADE_FOR) is not None
@@ -65,7 +67,7 @@ def test_nothing_compiled_is_nothing_kept(caches: Callable[..., KeptCaches], key
 
 @pytest.mark.parametrize("differs", MADE_FOR)
 def test_another_gpu_driver_model_or_software_has_its_own(
-    caches: Callable[..., KeptCaches], keys: Keys, differs: str
+    caches: Callable[..., CompileCaches], keys: Keys, differs: str
 ) -> None:
     first = caches()
     compiled(first)
@@ -73,14 +75,14 @@ def test_another_gpu_driver_model_or_software_has_its_own(
     second = caches("second")
     other = {**MADE_FOR, differs: "another"}
     folder = second.restore(other)
-    assert folder is not None and contents(folder) == {}
+    assert folder is not None and list_files(folder) == {}
     compiled(second, other)
     second.keep()
     assert len(keys()) == 2
 
 
 def spoil(s3: Any, bucket: str, change: Callable[[bytes], bytes]) -> None:
-    [entry] = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    [entry] = s3.list_objects_v2(Bucket=bucket)["FileSizes"]
     body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
     s3.put_object(Bucket=bucket, Key=entry["Key"], Body=change(body))
 
@@ -97,7 +99,7 @@ def spoil(s3: Any, bucket: str, change: Callable[[bytes], bytes]) -> None:
     ids=["empty", "cut-in-file", "cut-in-name", "noise", "foreign"],
 )
 def test_a_broken_or_foreign_pack_is_not_used_and_is_replaced(
-    caches: Callable[..., KeptCaches],
+    caches: Callable[..., CompileCaches],
     s3: Any,
     bucket: str,
     change: Callable[[bytes], bytes],
@@ -109,39 +111,39 @@ def test_a_broken_or_foreign_pack_is_not_used_and_is_replaced(
     spoil(s3, bucket, change)
     second = caches("second")
     folder = second.restore(MADE_FOR)
-    assert folder is not None and contents(folder) == {}
+    assert folder is not None and list_files(folder) == {}
     assert [path.name for path in folder.parent.iterdir()] == [folder.name], "nothing partial is left"
     assert any("is not used" in record.getMessage() for record in caplog.records)
     compiled(second)
     assert second.keep()
     third = caches("third").restore(MADE_FOR)
-    assert third is not None and contents(third) == {"graph.py": 9}
+    assert third is not None and list_files(third) == {"graph.py": 9}
 
 
 def test_one_that_is_too_large_is_not_even_fetched(
-    caches: Callable[..., KeptCaches], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caches: Callable[..., CompileCaches], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = caches()
     compiled(first)
     first.keep()
-    monkeypatch.setattr(kept_caches, "SIZE_LIMIT", 100)
+    monkeypatch.setattr(compile_caches, "SIZE_LIMIT", 100)
     folder = caches("second").restore(MADE_FOR)
-    assert folder is not None and contents(folder) == {}
+    assert folder is not None and list_files(folder) == {}
     assert any("bytes" in record.getMessage() for record in caplog.records)
 
 
-def test_what_this_worker_has_already_stays(caches: Callable[..., KeptCaches]) -> None:
+def test_what_this_worker_has_already_stays(caches: Callable[..., CompileCaches]) -> None:
     """A model that is renewed is loaded by the same engine again."""
     first = caches()
     folder = compiled(first)
     assert first.restore(MADE_FOR) == folder
-    assert contents(folder) == {"graph.py": 9}
+    assert list_files(folder) == {"graph.py": 9}
 
 
 def test_without_s3_it_compiles_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = Config(connect_timeout=1, retries={"total_max_attempts": 1})
     s3 = boto3.client("s3", endpoint_url="http://127.0.0.1:9", region_name="us-east-1", config=config)
-    first = KeptCaches(tmp_path / "ours", "cosmos-reason2-2b", "bucket", s3)
+    first = CompileCaches(tmp_path / "ours", "cosmos-reason2-2b", "bucket", s3)
     compiled(first)
     assert not first.keep()
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
@@ -150,7 +152,7 @@ def test_without_s3_it_compiles_and_says_so(tmp_path: Path, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_a_folder_that_others_can_write_to_is_not_used(
-    caches: Callable[..., KeptCaches], tmp_path: Path, mode: int, caplog: pytest.LogCaptureFixture
+    caches: Callable[..., CompileCaches], tmp_path: Path, mode: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = tmp_path / "first" / ".cache" / "ours"
     root.mkdir(parents=True)
@@ -161,7 +163,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     assert not first.keep()
 
 
-def test_a_link_to_a_folder_is_not_used(caches: Callable[..., KeptCaches], tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_not_used(caches: Callable[..., CompileCaches], tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "first" / ".cache").mkdir(parents=True)
     (tmp_path / "first" / ".cache" / "ours").symlink_to(tmp_path / "elsewhere")
@@ -169,7 +171,7 @@ def test_a_link_to_a_folder_is_not_used(caches: Callable[..., KeptCaches], tmp_p
 
 
 def test_a_folder_of_another_user_is_not_used(
-    caches: Callable[..., KeptCaches], monkeypatch: pytest.MonkeyPatch
+    caches: Callable[..., CompileCaches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled(caches())
     monkeypatch.setattr("os.geteuid", lambda: 54321)
@@ -180,6 +182,6 @@ def test_where_there_is_no_room_for_a_folder_it_does_without(
     s3: Any, bucket: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
-    caches = KeptCaches(tmp_path / "file" / "ours", "cosmos-reason2-2b", bucket, s3)
+    caches = CompileCaches(tmp_path / "file" / "ours", "cosmos-reason2-2b", bucket, s3)
     assert caches.restore(MADE_FOR) is None
     assert "nothing compiled is kept" in caplog.text

@@ -20,9 +20,9 @@ from s3transfer import exceptions as transfers
 from urllib3.exceptions import ProtocolError, SSLError
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.store import ModelStore, StoredModel, patience, restoring
+from cosmos_batch.store import ModelStore, StoredModel, parallel_restore, s3_retries
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile
-from cosmos_batch.store.restoring import Source, restore_files
+from cosmos_batch.store.parallel_restore import BackupLocation, restore_files
 from cosmos_batch.worker.clients import Clients
 from tests.store.conftest import MODEL, files_of
 from tests.store.faulty_s3 import Fault, FaultyS3
@@ -42,9 +42,9 @@ def faulty(s3_url: str) -> Iterator[FaultyS3]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small parts, of which a small checkpoint has many, and short pauses."""
-    monkeypatch.setattr(restoring, "PART_BYTES", PART)
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(parallel_restore, "PART_BYTES", PART)
+    monkeypatch.setattr(s3_retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(s3_retries, "LONGEST_PAUSE", 0.05)
 
 
 def client(faulty: FaultyS3, read_timeout: float = 60) -> Any:
@@ -118,7 +118,7 @@ def test_an_s3_that_stands_still_for_a_minute_is_waited_for(
 def test_what_is_shipped_outlives_a_minute_without_a_byte() -> None:
     """Waiting ends in the try that begins after the patience; the worst is one that began just before the minute."""
     timeout = Clients()._client("s3", Config(region_name="us-east-1")).meta.config.read_timeout
-    assert 60 + timeout + patience.LONGEST_PAUSE < patience.PATIENCE_SECONDS
+    assert 60 + timeout + s3_retries.LONGEST_PAUSE < s3_retries.RETRY_SECONDS
 
 
 @pytest.mark.parametrize("fault", ["busy", "reset", "cut", "stall"])
@@ -131,7 +131,7 @@ def test_one_that_stays_broken_is_an_error_and_the_hub_is_not_asked(
     fault: Fault,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(s3_retries, "RETRY_SECONDS", 0.3)
     faulty.choose = lambda _number, _method, path: fault if is_part(path) else None
     # Short only where it must pass: what is not spoilt shall be answered on a busy machine too.
     s3 = client(faulty, read_timeout=3 if fault == "stall" else 60)
@@ -144,7 +144,7 @@ def test_one_that_stays_broken_is_an_error_and_the_hub_is_not_asked(
     assert store.find(MODEL) is None
     assert {path.name for path in (root / DIRECTORY).iterdir()} == {".lock"}
     faulty.choose = lambda _number, _method, _path: None
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 300)
+    monkeypatch.setattr(s3_retries, "RETRY_SECONDS", 300)
     assert_intact(store.ensure(MODEL), backed_up)
 
 
@@ -180,7 +180,7 @@ def test_every_error_of_the_libraries_is_the_same_failure(
     def fail(**_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(s3_retries, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(s3, "get_object", fail)
     with pytest.raises(Failure) as raised:
         store.ensure(MODEL)
@@ -285,17 +285,17 @@ def test_a_file_system_that_fails_is_told_as_what_it_is(
 
 
 @pytest.fixture
-def source(s3: Any, bucket: str, faulty: FaultyS3) -> Source:
+def source(s3: Any, bucket: str, faulty: FaultyS3) -> BackupLocation:
     """Two files of eight parts each."""
     for name in ("a", "b"):
         s3.put_object(Bucket=bucket, Key=f"x/{name}", Body=name.encode() * (8 * PART))
-    return Source(client(faulty), bucket, "x/")
+    return BackupLocation(client(faulty), bucket, "x/")
 
 
 FILES = [ModelFile(name=name, size=8 * PART) for name in ("a", "b")]
 
 
-def test_parts_of_several_files_are_fetched_at_once(source: Source, faulty: FaultyS3, tmp_path: Path) -> None:
+def test_parts_of_several_files_are_fetched_at_once(source: BackupLocation, faulty: FaultyS3, tmp_path: Path) -> None:
     """No part is given before all are asked for."""
     together = threading.Barrier(16)
 
@@ -309,10 +309,10 @@ def test_parts_of_several_files_are_fetched_at_once(source: Source, faulty: Faul
 
 
 def test_no_more_parts_are_in_memory_than_there_is_room_for(
-    source: Source, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: BackupLocation, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the first part of a file does not come, what is behind it waits in memory: five parts here, and no more."""
-    monkeypatch.setattr(restoring, "PARTS_IN_MEMORY", 5)
+    monkeypatch.setattr(parallel_restore, "PARTS_IN_MEMORY", 5)
     asked: list[str] = []
     first = threading.Event()
 
@@ -322,19 +322,21 @@ def test_no_more_parts_are_in_memory_than_there_is_room_for(
             assert first.wait(120)
 
     faulty.before = before
-    restoring_it = threading.Thread(target=restore_files, args=(source, FILES[:1], tmp_path))
-    restoring_it.start()
+    restore = threading.Thread(target=restore_files, args=(source, FILES[:1], tmp_path))
+    restore.start()
     while len(asked) < 5:
         first.wait(0.01)
     first.wait(0.5)
     assert len(asked) == 5
     first.set()
-    restoring_it.join()
+    restore.join()
     assert files_of(tmp_path) == {"a": b"a" * (8 * PART)}
 
 
-def test_a_full_disk_ends_the_restore_at_once(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "PARTS_IN_MEMORY", 2)
+def test_a_full_disk_ends_the_restore_at_once(
+    source: BackupLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel_restore, "PARTS_IN_MEMORY", 2)
 
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -379,7 +381,7 @@ def test_files_side_by_side_take_a_fraction_of_the_time_of_one_after_another(
     s3: Any, bucket: str, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each connection has its limit, as S3's have. What is measured is sleep, so that a busy machine changes little."""
-    monkeypatch.setattr(restoring, "PART_BYTES", 8 << 20)
+    monkeypatch.setattr(parallel_restore, "PART_BYTES", 8 << 20)
     files = [ModelFile(name=f"part-{number}", size=16 << 20) for number in range(4)]
     for file in files:
         s3.put_object(Bucket=bucket, Key=f"x/{file.name}", Body=bytes(file.size))
@@ -389,7 +391,7 @@ def test_files_side_by_side_take_a_fraction_of_the_time_of_one_after_another(
     of_theirs.mkdir()
     slow = client(faulty)
     began = time.monotonic()
-    restore_files(Source(slow, bucket, "x/"), files, of_ours)
+    restore_files(BackupLocation(slow, bucket, "x/"), files, of_ours)
     ours = time.monotonic() - began
     began = time.monotonic()
     for file in files:

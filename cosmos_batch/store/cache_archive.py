@@ -16,11 +16,11 @@ _LABEL, _LABEL_LIMIT = "label.json", 1 << 16
 # They change without anything having been compiled, and nobody misses them.
 _LEFT_OUT = {".lock", ".log"}
 
-Contents = dict[str, int]
+FileSizes = dict[str, int]
 """Paths of files with their sizes."""
 
 
-class UnusableError(Exception):
+class UnusableArchiveError(Exception):
     """A pack is broken, or was made for something else; the text says which."""
 
 
@@ -30,7 +30,7 @@ class _Label(Model):
     size: int = Field(ge=0, le=SIZE_LIMIT, description="Bytes of all files")
 
 
-def contents(folder: Path) -> Contents:
+def list_files(folder: Path) -> FileSizes:
     """What a pack of a folder holds: regular files, as links could lead anywhere."""
     found = {}
     for path in folder.rglob("*"):
@@ -39,14 +39,14 @@ def contents(folder: Path) -> Contents:
     return found
 
 
-def pack(folder: Path, made_for: Mapping[str, str], target: Path) -> Contents:
+def write_archive(folder: Path, made_for: Mapping[str, str], target: Path) -> FileSizes:
     """Write a folder's files into `target`. It is not compressed: the network is faster.
 
     Raises:
         OSError: what the disk says, also where files vanish meanwhile.
-        UnusableError: somebody writes to the folder.
+        UnusableArchiveError: somebody writes to the folder.
     """
-    packed = contents(folder)
+    packed = list_files(folder)
     label = _Label(made_for=dict(made_for), files=len(packed), size=sum(packed.values())).model_dump_json().encode()
     with tarfile.open(target, "w") as archive:
         first = tarfile.TarInfo(_LABEL)
@@ -54,38 +54,38 @@ def pack(folder: Path, made_for: Mapping[str, str], target: Path) -> Contents:
         archive.addfile(first, io.BytesIO(label))
         for name in packed:
             archive.add(folder / name, name, recursive=False)
-    if contents(folder) != packed:
-        raise UnusableError("files changed while they were packed")
+    if list_files(folder) != packed:
+        raise UnusableArchiveError("files changed while they were packed")
     return packed
 
 
-def unpack(source: Path, made_for: Mapping[str, str], folder: Path) -> None:
+def extract_archive(source: Path, made_for: Mapping[str, str], folder: Path) -> None:
     """Fill the empty `folder`; where this raises, what lies there is of no use.
 
     Raises:
-        UnusableError: it is no pack, was cut short, or was made for something else.
+        UnusableArchiveError: it is no pack, was cut short, or was made for something else.
         OSError: what the disk says.
     """
     try:
         with tarfile.open(source, "r:") as archive:
             label = _label_of(archive)
             if label.made_for != made_for:
-                raise UnusableError(f"it was made for {label.made_for}")
+                raise UnusableArchiveError(f"it was made for {label.made_for}")
             _extract(archive, label, folder)
     except (tarfile.TarError, EOFError) as error:
-        raise UnusableError(f"{type(error).__name__}: {error}") from error
+        raise UnusableArchiveError(f"{type(error).__name__}: {error}") from error
 
 
 def _label_of(archive: tarfile.TarFile) -> _Label:
     first = archive.next()
     if first is None or first.name != _LABEL or not first.isreg() or first.size > _LABEL_LIMIT:
-        raise UnusableError("it does not say what it was made for")
+        raise UnusableArchiveError("it does not say what it was made for")
     file = archive.extractfile(first)
     assert file is not None, "it is a regular file"
     try:
         return _Label.model_validate_json(file.read())
     except ValidationError as error:
-        raise UnusableError(explain(error)) from error
+        raise UnusableArchiveError(explain(error)) from error
 
 
 def _extract(archive: tarfile.TarFile, label: _Label, folder: Path) -> None:
@@ -94,7 +94,7 @@ def _extract(archive: tarfile.TarFile, label: _Label, folder: Path) -> None:
     while (member := archive.next()) is not None:
         files, size = files + 1, size + member.size
         if not member.isreg() or files > label.files or size > label.size:
-            raise UnusableError(f"{member.name} does not belong into it")
+            raise UnusableArchiveError(f"{member.name} does not belong into it")
         archive.extract(member, folder, filter="data")
     if (files, size) != (label.files, label.size):
-        raise UnusableError(f"{files} files of {label.files} are left of it")
+        raise UnusableArchiveError(f"{files} files of {label.files} are left of it")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.store import packs
-from cosmos_batch.store.packs import UnusableError, contents, pack, unpack
+from cosmos_batch.store import cache_archive
+from cosmos_batch.store.cache_archive import UnusableArchiveError, extract_archive, list_files, write_archive
 
 MADE_FOR = {"vllm": "0.32.0", "gpus": "NVIDIA H100, 580.95"}
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packed(folder: Path, tmp_path: Path) -> Path:
-    pack(folder, MADE_FOR, tmp_path / "pack")
+    write_archive(folder, MADE_FOR, tmp_path / "pack")
     return tmp_path / "pack"
 
 
@@ -52,21 +52,21 @@ def member(name: str, size: int = 4, **fields: object) -> tarfile.TarInfo:
 
 
 def test_what_goes_in_comes_out(folder: Path, packed: Path, tmp_path: Path) -> None:
-    unpack(packed, MADE_FOR, tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(folder) == {"triton/ab/kernel.so": 2000, "graph.py": 10}
+    extract_archive(packed, MADE_FOR, tmp_path / "out")
+    assert list_files(tmp_path / "out") == list_files(folder) == {"triton/ab/kernel.so": 2000, "graph.py": 10}
     assert (tmp_path / "out/graph.py").read_text() == "graph = 1\n"
 
 
 def test_times_are_kept_for_build_tools_compare_them(folder: Path, packed: Path, tmp_path: Path) -> None:
-    unpack(packed, MADE_FOR, tmp_path / "out")
+    extract_archive(packed, MADE_FOR, tmp_path / "out")
     before, after = ((one / "graph.py").stat().st_mtime for one in (folder, tmp_path / "out"))
     assert after == pytest.approx(before, abs=1e-6)
 
 
 @pytest.mark.parametrize("made_for", [{}, {**MADE_FOR, "gpus": "NVIDIA L40S, 580.95"}, {"vllm": "0.32.0"}])
 def test_what_was_made_for_something_else_is_refused(packed: Path, tmp_path: Path, made_for: dict[str, str]) -> None:
-    with pytest.raises(UnusableError, match="made for"):
-        unpack(packed, made_for, tmp_path / "out")
+    with pytest.raises(UnusableArchiveError, match="made for"):
+        extract_archive(packed, made_for, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -75,23 +75,23 @@ def test_wherever_it_is_cut_it_is_refused(packed: Path, tmp_path: Path) -> None:
     end_of_files = len(whole.rstrip(b"\0"))
     for length in [*range(0, end_of_files, 512), end_of_files - 1]:
         (tmp_path / "cut").write_bytes(whole[:length])
-        with pytest.raises(UnusableError):
-            unpack(tmp_path / "cut", MADE_FOR, tmp_path / f"out-{length}")
+        with pytest.raises(UnusableArchiveError):
+            extract_archive(tmp_path / "cut", MADE_FOR, tmp_path / f"out-{length}")
 
 
 @pytest.mark.parametrize("noise", [b"", b"PK\x03\x04 not this one", b"\x1f\x8b" + b"\0" * 600, bytes(10240)])
 def test_what_is_no_pack_is_refused(tmp_path: Path, noise: bytes) -> None:
     (tmp_path / "pack").write_bytes(noise)
-    with pytest.raises(UnusableError):
-        unpack(tmp_path / "pack", MADE_FOR, tmp_path / "out")
+    with pytest.raises(UnusableArchiveError):
+        extract_archive(tmp_path / "pack", MADE_FOR, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
     "label", ["text", {"files": 1, "size": 4}, {"madeFor": MADE_FOR, "files": -1, "size": 4}, {"madeFor": 1}]
 )
 def test_a_label_that_is_none_is_refused(tmp_path: Path, label: object) -> None:
-    with pytest.raises(UnusableError):
-        unpack(write(tmp_path / "pack", member("a"), label=label), MADE_FOR, tmp_path / "out")
+    with pytest.raises(UnusableArchiveError):
+        extract_archive(write(tmp_path / "pack", member("a"), label=label), MADE_FOR, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -111,30 +111,30 @@ def test_nothing_leaves_the_folder_and_nothing_but_files_comes(tmp_path: Path, h
     out = tmp_path / "deep" / "out"
     label = {"madeFor": MADE_FOR, "files": 1, "size": hostile.size}
     try:
-        unpack(write(tmp_path / "pack", hostile, label=label), MADE_FOR, out)
-    except UnusableError:
+        extract_archive(write(tmp_path / "pack", hostile, label=label), MADE_FOR, out)
+    except UnusableArchiveError:
         pass
     else:
-        assert contents(out) == {"etc/cron.d/outside": 4}, "what was absolute is inside"
+        assert list_files(out) == {"etc/cron.d/outside": 4}, "what was absolute is inside"
     assert {path.name for path in tmp_path.iterdir()} <= {"pack", "deep"}
 
 
 def test_more_than_the_label_says_is_refused(tmp_path: Path) -> None:
     for label in ({"files": 1, "size": 8}, {"files": 2, "size": 4}):
         pack = write(tmp_path / "pack", member("a"), member("b"), label={"madeFor": MADE_FOR, **label})
-        with pytest.raises(UnusableError, match="b does not belong"):
-            unpack(pack, MADE_FOR, tmp_path / "out")
+        with pytest.raises(UnusableArchiveError, match="b does not belong"):
+            extract_archive(pack, MADE_FOR, tmp_path / "out")
 
 
 def test_a_label_of_more_than_the_limit_is_refused(tmp_path: Path) -> None:
-    pack = write(tmp_path / "pack", label={"madeFor": MADE_FOR, "files": 1, "size": packs.SIZE_LIMIT + 1})
-    with pytest.raises(UnusableError):
-        unpack(pack, MADE_FOR, tmp_path / "out")
+    pack = write(tmp_path / "pack", label={"madeFor": MADE_FOR, "files": 1, "size": cache_archive.SIZE_LIMIT + 1})
+    with pytest.raises(UnusableArchiveError):
+        extract_archive(pack, MADE_FOR, tmp_path / "out")
 
 
 def test_modes_and_owners_are_ours(tmp_path: Path) -> None:
     odd = member("a", mode=0o6777, uid=12345, gid=12345, uname="somebody")
-    unpack(write(tmp_path / "pack", odd), MADE_FOR, tmp_path / "out")
+    extract_archive(write(tmp_path / "pack", odd), MADE_FOR, tmp_path / "out")
     found = (tmp_path / "out/a").stat()
     assert found.st_mode & 0o6022 == 0
     assert found.st_uid == tmp_path.stat().st_uid
@@ -150,5 +150,5 @@ def test_a_folder_that_somebody_writes_to_is_not_packed(
         add(self, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tarfile.TarFile, "add", meanwhile)
-    with pytest.raises(UnusableError, match="changed"):
-        pack(folder, MADE_FOR, tmp_path / "pack")
+    with pytest.raises(UnusableArchiveError, match="changed"):
+        write_archive(folder, MADE_FOR, tmp_path / "pack")

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmos_batch.store.packs import SIZE_LIMIT, Contents, UnusableError, contents, pack, unpack
+from cosmos_batch.store.cache_archive import (
+    SIZE_LIMIT,
+    FileSizes,
+    UnusableArchiveError,
+    extract_archive,
+    list_files,
+    write_archive,
+)
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -25,7 +32,7 @@ logger = logging.getLogger(__name__)
 _DIGEST_DIGITS = 32
 
 
-class KeptCaches:
+class CompileCaches:
     """The caches of one pipeline's engine. A worker can do without them: nothing here raises.
 
     Compiled files name each other by absolute paths, so `root` is the same on all workers, and no other worker's.
@@ -59,7 +66,7 @@ class KeptCaches:
             if not use.folder.exists():
                 self._fetch(use)
                 use.folder.mkdir(exist_ok=True)
-            use.kept = contents(use.folder)
+            use.kept = list_files(use.folder)
         except OSError as error:
             logger.warning("nothing compiled is kept: %s", error)
             return None
@@ -72,12 +79,12 @@ class KeptCaches:
         if use is None:
             return False
         try:
-            if contents(use.folder) == use.kept:
+            if list_files(use.folder) == use.kept:
                 return False
             with tempfile.NamedTemporaryFile(prefix="caches-") as file:
-                packed = pack(use.folder, use.made_for, Path(file.name))
+                packed = write_archive(use.folder, use.made_for, Path(file.name))
                 self._s3.upload_file(file.name, self._bucket, use.key)
-        except UnusableError as error:
+        except UnusableArchiveError as error:
             logger.info("what was compiled is not kept yet: %s", error)
             return False
         except Exception:
@@ -93,7 +100,7 @@ class KeptCaches:
             try:
                 files = Path(partial) / "files"
                 self._download(use.key, Path(partial) / "pack")
-                unpack(Path(partial) / "pack", use.made_for, files)
+                extract_archive(Path(partial) / "pack", use.made_for, files)
                 files.rename(use.folder)
                 logger.info("the engine starts with what %s holds", use.key)
             except FileNotFoundError:
@@ -103,11 +110,11 @@ class KeptCaches:
 
     def _download(self, key: str, target: Path) -> None:
         # Listed and not asked for: without the right to list all of the bucket, S3 calls what is missing forbidden.
-        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("Contents")
+        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("FileSizes")
         if not listed:
             raise FileNotFoundError(key)
         if listed[0]["Size"] > SIZE_LIMIT:
-            raise UnusableError(f"it has {listed[0]['Size']:,} bytes")
+            raise UnusableArchiveError(f"it has {listed[0]['Size']:,} bytes")
         self._s3.download_file(self._bucket, key, str(target))
 
 
@@ -122,7 +129,7 @@ class _Use:
     folder: Path
     key: str
     made_for: dict[str, str]
-    kept: Contents = field(default_factory=dict)
+    kept: FileSizes = field(default_factory=dict)
 
 
 def _own(root: Path) -> None:

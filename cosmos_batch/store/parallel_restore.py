@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile
-from cosmos_batch.store.patience import Patience
+from cosmos_batch.store.s3_retries import RetryBudget
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -39,7 +39,7 @@ class _Stopped(Exception):  # noqa: N818 - another file failed, which is the err
 
 
 @dataclass(frozen=True)
-class Source:
+class BackupLocation:
     """Where the files lie."""
 
     s3: "BaseClient"
@@ -47,7 +47,7 @@ class Source:
     prefix: str
 
 
-def restore_files(source: Source, files: Sequence[ModelFile], directory: Path) -> None:
+def restore_files(source: BackupLocation, files: Sequence[ModelFile], directory: Path) -> None:
     """Copy `files` into the empty `directory`, with the hashes that are known; blocks.
 
     Raises
@@ -55,7 +55,7 @@ def restore_files(source: Source, files: Sequence[ModelFile], directory: Path) -
     IncompleteCopyError
         If files are gone, or have another size or hash: trying again would change nothing.
     One of `FAULTS`
-        If S3 refuses, or nothing could be fetched for as long as `Patience` lasts.
+        If S3 refuses, or nothing could be fetched for as long as `RetryBudget` lasts.
     OSError
         What the disk says.
     """
@@ -78,11 +78,11 @@ def restore_files(source: Source, files: Sequence[ModelFile], directory: Path) -
 class _Restore:
     """What the threads of one restore share."""
 
-    def __init__(self, source: Source, directory: Path, connections: ThreadPoolExecutor) -> None:
+    def __init__(self, source: BackupLocation, directory: Path, connections: ThreadPoolExecutor) -> None:
         self._source = source
         self._directory = directory
         self._connections = connections
-        self._patience = Patience()
+        self._retries = RetryBudget()
         self._room = threading.BoundedSemaphore(PARTS_IN_MEMORY)
         self._stopped = threading.Event()
 
@@ -142,7 +142,7 @@ class _Restore:
         return True
 
     def _fetch(self, file: ModelFile, offset: int) -> bytes:
-        return self._patience.until_done(lambda: self._fetch_once(file, offset))
+        return self._retries.call(lambda: self._fetch_once(file, offset))
 
     def _fetch_once(self, file: ModelFile, offset: int) -> bytes:
         if self._stopped.is_set():
