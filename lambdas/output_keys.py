@@ -4,14 +4,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from cosmos_batch.contract.job import OutputKey
-from cosmos_batch.state import Outputs
+from cosmos_batch.state import ReservedKeys
 
 # A name's resolution is a second; so many jobs on files of one stem, within one folder, are served at once.
 NEXT_SECONDS = 600
 
 
 def reserve_second(
-    outputs: Outputs, start: datetime, job_id: str, key_at: Callable[[str], OutputKey]
+    outputs: ReservedKeys, start: datetime, job_id: str, key_at: Callable[[str], OutputKey]
 ) -> tuple[OutputKey, str] | None:
     """The key of the first free second from `start` on, reserved for the job, and the timestamp in it.
 

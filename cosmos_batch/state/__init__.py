@@ -3,8 +3,8 @@
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState, Waiting
-from cosmos_batch.state.outputs import Outputs
 from cosmos_batch.state.reports import Reports
+from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
@@ -20,10 +20,10 @@ __all__ = [
     "JobRow",
     "JobState",
     "Jobs",
-    "Outputs",
     "PipelineRow",
     "RecordedRevision",
     "Reports",
+    "ReservedKeys",
     "Revisions",
     "Table",
     "Waiting",

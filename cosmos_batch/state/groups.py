@@ -23,7 +23,7 @@ KEPT_ERRORS = 60_000
 SHORTEST_ERROR = 256
 
 
-class Failed(Row):
+class GroupFailure(Row):
     """One job of a group that ended badly."""
 
     job: str | None = Field(default=None, description="None in rows from before decision 033")
@@ -32,7 +32,7 @@ class Failed(Row):
 
 
 class Group(Row):
-    """One row. `ended` holds job ids, `failures` a `Failed` as JSON each."""
+    """One row. `ended` holds job ids, `failures` a `GroupFailure` as JSON each."""
 
     id: str
     jobs: int
@@ -53,9 +53,9 @@ class Group(Row):
         return len(self.ended) >= self.jobs
 
     @property
-    def failed(self) -> list[Failed]:
+    def failed(self) -> list[GroupFailure]:
         """Those that ended badly, by name."""
-        return sorted(map(Failed.model_validate_json, self.failures), key=lambda one: one.name)
+        return sorted(map(GroupFailure.model_validate_json, self.failures), key=lambda one: one.name)
 
     @property
     def waiting(self) -> set[str]:
@@ -116,7 +116,9 @@ class Groups:
         Where somebody else began it first, the token waits for that.
         """
         again = {
-            text: failed for text in group.failures if (failed := Failed.model_validate_json(text)).error.retryable
+            text: failed
+            for text in group.failures
+            if (failed := GroupFailure.model_validate_json(text)).error.retryable
         }
         values = {
             "answeredAt": group.answered_at,

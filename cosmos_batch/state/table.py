@@ -7,7 +7,7 @@
 | `job#<job id>` | `report` | job whose end was published: `reports` |
 | `job#<job id>` | `group` | job of a run that callbacks wait for: `groups` |
 | `group#<group id>` | `group` | run of one job or several that callbacks wait for: `groups` |
-| `output#<bucket>/<key>` | `output` | reserved final key: `outputs` |
+| `output#<bucket>/<key>` | `output` | reserved final key: `reserved_keys` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
 | `pipeline#<pipeline>` | `revision#<model>@<tag or branch>` | recorded commit of a model: `revisions` |
 | `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |

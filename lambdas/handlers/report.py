@@ -15,7 +15,7 @@ from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import MESSAGE_LIMIT
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Callbacks, JobRow, Jobs, Outputs, Reports, Table
+from cosmos_batch.state import Callbacks, JobRow, Jobs, Reports, ReservedKeys, Table
 from lambdas.clients import client, state_table
 from lambdas.log import log
 from lambdas.metrics import measure
@@ -141,7 +141,7 @@ def report(end: End, table: Table) -> None:
     close_job(end, Jobs(table))
     publish(end)
     if end.result.error is not None:
-        write_error_document(end.job_id, end.result.error, end.request, end.started_at, Outputs(table))
+        write_error_document(end.job_id, end.result.error, end.request, end.started_at, ReservedKeys(table))
     measure_end(end, Jobs(table).get(end.job_id))
     Reports(table).note(end.job_id)
     code = None if end.result.error is None else end.result.error.code

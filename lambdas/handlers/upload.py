@@ -17,7 +17,7 @@ from typing import Any
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
-from cosmos_batch.state import Outputs
+from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client, is_throttling, state_table
 from lambdas.intake.choosing import chosen_pipelines, is_request_file, requested_pipeline
 from lambdas.intake.metadata import read_metadata
@@ -117,7 +117,7 @@ def is_ours(file: StoredObject) -> bool:
     """Whether a job wrote this object: by its metadata, or by its key, which is reserved for a job."""
     if OBJECT_MARKER in file.metadata:
         return True
-    return Outputs(state_table(environment().state_table)).owner(*file.location) is not None
+    return ReservedKeys(state_table(environment().state_table)).owner(*file.location) is not None
 
 
 def must_wait(event: dict[str, Any], from_sidecar: bool) -> bool:

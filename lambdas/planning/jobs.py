@@ -23,7 +23,7 @@ from cosmos_batch.contract.s3 import (
     parse_uri,
     relative_directory,
 )
-from cosmos_batch.state import Outputs
+from cosmos_batch.state import ReservedKeys
 from lambdas.clients import state_table
 from lambdas.output_keys import NEXT_SECONDS, reserve_second
 from lambdas.planning.input_files import inspect_inputs
@@ -163,7 +163,9 @@ def reserve_document(
         _refuse_outside(S3Location(output.bucket, output.key), environment.asset_buckets)
         return output
 
-    reserved = reserve_second(Outputs(state_table(environment.state_table)), execution.started_at, execution.name, at)
+    reserved = reserve_second(
+        ReservedKeys(state_table(environment.state_table)), execution.started_at, execution.name, at
+    )
     if reserved is not None:
         return reserved
     raise Failure(

@@ -8,7 +8,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.error_document import ErrorDocument
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import OBJECT_MARKER, error_document_key, parse_uri
-from cosmos_batch.state import Outputs
+from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client
 from lambdas.log import log, log_fault
 from lambdas.output_keys import reserve_second
@@ -19,7 +19,7 @@ UNTOLD = ("Cancelled",)
 _FORBIDDEN = (403, 404)
 
 
-def write_error_document(job_id: str, error: Error, request: Any, started_at: datetime, outputs: Outputs) -> None:
+def write_error_document(job_id: str, error: Error, request: Any, started_at: datetime, outputs: ReservedKeys) -> None:
     """Write it, if an upload started the job: `request` is its execution's input, of any JSON type.
 
     Written again, it is the same document under the same name.

@@ -16,7 +16,7 @@ from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
-from cosmos_batch.state import JobRow, Jobs, Outputs, Table, Workers
+from cosmos_batch.state import JobRow, Jobs, ReservedKeys, Table, Workers
 from infra.synth import synthesize
 
 TWO_B, EIGHT_B = "cosmos-reason2-2b", "cosmos-reason2-8b"
@@ -90,8 +90,8 @@ class App:
         return Jobs(self.table)
 
     @property
-    def reserved(self) -> Outputs:
-        return Outputs(self.table)
+    def reserved(self) -> ReservedKeys:
+        return ReservedKeys(self.table)
 
     def workers(self, pipeline: str = TWO_B) -> Workers:
         return Workers(self.table, pipeline)

@@ -15,7 +15,7 @@ from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.s3 import OBJECT_MARKER
-from cosmos_batch.state import Jobs, Outputs
+from cosmos_batch.state import Jobs, ReservedKeys
 from lambdas.handlers import upload
 from lambdas.handlers.plan import handler
 from tests.lambdas.cloud import LARGE, NANO, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
@@ -65,7 +65,7 @@ def test_text_becomes_a_video(cloud: Cloud) -> None:
     job = plan(**request)
     assert (made(job).mode, made(job).prompt, made(job).seed, made(job).num_frames) == ("t2v", "A robot.", 7, 189)
     assert (job.document.key, job.input, job.inputs, job.prompt) == (f"out/cosmos3-nano-{STAMP}.json", None, [], None)
-    assert Outputs(cloud.table).owner("assets", job.document.key) == "job-1"
+    assert ReservedKeys(cloud.table).owner("assets", job.document.key) == "job-1"
     row = Jobs(cloud.table).get("job-1")
     assert row is not None and row.input is None
     assert plan(**request) == job

@@ -13,7 +13,7 @@ from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROM
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
-from cosmos_batch.state import Callbacks, Jobs, Outputs, Revisions
+from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
 from lambdas.handlers.plan import handler
 from lambdas.scaling import nudges as nudge
 from tests.lambdas.cloud import IDENTITY, LARGE, SMALL, STATE_BUCKET, Cloud
@@ -91,7 +91,7 @@ def test_a_taken_name_moves_to_the_next_free_second(cloud: Cloud) -> None:
     assert job(first).document.key == "folder/clip_CosmosReason_20261231-235959.json"
     assert job(second).document.key == "folder/clip_CosmosReason_20270101-000000.json"
     assert job(second).timestamp == "20270101-000000"
-    assert Outputs(cloud.table).owner("assets", job(second).document.key) == "b"
+    assert ReservedKeys(cloud.table).owner("assets", job(second).document.key) == "b"
 
 
 @pytest.mark.parametrize(

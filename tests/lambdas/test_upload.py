@@ -10,7 +10,7 @@ from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import execution_name
-from cosmos_batch.state import Outputs
+from cosmos_batch.state import ReservedKeys
 from lambdas.handlers.upload import handler
 from lambdas.intake.metadata_faults import unknown_settings
 from lambdas.s3_objects import real_version
@@ -125,7 +125,7 @@ def test_names_that_only_resemble_those_do_start(cloud: Cloud, key: str) -> None
 
 def test_our_own_objects_start_nothing(cloud: Cloud) -> None:
     upload(cloud, "marked.mp4", Metadata={**PROMPT, "cosmos-batch-job": "job-1"})
-    Outputs(cloud.table).reserve(OutputKey(bucket="assets", key="reserved.mp4"), "job-1")
+    ReservedKeys(cloud.table).reserve(OutputKey(bucket="assets", key="reserved.mp4"), "job-1")
     upload(cloud, "reserved.mp4", Metadata=PROMPT)
     assert cloud.executions() == []
 

@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import OutputKey
-from cosmos_batch.state import Callbacks, Outputs, PipelineRow, Reports, Table, Workers
+from cosmos_batch.state import Callbacks, PipelineRow, Reports, ReservedKeys, Table, Workers
 
 ERROR = Error(code="NoCapacity", message="m", remedy="r", retryable=True)
 KEY = OutputKey(bucket="assets", key="a/b.json")
@@ -32,7 +32,7 @@ def test_a_token_waits_until_it_is_answered_and_is_then_forgotten(table: Table) 
 
 
 def test_a_key_is_one_jobs(table: Table) -> None:
-    outputs = Outputs(table)
+    outputs = ReservedKeys(table)
     assert outputs.owner("assets", "a/b.json") is None
     assert outputs.reserve(KEY, "one")
     assert outputs.reserve(KEY, "one")
@@ -42,7 +42,7 @@ def test_a_key_is_one_jobs(table: Table) -> None:
 
 
 def test_of_many_at_once_one_has_the_key(table: Table) -> None:
-    outputs = Outputs(table)
+    outputs = ReservedKeys(table)
     with ThreadPoolExecutor(8) as pool:
         had = list(pool.map(lambda number: outputs.reserve(KEY, f"job-{number}"), range(16)))
     assert had.count(True) == 1

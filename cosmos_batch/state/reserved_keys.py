@@ -8,7 +8,7 @@ def _pk(bucket: str, key: str) -> str:
     return f"output#{bucket}/{key}"
 
 
-class Outputs:
+class ReservedKeys:
     """The reserved keys."""
 
     def __init__(self, table: Table) -> None:
