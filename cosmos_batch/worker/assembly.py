@@ -8,24 +8,24 @@ from cosmos_batch.state import Jobs, Revisions, Table, Workers
 from cosmos_batch.store import CompileCaches, Elsewhere, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.credentials import HubToken
 from cosmos_batch.worker.endpoint import upsampler_of
 from cosmos_batch.worker.guardrails import Guardrails
-from cosmos_batch.worker.hub_token import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.loop import WorkerLoop
 from cosmos_batch.worker.pinned_store import PinnedStore
 from cosmos_batch.worker.queue import Queue
+from cosmos_batch.worker.resident_model import ResidentModel
 from cosmos_batch.worker.runner import Runner
 from cosmos_batch.worker.slots import Slots
-from cosmos_batch.worker.tasks import Tasks
-from cosmos_batch.worker.worker import Worker
+from cosmos_batch.worker.task_tokens import TaskTokens
 
 
-def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> Worker:
+def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> WorkerLoop:
     """A worker on an engine that has not loaded yet."""
     table = Table(clients.dynamodb, environment.state_table)
     jobs = Jobs(table)
-    tasks = Tasks(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
+    tasks = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
     queue = Queue(clients.sqs, environment.queue_url, leases)
     runner = Runner(
         environment=environment,
@@ -46,7 +46,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
         upsampler=upsampler_of(environment, clients),
     )
-    return Worker(runner)
+    return WorkerLoop(runner)
 
 
 def _store(environment: WorkerEnvironment, clients: Clients, revisions: Revisions) -> PinnedStore | Elsewhere:

@@ -19,7 +19,7 @@ from cosmos_batch.state import ConditionFailed, JobRow, Jobs
 from cosmos_batch.state.table import now
 from cosmos_batch.worker.queue import Delivery, Queue
 from cosmos_batch.worker.stages import reached
-from cosmos_batch.worker.tasks import Tasks
+from cosmos_batch.worker.task_tokens import TaskTokens
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Committer:
 
     s3: Any
     jobs: Jobs
-    tasks: Tasks
+    tasks: TaskTokens
     queue: Queue
     state_bucket: str
 

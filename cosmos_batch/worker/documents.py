@@ -7,7 +7,7 @@ from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDo
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.resident_model import ResidentModel
 
 _CUT = "\n[...]\n"
 

@@ -7,8 +7,8 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Made
 from cosmos_batch.worker.commit import Outcome
 from cosmos_batch.worker.documents import compose
-from cosmos_batch.worker.making import present_making
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.outputs import present_making
+from cosmos_batch.worker.resident_model import ResidentModel
 
 
 def present(

@@ -25,15 +25,15 @@ from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Wa
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.inputs import is_full_disk, prepare, wait_for_disk
-from cosmos_batch.worker.model import ResidentModel
-from cosmos_batch.worker.outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
+from cosmos_batch.worker.job_limits import refusal, timed_out, waited_in_vain
 from cosmos_batch.worker.outcomes import present
 from cosmos_batch.worker.queue import Delivery, Queue
+from cosmos_batch.worker.resident_model import ResidentModel
+from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
 from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.steps import tell_steps
-from cosmos_batch.worker.tasks import Tasks
-from cosmos_batch.worker.verdicts import refusal, timed_out, waited_in_vain
+from cosmos_batch.worker.task_tokens import TaskTokens
 from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Runner:
     clients: Clients
     jobs: Jobs
     workers: Workers
-    tasks: Tasks
+    tasks: TaskTokens
     queue: Queue
     committer: Committer
     model: ResidentModel

@@ -14,13 +14,13 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.state import Workers
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.endpoint import engine_of
+from cosmos_batch.worker.gpu_allocation import allocate_gpus
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import prove_mounts
+from cosmos_batch.worker.nvidia_driver import check_driver
 from cosmos_batch.worker.scratch import worker_folder
-from cosmos_batch.worker.sharing import share
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
 
 FAILED = 1
@@ -55,7 +55,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
     try:
         check_driver(environment.image_cuda)
         prove_mounts(environment)
-        share(environment, runner.model.engine)
+        allocate_gpus(environment, runner.model.engine)
         with worker_folder(environment):
             if not await worker.unless_stopped(runner.model.load()):
                 workers.ended(environment.aws_batch_job_id)

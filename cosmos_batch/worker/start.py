@@ -7,7 +7,7 @@ from datetime import datetime
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.state.workers import WorkerRow
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.resident_model import ResidentModel
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from cosmos_batch.media import (
     write_image,
     write_video,
 )
-from cosmos_batch.worker.making import expected_roles
+from cosmos_batch.worker.outputs import expected_roles
 
 _RATE = 48_000
 _NAMES: dict[Role, str] = {"video": "made.mp4", "image": "made.png", "actions": "made.json"}

@@ -24,7 +24,7 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.worker.making import NOISE, UNGUARDED
+from cosmos_batch.worker.outputs import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.generations import LOOKS, Asked
 from tests.e2e.harness import App, configuration_text, error_of, running_app, wait_for

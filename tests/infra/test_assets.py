@@ -57,7 +57,7 @@ def hashes() -> tuple[str, str]:
         ("cosmos_batch/worker/__pycache__/worker.cpython-312.pyc", False, False),
         ("lambdas/requirements.txt", False, False),
         ("lambdas/handlers/plan.py", False, True),
-        ("cosmos_batch/worker/worker.py", True, False),
+        ("cosmos_batch/worker/loop.py", True, False),
         ("containers/reasoner/Dockerfile", True, False),
         ("containers/reasoner/requirements.cu130.lock", True, False),
         ("containers/build.sh", True, False),

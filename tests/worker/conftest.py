@@ -22,7 +22,7 @@ from cosmos_batch.contract.job import InputFile, OutputKey
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Jobs, Table, Workers
-from cosmos_batch.worker import worker
+from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
@@ -193,7 +193,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setattr(worker, "POLL_SECONDS", 1)
+    monkeypatch.setattr(loop, "POLL_SECONDS", 1)
     dynamodb.apply()
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():

@@ -19,7 +19,7 @@ from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.endpoint import ApiKey, engine_of
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
-from tests.worker.test_hub_token import SECRET, RefusedClients, lease_holder
+from tests.worker.test_credentials import SECRET, RefusedClients, lease_holder
 
 ENDPOINT = Endpoint(url="https://example.com/v1", api_key_secret_arn=SECRET)
 

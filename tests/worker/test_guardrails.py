@@ -15,13 +15,13 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.resident_model import ResidentModel
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.guardrail_files import FORBIDDEN, write_block_list, write_prompt_checker
 from tests.store.hub import Hub
 from tests.worker.conftest import Bench
+from tests.worker.test_credentials import lease_holder
 from tests.worker.test_generations import SERVING
-from tests.worker.test_hub_token import lease_holder
 
 MODELS = ABILITIES["cosmos-framework"].guardrail_models
 TOKEN = "hf_of_one_who_accepted"

@@ -12,8 +12,8 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker import serve
-from cosmos_batch.worker.driver import check_driver
 from cosmos_batch.worker.leases import LeaseHolder
+from cosmos_batch.worker.nvidia_driver import check_driver
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 

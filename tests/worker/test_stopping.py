@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.state import Attempt, WorkerRow
-from cosmos_batch.worker import worker as worker_module
+from cosmos_batch.worker import loop
 from tests.worker.conftest import Bench
 from tests.worker.engines import Counting, until
 
@@ -18,7 +18,7 @@ from tests.worker.engines import Counting, until
 def test_told_to_stop_a_worker_finishes_what_fits_and_gives_back_the_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, experienced: bool
 ) -> None:
-    monkeypatch.setattr(worker_module, "STOP_SECONDS", 5)
+    monkeypatch.setattr(loop, "STOP_SECONDS", 5)
     if experienced:
         bench.send(bench.job("quick", prompt=json.dumps({"seconds": 0.1})))
     engine = Counting()
@@ -60,7 +60,7 @@ def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> Non
 
 
 def test_told_to_stop_while_it_drains_a_worker_gives_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "STOP_SECONDS", 1)
+    monkeypatch.setattr(loop, "STOP_SECONDS", 1)
     bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
     engine = Counting()
     hand = bench.worker(engine=engine, idle_seconds=60)

@@ -19,10 +19,10 @@ from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages as waits
 from cosmos_batch.state import JobRow
-from cosmos_batch.worker import outages
-from cosmos_batch.worker.outages import FORGIVEN_INTERRUPTIONS, pause_seconds
+from cosmos_batch.worker import server_outages
+from cosmos_batch.worker.job_limits import refusal
 from cosmos_batch.worker.queue import Delivery
-from cosmos_batch.worker.verdicts import refusal
+from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
 from tests.engines.endpoint.conftest import Server, error
 from tests.worker.conftest import Bench, Hand
 from tests.worker.engines import until
@@ -36,10 +36,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQS counts in whole seconds."""
     monkeypatch.setattr(waits, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(waits, "LONGEST_WAIT", 0.02)
-    monkeypatch.setattr(outages, "FIRST_PAUSE", 1.0)
-    monkeypatch.setattr(outages, "LONGEST_PAUSE", 2.0)
-    monkeypatch.setattr(outages, "FIRST_LOOK", 0.05)
-    monkeypatch.setattr(outages, "LONGEST_LOOK", 0.2)
+    monkeypatch.setattr(server_outages, "FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(server_outages, "LONGEST_PAUSE", 2.0)
+    monkeypatch.setattr(server_outages, "FIRST_LOOK", 0.05)
+    monkeypatch.setattr(server_outages, "LONGEST_LOOK", 0.2)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_what_the_server_refuses_for_good_ends_at_once(bench: Bench, serve: Call
 def test_near_the_deadline_the_caller_hears_what_was_waited_for(
     bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "FIRST_PAUSE", 7200.0)  # an hour is left, so there is no time for another try
+    monkeypatch.setattr(server_outages, "FIRST_PAUSE", 7200.0)  # an hour is left, so there is no time for another try
     server = serve()
     server.fault = error(503, "no room")
     bench.send(bench.job("one"))
@@ -257,14 +257,14 @@ def unavailable(retry_after: float | None = None) -> ServerUnavailable:
 def test_pauses_grow_follow_the_server_and_end_before_the_deadline(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "FIRST_PAUSE", 10.0)
-    monkeypatch.setattr(outages, "LONGEST_PAUSE", 900.0)
+    monkeypatch.setattr(server_outages, "FIRST_PAUSE", 10.0)
+    monkeypatch.setattr(server_outages, "LONGEST_PAUSE", 900.0)
     later = bench.job("later", deadline=datetime.now(UTC) + timedelta(days=3))
     for pauses, longest in ((0, 10), (3, 80), (9, 900), (5000, 900)):
         pause = pause_seconds(later, pauses, unavailable())
         assert pause is not None and 0.75 * longest <= pause <= longest
     assert pause_seconds(later, 0, unavailable(300)) == 300
-    assert pause_seconds(later, 0, unavailable(86_400)) == outages.LONGEST_ASKED
+    assert pause_seconds(later, 0, unavailable(86_400)) == server_outages.LONGEST_ASKED
     soon = bench.job("soon", deadline=datetime.now(UTC) + timedelta(seconds=70))
     pause = pause_seconds(soon, 9, unavailable())
     assert pause is not None and 30 < pause <= 60, "there is time for one more try"

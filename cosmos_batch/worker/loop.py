@@ -21,7 +21,7 @@ STOP_SECONDS = 20  # after SIGTERM, for jobs that will be done by then
 log = logging.getLogger(__name__)
 
 
-class Worker:
+class WorkerLoop:
     """Serves one queue with one resident model."""
 
     def __init__(self, runner: Runner) -> None:

@@ -17,7 +17,7 @@ from cosmos_batch.engines.protocol import LossyEngine
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
-from cosmos_batch.worker.model import ResidentModel
+from cosmos_batch.worker.resident_model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
 UNVERIFIED = (

@@ -14,17 +14,17 @@ from cosmos_batch.engines.gpus import Gpu, gpu_here, gpus_here
 from cosmos_batch.engines.protocol import Engine, ParallelEngine
 
 
-def share(environment: WorkerEnvironment, engine: Engine) -> None:
+def allocate_gpus(environment: WorkerEnvironment, engine: Engine) -> None:
     """Give an engine its plan, if it takes one. Raises Failure where the GPUs are not those of any."""
     serving = environment.serving
     if serving is None or not serving.plans or not isinstance(engine, ParallelEngine):
         return
     pipeline = pipeline_named(environment.pipeline)
     assert pipeline is not None, "infra deploys the pipelines of the catalogue"
-    engine.plan = plan_here(serving, pipeline)
+    engine.plan = plan_for_this_machine(serving, pipeline)
 
 
-def plan_here(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
+def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
     """That of the kind of GPU that is here, or one made for a kind that no instance type has, for a local worker may
     have any; on a CPU there is nothing to share.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract import Failure
-from cosmos_batch.worker.driver import check_driver, driver_version
+from cosmos_batch.worker.nvidia_driver import check_driver, driver_version
 
 OPEN = """\
 NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (dvs-builder@U22)  Tue Jul 29 2026

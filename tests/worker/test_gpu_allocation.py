@@ -5,8 +5,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.engines.gpus import Gpu
-from cosmos_batch.worker import sharing
-from cosmos_batch.worker.sharing import share
+from cosmos_batch.worker import gpu_allocation
+from cosmos_batch.worker.gpu_allocation import allocate_gpus
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import Bench
 
@@ -21,12 +21,12 @@ class Sharing(ScriptedGenerator):
 
 
 def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str) -> str:
-    monkeypatch.setattr(sharing, "gpus_here", lambda: gpus)
-    monkeypatch.setattr(sharing, "gpu_here", lambda: gpu)
+    monkeypatch.setattr(gpu_allocation, "gpus_here", lambda: gpus)
+    monkeypatch.setattr(gpu_allocation, "gpu_here", lambda: gpu)
     serving = SERVING.model_copy(update={"engine": engine})
     taker = Sharing()
     environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": serving})
-    share(environment, taker)
+    allocate_gpus(environment, taker)
     return str(taker.plan)
 
 

@@ -13,7 +13,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.hub_token import HubToken
+from cosmos_batch.worker.credentials import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import STATE, TABLE, Bench

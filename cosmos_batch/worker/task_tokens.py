@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Heard = Literal["alive", "gone", "unknown"]
 
 
-class Tasks:
+class TaskTokens:
     """Step Functions, as a worker sees it. What is not `async` blocks."""
 
     def __init__(self, stepfunctions: Any, heartbeat_seconds: float, pipeline: str) -> None:
