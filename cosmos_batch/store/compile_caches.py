@@ -110,7 +110,7 @@ class CompileCaches:
 
     def _download(self, key: str, target: Path) -> None:
         # Listed and not asked for: without the right to list all of the bucket, S3 calls what is missing forbidden.
-        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("FileSizes")
+        listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("Contents")
         if not listed:
             raise FileNotFoundError(key)
         if listed[0]["Size"] > SIZE_LIMIT:

@@ -82,7 +82,7 @@ def test_another_gpu_driver_model_or_software_has_its_own(
 
 
 def spoil(s3: Any, bucket: str, change: Callable[[bytes], bytes]) -> None:
-    [entry] = s3.list_objects_v2(Bucket=bucket)["FileSizes"]
+    [entry] = s3.list_objects_v2(Bucket=bucket)["Contents"]
     body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
     s3.put_object(Bucket=bucket, Key=entry["Key"], Body=change(body))
 
