@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
-from cosmos_batch.contract.config import Config, ConfigError
+from cosmos_batch.contract.config import Config
+from cosmos_batch.planning.configuration import ConfigError, load_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.layer import LayerError
 from infra.synth import synthesize
 
@@ -27,7 +29,7 @@ def warm_costs(config: Config) -> list[str]:
     return [
         f"{enabled.pipeline.id}: {enabled.warm_instances} warm x {enabled.instance_types[0]}, "
         f"{enabled.warm_workers} workers, cost ${enabled.warm_dollars_per_month:,.0f} a month ({PRICES_AS_OF})"
-        for enabled in config.enabled_pipelines()
+        for enabled in enabled_pipelines(config)
         if enabled.warm_workers
     ]
 
@@ -39,7 +41,7 @@ def fallback_costs(config: Config) -> list[str]:
         f"(${INSTANCE_TYPES[enabled.instance_types[0]].dollars_per_hour:,.2f} an hour) can be had, workers run on "
         f"{name}, ${INSTANCE_TYPES[name].dollars_per_hour:,.2f} an hour ({PRICES_AS_OF}). To leave it out, set "
         f"{enabled.pipeline.config_key}.fallbackInstanceTypes to []; to keep it without this line, name it there."
-        for enabled in config.enabled_pipelines()
+        for enabled in enabled_pipelines(config)
         for name in enabled.costly_fallbacks
     ]
 
@@ -48,7 +50,7 @@ def main() -> int:
     """Synthesize; the exit code says whether it worked."""
     file, outdir = config_file(), Path(os.environ.get("CDK_OUTDIR") or ROOT / "cdk.out")
     try:
-        config = Config.load(file)
+        config = load_config(file)
         synthesize(config, outdir, file)
         for line in [*warm_costs(config), *fallback_costs(config)]:
             print(line, file=sys.stderr)

@@ -10,8 +10,7 @@ from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from cosmos_batch.contract import Job, JobMessage
-from cosmos_batch.contract.job import SCHEMA_VERSION
+from cosmos_batch.contract.job import SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.worker.clients import Clients
 
 RECEIVED_AT_ONCE = 10

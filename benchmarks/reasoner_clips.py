@@ -11,8 +11,8 @@ import av
 import numpy as np
 
 from benchmarks.robot_scene import FPS, SECONDS, draw_scene
-from cosmos_batch.contract import Job, Parameters
-from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare

@@ -20,7 +20,7 @@ from unittest import mock
 from benchmarks.instant_aws import InstantAws
 from benchmarks.reasoner_clips import Workload, make_job
 from benchmarks.resident import drained, serving
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.vllm.command import MODEL

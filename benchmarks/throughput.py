@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.instant_aws import InstantAws
 from benchmarks.measurement import Measurement
 from benchmarks.resident import drained, serving
-from cosmos_batch.contract import Job, Parameters
-from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.demo.media import sample_image
 from tests.e2e.scripted_engine import ScriptedEngine
 

@@ -13,6 +13,7 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import GeneratorEntry
+from cosmos_batch.planning.deployment import planned_pipeline
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 _SIGNS = {Gt: (">", "gt"), Ge: ("≥", "ge"), Lt: ("<", "lt"), Le: ("≤", "le")}
@@ -126,7 +127,7 @@ def _pipelines() -> list[str]:
 
 def _as_deployed(pipeline: Pipeline) -> Pipeline:
     """A generator's workers have the GPUs of their plan."""
-    return GeneratorEntry().planned(pipeline) if pipeline.surface == "generator" else pipeline
+    return planned_pipeline(GeneratorEntry(), pipeline) if pipeline.surface == "generator" else pipeline
 
 
 def _instances() -> list[str]:

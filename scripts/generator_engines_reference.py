@@ -7,9 +7,10 @@ from generator_reference import GENERATORS
 from tables import filled, line, table
 
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.contract.capacity import workers_per_instance
-from cosmos_batch.contract.entries import GeneratorEntry
-from cosmos_batch.contract.generation.plan import Objective
+from cosmos_batch.contract.entries import GeneratorEntry, Objective
+from cosmos_batch.planning.configuration import check_entry
+from cosmos_batch.planning.deployment import choose_instance_types, parallel_plans, planned_pipeline
+from cosmos_batch.planning.instance_types import workers_per_instance
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator-engines.md"
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
@@ -35,9 +36,10 @@ def _default_plans() -> str:
     rows = []
     for one in GENERATORS:
         entry = GeneratorEntry()
-        plans = entry.plans(one)
+        plans = parallel_plans(entry, one)
         worker = "; ".join(f"{kind}: {plan}" for kind, plan in plans.items())
-        rows.append(line(f"`{one.id}`", ", ".join(entry.types_of(one)), entry.planned(one).gpus_per_worker, worker))
+        types = ", ".join(choose_instance_types(entry, one).names)
+        rows.append(line(f"`{one.id}`", types, planned_pipeline(entry, one).gpus_per_worker, worker))
     return table("| pipeline | types, the preferred first | GPUs of a worker | plan |", rows)
 
 
@@ -45,9 +47,9 @@ def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:
     entry = GeneratorEntry(
         enabled=True, instance_types=[instance_type], fallback_instance_types=[], objective=objective
     )
-    entry.refuse_misfits(pipeline)
-    workers = workers_per_instance(entry.planned(pipeline), instance_type)
-    return f"{workers} x ({', '.join(map(str, entry.plans(pipeline).values()))})"
+    check_entry(entry, pipeline)
+    workers = workers_per_instance(planned_pipeline(entry, pipeline), instance_type)
+    return f"{workers} x ({', '.join(map(str, parallel_plans(entry, pipeline).values()))})"
 
 
 if __name__ == "__main__":

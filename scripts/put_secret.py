@@ -15,14 +15,14 @@ from typing import Any
 
 import boto3
 
-from cosmos_batch.contract.config import Config
+from cosmos_batch.planning.configuration import load_config
 
 OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack
 
 
 def main(config_file: str, storage_stack: str) -> None:
     """Write the token, print the path of an empty archive."""
-    token = Config.load(Path(config_file)).cosmos.hugging_face_token.get_secret_value()
+    token = load_config(Path(config_file)).cosmos.hugging_face_token.get_secret_value()
     # Where CDK deploys to: boto3 alone would not look at AWS_REGION.
     session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
     put(session.client("secretsmanager"), secret_arn(session.client("cloudformation"), storage_stack), token)

@@ -10,7 +10,9 @@ import pytest
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.cli.main import parser
-from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import Config
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARDRAILS = {"nvidia/Cosmos-Guardrail1", "nvidia/Cosmos-1.0-Guardrail"}  # of the generators
@@ -19,7 +21,7 @@ PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 def test_the_smallest_configuration_loads() -> None:
     (block,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    assert [one.pipeline.id for one in Config.parse(block).enabled_pipelines()] == ["cosmos-reason2-2b"]
+    assert [one.pipeline.id for one in enabled_pipelines(parse_config(block))] == ["cosmos-reason2-2b"]
 
 
 @pytest.mark.parametrize("repository", sorted({one.model for one in PIPELINES} | GUARDRAILS))
@@ -56,7 +58,7 @@ def test_the_types_for_sparse_traffic_can_be_configured() -> None:
     for key in ("reason2B", "reason8B"):
         entry = f'{{"enabled": true, "instanceTypes": {types}}}'
         block = f'{{"enabled": true, "modelsReason": {{"{key}": {entry}}}}}'
-        (one,) = Config.parse(f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {block}}}}}}}').enabled_pipelines()
+        (one,) = enabled_pipelines(parse_config(f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {block}}}}}}}'))
         assert one.instance_types == json.loads(types)
 
 

@@ -12,8 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from cosmos_batch.cli.main import parser
-from cosmos_batch.contract import Config, Request
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.generation.request import read_request_file
+from cosmos_batch.contract.request import Request
 from lambdas.planning.jobs import read_request
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,6 +7,9 @@ HOURS_PER_MONTH = 730
 # Of the prices below: where and when. Every number that we make of them says so.
 PRICES_AS_OF = "us-east-1, On-Demand, as known in November 2026"
 
+# The share of an instance's memory that the kernel, the ECS agent and Batch's reserve leave for containers.
+USABLE_MEMORY = 0.92
+
 
 @dataclass(frozen=True)
 class InstanceType:

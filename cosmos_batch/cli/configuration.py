@@ -9,9 +9,10 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.input_checks import chosen_pipeline
-from cosmos_batch.contract import Config
-from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import ENDPOINT
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.store.checkpoint_folder import is_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +28,7 @@ _BLOCKS = {"reasoner": ("useNvidiaCosmos", "modelsReason"), "generator": ("useNv
 
 def enabled_pipeline(config: Config, name: str | None) -> EnabledPipeline:
     """The named pipeline, or the smallest. Raises CliError where it is not enabled."""
-    enabled = {one.pipeline.id: one for one in config.enabled_pipelines()}
+    enabled = {one.pipeline.id: one for one in enabled_pipelines(config)}
     return enabled[chosen_pipeline(name, list(enabled))]
 
 
@@ -78,7 +79,7 @@ def with_entry(pipeline: Pipeline, changes: dict[str, Any], home: Path) -> Path:
     entries = surface.setdefault(models, {})
     entries[pipeline.config_key] = {**entries.get(pipeline.config_key, {}), **changes}
     text = json.dumps(parsed, indent=2)
-    Config.parse(text)
+    parse_config(text)
     path = home / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)

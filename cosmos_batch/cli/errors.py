@@ -18,7 +18,8 @@ def explain(error: Exception) -> str | None:
 
 
 def _explain_ours(error: Exception) -> str | None:
-    from cosmos_batch.contract import ConfigError, Failure
+    from cosmos_batch.contract.error import Failure
+    from cosmos_batch.planning.configuration import ConfigError
 
     if isinstance(error, Failure):
         return f"{error.error.code}: {error.error.message}\n{error.error.remedy}"

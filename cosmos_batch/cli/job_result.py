@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.job_snapshot import JobExecution
-from cosmos_batch.contract import Error, ErrorCode
+from cosmos_batch.contract.error import Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.origin import DocumentedInput
 from cosmos_batch.contract.s3 import parse_uri

@@ -7,7 +7,7 @@ from multiprocessing.pool import Pool
 from pathlib import Path
 
 from cosmos_batch.cli.configuration import ROOT
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
 
 SOURCES = ("app.py", "cdk.json", "pyproject.toml", "containers", "cosmos_batch", "deployment", "infra", "lambdas")
 KEPT = 4  # assemblies; each holds copies of its assets
@@ -43,7 +43,7 @@ def _synthesize(config_file: Path, folder: Path) -> None:
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        synthesize(Config.load(config_file), Path(scratch) / "cdk.out", config_file)
+        synthesize(load_config(config_file), Path(scratch) / "cdk.out", config_file)
         (Path(scratch) / "cdk.out").rename(folder)
     _prune(folder.parent)
 

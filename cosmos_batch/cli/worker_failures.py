@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.contract import Error
+from cosmos_batch.contract.error import Error
 from cosmos_batch.state import PipelineRow, WorkerRow, Workers
 
 

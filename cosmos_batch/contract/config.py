@@ -1,35 +1,21 @@
 """`config.json`: what a person decides before `cdk deploy`. It loads the block of a VAMS configuration unchanged."""
 
-from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.entries import (
-    FRAMEWORK,
-    GeneratorEntry,
     ModelsOmni,
     ModelsReason,
-    PipelineEntries,
-    parse_extensions,
 )
-from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.images import ImageSettings
-from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import KMS_KEY_ARN, StorageSettings
 from cosmos_batch.contract.vams import VamsSettings
-
-
-class ConfigError(Exception):
-    """The configuration is wrong. The text names each field, its value and what is allowed."""
 
 
 def _refuse_enabled(block: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -139,24 +125,6 @@ class Config(Model):
 
     app: App = Field(default_factory=App, description="The app")
 
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a file. Raises `ConfigError` naming each wrong field, its value and what is allowed."""
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from error
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read JSON text. Raises `ConfigError`."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise ConfigError(explain(error)) from error
-
     @property
     def cosmos(self) -> UseNvidiaCosmos:
         """The block `app.pipelines.useNvidiaCosmos`."""
@@ -166,98 +134,3 @@ class Config(Model):
     def own(self) -> OwnSettings:
         """The block `app.cosmosBatch`."""
         return self.app.cosmos_batch
-
-    def enabled_pipelines(self) -> list[EnabledPipeline]:
-        """What to deploy: reasoners, then generators, each smallest model first."""
-        omni = self.app.pipelines.use_nvidia_cosmos3
-        blocks: list[tuple[bool, PipelineEntries]] = [
-            (self.cosmos.enabled, self.cosmos.models_reason),
-            (omni.enabled, omni.models_omni),
-        ]
-        return [
-            self._enabled(entries, pipeline)
-            for enabled, entries in blocks
-            for pipeline in entries.pipelines()
-            if enabled and entries.entry(pipeline).enabled
-        ]
-
-    def _enabled(self, entries: PipelineEntries, pipeline: Pipeline) -> EnabledPipeline:
-        entry = entries.entry(pipeline)
-        generator = entry if isinstance(entry, GeneratorEntry) else None
-        upsampler = self.app.pipelines.use_nvidia_cosmos3.prompt_upsampling if generator else None
-        serving = generator.serving(pipeline, upsampler is not None) if generator else None
-        name = ModelName.parse(entry.model or pipeline.model)
-        return EnabledPipeline(
-            pipeline=generator.planned(pipeline) if generator else pipeline,
-            model=name.model,
-            revision=name.revision,
-            engine=serving.engine if serving and entry.endpoint is None else entry.engine,
-            instance_types=entry.types_of(pipeline),
-            max_vcpus=entry.max_vcpus,
-            unasked_types=entry.unasked_types(pipeline),
-            auto_trigger=parse_extensions(entry.auto_trigger_on_file_extensions_upload),
-            auto_register_with_vams=entry.auto_register_with_vams,
-            use_spot=entry.use_spot,
-            priority=entry.priority,
-            warm_instances=self.cosmos.warm_instance_count if self.cosmos.use_warm_instances else 0,
-            serving=serving,
-            endpoint=entry.endpoint,
-            upsampler=upsampler,
-        )
-
-    @model_validator(mode="after")
-    def _warm_instances_are_allowed(self) -> Self:
-        for enabled in self.enabled_pipelines():
-            vcpus = enabled.warm_instances * INSTANCE_TYPES[enabled.instance_types[0]].vcpus
-            if vcpus > enabled.max_vcpus:
-                raise ValueError(
-                    f"app.pipelines.useNvidiaCosmos.warmInstanceCount: {enabled.warm_instances} x "
-                    f"{enabled.instance_types[0]} are {vcpus} vCPUs, "
-                    f"{enabled.pipeline.config_key}.maxVCpus is {enabled.max_vcpus}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _the_framework_knows_the_models(self) -> Self:
-        for enabled in self.enabled_pipelines():
-            if enabled.engine == FRAMEWORK and enabled.pipeline.id not in COSMOS3_REASONERS:
-                raise ValueError(
-                    f"{enabled.pipeline.config_key}.engine: Cosmos Framework runs models of Cosmos 3 alone; "
-                    "take 'vllm' or 'transformers'"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _vllm_knows_the_models(self) -> Self:
-        for enabled in self.enabled_pipelines() if self.own.images.cuda == "cu128" else []:
-            if enabled.pipeline.id in COSMOS3_REASONERS and enabled.engine in ("auto", "vllm"):
-                raise ValueError(
-                    "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or "
-                    f"set {enabled.pipeline.config_key}.engine to 'transformers'"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _an_endpoints_key_can_be_read(self) -> Self:
-        for enabled in self.enabled_pipelines() if not self.own.network.reaches_secrets else []:
-            asked = {f"{enabled.pipeline.config_key}.endpoint": enabled.endpoint, "promptUpsampling": enabled.upsampler}
-            if keys := [key for key, one in asked.items() if one and one.api_key_secret_arn]:
-                raise ValueError(
-                    f"{keys[0]}.apiKeySecretArn: with network.mode 'vpcOnly' no worker reaches Secrets Manager; take "
-                    "another mode, or a VPC of yours with an endpoint for it"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _the_total_is_enough(self) -> Self:
-        total, enabled = self.own.scaling.max_total_vcpus, self.enabled_pipelines()
-        if total is None or not enabled:
-            return self
-        needs = [max(one.resources.vcpus * max(1, one.warm_workers) for one in enabled)]
-        needs.append(sum(one.resources.vcpus * one.warm_workers for one in enabled))
-        if total < max(needs):
-            raise ValueError(
-                f"app.cosmosBatch.scaling.maxTotalVCpus: is {total}, and the largest worker, or all warm ones, "
-                f"have {max(needs)} vCPUs"
-            )
-        return self

@@ -1,25 +1,22 @@
 """The configuration of each pipeline: the blocks `modelsReason` and `modelsOmni`, as VAMS writes them."""
 
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
-from cosmos_batch.contract import capacity
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
-from cosmos_batch.contract.generation.engines import ABILITIES, FASTEST
 from cosmos_batch.contract.generation.lossy import LossyModes
-from cosmos_batch.contract.generation.memory import Workload
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
-from cosmos_batch.contract.generation.plan import Objective, choose_plans, planned, refuse_lossy
-from cosmos_batch.contract.generation.serving import Plans, Serving
 from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 
-MAX_COMPUTE_ENVIRONMENTS = 3  # of a Batch job queue; one for each instance type, and one for Spot
+# A Batch job queue takes at most three compute environments. Each instance type has one, and so has Spot.
+# https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
+MAX_COMPUTE_ENVIRONMENTS = 3
+
+Objective = Literal["throughput", "latency"]
 
 
 def _known_instance_type(name: str) -> str:
@@ -44,9 +41,9 @@ def parse_extensions(text: str) -> list[str]:
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
 ENDPOINT = "endpoint"
-SERVER = "vllm-omni"  # what a generator's endpoint can do
 REQUIRED = "required"
 FRAMEWORK = "cosmos-framework-reasoner"
+GENERATOR_ENGINES = ("vllm-omni", "cosmos-framework", "diffusers", "phyai")
 CUSTOM_ENGINE = r"[\w.]+:\w+"
 
 
@@ -100,46 +97,6 @@ class PipelineEntry(Model):
             raise ValueError("lists a type twice; name each once, the preferred one first")
         return types
 
-    def types_of(self, pipeline: Pipeline) -> list[str]:
-        """The instance types of a pipeline in the order in which they are tried."""
-        preferred = self.instance_types or list(pipeline.instance_types)
-        if self.fallback_instance_types is not None:
-            return [*preferred, *(name for name in self.fallback_instance_types if name not in preferred)]
-        default = [name for name in pipeline.fallback_instance_types if name not in preferred]
-        return [*preferred, *default[: max(0, self._most_types - len(preferred))]]
-
-    def unasked_types(self, pipeline: Pipeline) -> list[str]:
-        """The catalogue's fallbacks among them, where the configuration does not say which to use."""
-        if self.fallback_instance_types is not None:
-            return []
-        preferred = self.instance_types or pipeline.instance_types
-        return [name for name in self.types_of(pipeline) if name not in preferred]
-
-    @property
-    def _most_types(self) -> int:
-        return MAX_COMPUTE_ENVIRONMENTS - self.use_spot
-
-    def refuse_misfits(self, pipeline: Pipeline) -> None:
-        """Raise ValueError where a worker of the pipeline cannot run as configured."""
-        key = pipeline.config_key
-        for field in ("instance_types", "fallback_instance_types"):
-            for name in getattr(self, field) or []:
-                if reason := capacity.why_not(pipeline, name):
-                    alias = type(self).model_fields[field].alias
-                    raise ValueError(f"{key}.{alias}: {reason}; allowed: {', '.join(capacity.types_for(pipeline))}")
-        types = self.types_of(pipeline)
-        if len(types) > self._most_types:
-            spot = ", of which Spot takes one" if self.use_spot else ""
-            raise ValueError(
-                f"{key}.fallbackInstanceTypes: {', '.join(types)} are {len(types)} types together; "
-                f"a Batch job queue holds {MAX_COMPUTE_ENVIRONMENTS} compute environments{spot}"
-            )
-        if reason := capacity.why_not_together(pipeline, types):
-            raise ValueError(f"{key}.instanceTypes: {', '.join(types)}: {reason}")
-        vcpus = capacity.worker_resources(pipeline, types).vcpus
-        if self.max_vcpus < vcpus:
-            raise ValueError(f"{key}.maxVCpus: {self.max_vcpus} holds no worker; allowed: {vcpus} or more")
-
 
 Served = TypeVar("Served", "ReasonerEntry", "GeneratorEntry")
 
@@ -172,7 +129,7 @@ class GeneratorEntry(PipelineEntry):
 
     engine: str = Field(
         default="auto",
-        pattern=rf"^(auto|{'|'.join(ABILITIES)}|{ENDPOINT}|{CUSTOM_ENGINE})$",
+        pattern=rf"^(auto|{'|'.join(GENERATOR_ENGINES)}|{ENDPOINT}|{CUSTOM_ENGINE})$",
         description="'auto' is the fastest by NVIDIA's figures, 'vllm-omni'; 'cosmos-framework', 'diffusers', 'phyai'; "
         "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
     )
@@ -201,81 +158,6 @@ class GeneratorEntry(PipelineEntry):
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 
-    @property
-    def engine_name(self) -> str:
-        """The engine that is meant."""
-        return FASTEST if self.engine == "auto" else self.engine
-
-    def plans(self, pipeline: Pipeline) -> Plans:
-        """How the GPUs of a worker share a job, on each kind of GPU; there are none where a server has the model.
-
-        Raises ValueError where they cannot.
-        """
-        if self.endpoint is not None:
-            return {}
-        try:
-            workload = self.workload(pipeline)
-            return choose_plans(pipeline, self.engine_name, self.types_of(pipeline), workload, self.objective)
-        except ValueError as error:
-            raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
-
-    def serving(self, pipeline: Pipeline, upsamples: bool) -> Serving:
-        """What `plan` and the workers are told; whether prompts can be upsampled is said for all. Raises ValueError."""
-        return Serving(
-            engine=self.engine_name if self.endpoint is None else SERVER,
-            by_url=self.endpoint is not None,
-            guardrails=bool(self.guardrails),
-            guardrails_required=self.guardrails == REQUIRED,
-            max_resolution=self.max_resolution,
-            upsamples=upsamples,
-            lossy=self.lossy,
-            plans=self.plans(pipeline),
-        )
-
-    def workload(self, pipeline: Pipeline) -> Workload:
-        """The largest job that the pipeline admits."""
-        return Workload.largest(MODES_OF_PIPELINE[pipeline.id], self.max_resolution, bool(self.guardrails))
-
-    def planned(self, pipeline: Pipeline) -> Pipeline:
-        """The pipeline with the GPUs that its plans use. Raises ValueError."""
-        plans = self.plans(pipeline)
-        return planned(pipeline, self.engine_name, plans, self.workload(pipeline)) if plans else pipeline
-
-    def refuse_misfits(self, pipeline: Pipeline) -> None:
-        """Raise ValueError where a worker of the pipeline cannot run as configured; one that is off needs no plan."""
-        if self.enabled:
-            self._refuse_distilled(pipeline)
-        if self.enabled and self.guardrails and self.engine in ABILITIES and not ABILITIES[self.engine].guardrails:
-            raise ValueError(
-                f"{pipeline.config_key}.guardrails: {self.engine} has none; set them to false, or take another engine"
-            )
-        if self.endpoint is not None and "guardrails" not in self.model_fields_set:
-            raise ValueError(
-                f"{pipeline.config_key}.guardrails: a server does not tell; say if it was started with any"
-            )
-        if self.endpoint is not None and self.guardrails == REQUIRED:
-            raise ValueError(
-                f"{pipeline.config_key}.guardrails: nobody can require them of a server, which does not report whether "
-                "it checked; let a worker have the model, or set them to true or false"
-            )
-        taken = extensions_of(MODES_OF_PIPELINE[pipeline.id])
-        if strays := set(parse_extensions(self.auto_trigger_on_file_extensions_upload)) - set(taken):
-            raise ValueError(
-                f"{pipeline.config_key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} looks at no {min(strays)}; "
-                f"allowed: {', '.join(taken) or 'nothing, for it starts from text'}"
-            )
-        if self.enabled:
-            refuse_lossy(self.lossy, pipeline, self.engine_name, self.plans(pipeline))
-        super().refuse_misfits(self.planned(pipeline) if self.enabled else pipeline)
-
-    def _refuse_distilled(self, pipeline: Pipeline) -> None:
-        """Of an engine of the user's own nobody here knows what it runs."""
-        ours = self.engine == "auto" or self.engine in ABILITIES or self.endpoint is not None
-        names = {"model": self.model, "endpoint.model": self.endpoint.model if self.endpoint else None}
-        for field, name in names.items():
-            if ours and name is not None and is_distilled_name(name):
-                raise ValueError(f"{pipeline.config_key}.{field}: {name} {WHY_NOT}. {WHAT_TO_DO}")
-
 
 class PipelineEntries(Model):
     """The pipelines of one surface. A field's alias is the `config_key` of a pipeline of the catalogue."""
@@ -293,12 +175,6 @@ class PipelineEntries(Model):
     def pipelines(cls) -> list[Pipeline]:
         """Those of the catalogue, smallest model first."""
         return [pipeline for pipeline in PIPELINES if pipeline.surface == cls.surface]
-
-    @model_validator(mode="after")
-    def _workers_fit(self) -> Self:
-        for pipeline in self.pipelines():
-            self.entry(pipeline).refuse_misfits(pipeline)
-        return self
 
 
 class ModelsReason(PipelineEntries):

@@ -4,7 +4,7 @@ import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.store.copies import StoredModel
 
 # Files up to this many bytes are digested by content; weights by size and time of change, since reading them all

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.model_name import ModelName
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.huggingface import Hub

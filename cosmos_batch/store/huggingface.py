@@ -23,8 +23,7 @@ from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils.tqdm import disable_progress_bars
 from pydantic import ValidationError
 
-from cosmos_batch.contract import Failure
-from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 

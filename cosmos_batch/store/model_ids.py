@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 
 # The Hub's own rules, in ASCII. A part neither begins nor ends with `-` or `.`, and `--` and `..` occur nowhere:
 # so `--` in a directory name can only be the separator, and no two models share a directory.

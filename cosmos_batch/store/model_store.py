@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder

@@ -2,8 +2,8 @@
 
 import os
 
+from cosmos_batch.catalogue.hardware import USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
-from cosmos_batch.contract.capacity import USABLE_MEMORY
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.memory import Host, Workload

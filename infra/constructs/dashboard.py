@@ -9,9 +9,10 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
-from cosmos_batch.contract import capacity, metrics
-from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract import metrics
 from cosmos_batch.contract.error import ErrorCode
+from cosmos_batch.planning.deployment import EnabledPipeline
+from cosmos_batch.planning.instance_types import workers_per_instance
 from infra.constructs.measured import measured
 from infra.constructs.pipeline import Pipeline
 
@@ -142,4 +143,4 @@ def _per_worker(pipeline: Pipeline, factor: float, label: str) -> cloudwatch.Mat
 
 
 def _workers_each(enabled: EnabledPipeline) -> int:
-    return capacity.workers_per_instance(enabled.pipeline, enabled.instance_types[0])
+    return workers_per_instance(enabled.pipeline, enabled.instance_types[0])

@@ -9,8 +9,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.stacks.network import NetworkStack
 

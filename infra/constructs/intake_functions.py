@@ -6,6 +6,7 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import PipelineRef, UploadEnvironment
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects
@@ -33,7 +34,7 @@ def create_upload(
         upload_queue_url=intake.queue.queue_url,
         pipelines=[
             PipelineRef(id=enabled.pipeline.id, auto_trigger=enabled.auto_trigger)
-            for enabled in config.enabled_pipelines()
+            for enabled in enabled_pipelines(config)
         ],
         grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
     )

@@ -9,10 +9,10 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute
 from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.gpu_compute import GpuCompute
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.constructs.permissions import allow

@@ -5,10 +5,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
 from cosmos_batch.contract.run_errors import FILE_NAME
 from cosmos_batch.contract.vams import TASK_TIMEOUT_SECONDS, VamsSettings
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_key, allow_objects
 from infra.constructs.vams_import import imports

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, extensions_of
 from cosmos_batch.contract.vams import VamsSettings
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
 
 GLOBAL = "GLOBAL"  # VAMS's database of what every database may use

@@ -9,10 +9,10 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
 from infra.stacks.storage import CACHES, StorageStack
 

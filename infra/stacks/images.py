@@ -10,6 +10,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.images import Image, ImageSettings
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.image_build import ROOT, ImageBuild, ImageBuilds, build_context
 from infra.stacks.network import NetworkStack
 
@@ -23,7 +24,7 @@ class ImagesStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         self.images: dict[Image, ecs.ContainerImage] = {}
         self.builds: list[ImageBuild] = []  # none where the Docker of the machine that deploys builds them
-        names = list(dict.fromkeys(enabled.image for enabled in config.enabled_pipelines()))
+        names = list(dict.fromkeys(enabled.image for enabled in enabled_pipelines(config)))
         if config.cosmos.use_code_build:
             self._build_in_the_cloud(names, config.own.images, network)
         else:

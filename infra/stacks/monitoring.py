@@ -7,9 +7,9 @@ from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
 from cosmos_batch.contract.config import OwnSettings
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.operations import APP_NAME, APP_TAG
 from cosmos_batch.contract.vams import MARGIN_SECONDS
+from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.alarms import Alarms
 from infra.constructs.dashboard import Dashboard
 from infra.stacks.pipelines import PipelinesStack

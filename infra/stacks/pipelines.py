@@ -8,6 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from cosmos_batch.contract.config import Config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs import workflow_functions
 from infra.constructs.event_patterns import execution_ended_badly, object_created
 from infra.constructs.event_queue import EventQueue
@@ -56,7 +57,7 @@ class PipelinesStack(Stack):
                 storage,
                 images.images[enabled.image],
             )
-            for enabled in config.enabled_pipelines()
+            for enabled in enabled_pipelines(config)
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage, settings.vams)

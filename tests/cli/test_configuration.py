@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.cli import configuration, synthesis
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_only_the_pipeline_asked_for_gets_the_model(config_file: Path, tmp_path: Path) -> None:
     changed = configuration.with_entry(PIPELINES[1], {"model": "/models/mine"}, tmp_path)
-    cosmos = Config.load(changed).cosmos
+    cosmos = load_config(changed).cosmos
     assert cosmos.models_reason.reason_8b.model == "/models/mine"
     assert cosmos.models_reason.reason_2b.model is None
     assert cosmos.hugging_face_token.get_secret_value() == "hf_secret"
@@ -32,7 +32,7 @@ def test_only_the_pipeline_asked_for_gets_the_model(config_file: Path, tmp_path:
 
 
 def test_the_smallest_enabled_pipeline_is_the_default(config_file: Path) -> None:
-    config = Config.load(config_file)
+    config = load_config(config_file)
     assert configuration.enabled_pipeline(config, None).pipeline.id == "cosmos-reason2-8b"
     with pytest.raises(CliError, match="cosmos-reason2-2b"):
         configuration.enabled_pipeline(config, "cosmos-reason2-2b")

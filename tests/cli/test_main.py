@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import main, parser
-from cosmos_batch.contract import ConfigError, Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.local.cloud import LocalCloudError
+from cosmos_batch.planning.configuration import ConfigError
 
 
 def commands(of: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

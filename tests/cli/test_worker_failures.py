@@ -9,7 +9,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.worker_failures import find_worker_failure
-from cosmos_batch.contract import Error
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.state import Attempt, PipelineRow, Workers
 from tests.cli.conftest import PIPELINE, FakeStepFunctions

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, size_of
-from cosmos_batch.contract import capacity
+from cosmos_batch.planning.instance_types import why_not
 
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
 GIB = 1024**3
@@ -90,8 +90,7 @@ def test_ten_seconds_of_video_fit_unscaled() -> None:
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
 def test_the_usual_instances_carry_it(pipeline: Pipeline) -> None:
     assert all(
-        capacity.why_not(pipeline, name) is None
-        for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)
+        why_not(pipeline, name) is None for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)
     )
     assert (pipeline.context is None) == (pipeline.surface == "generator")
 

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config, ConfigError
+from cosmos_batch.contract.config import Config
+from cosmos_batch.planning.configuration import ConfigError, parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from tests.contract.configs import EXISTING, SEED, with_2b, with_cosmos, with_cuda_12, with_key, with_nano, with_own
 
 
 def test_the_seeds_block_loads_unchanged() -> None:
-    config = Config.parse(json.dumps(SEED))
-    two, eight = config.enabled_pipelines()
+    config = parse_config(json.dumps(SEED))
+    two, eight = enabled_pipelines(config)
     assert (two.pipeline.id, two.model, two.max_vcpus) == ("cosmos-reason2-2b", "nvidia/Cosmos-Reason2-2B", 192)
     assert two.instance_types == ["g6e.12xlarge", "g5.12xlarge"]
     assert (eight.pipeline.id, eight.model) == ("cosmos-reason2-8b", "nvidia/Cosmos-Reason2-8B")
@@ -20,7 +22,7 @@ def test_the_seeds_block_loads_unchanged() -> None:
 
 
 def test_the_defaults_are_those_of_the_seeds_table() -> None:
-    cosmos = Config.parse("{}").cosmos
+    cosmos = parse_config("{}").cosmos
     assert not cosmos.enabled
     assert cosmos.hugging_face_token.get_secret_value() == ""
     assert not cosmos.use_warm_instances
@@ -31,57 +33,59 @@ def test_the_defaults_are_those_of_the_seeds_table() -> None:
         assert entry.auto_register_with_vams
         assert entry.max_vcpus == 192
         assert entry.auto_trigger_on_file_extensions_upload == ""
-    two, eight = Config.parse(
-        with_cosmos(modelsReason={"reason2B": {"enabled": True}, "reason8B": {"enabled": True}})
-    ).enabled_pipelines()
+    two, eight = enabled_pipelines(
+        parse_config(with_cosmos(modelsReason={"reason2B": {"enabled": True}, "reason8B": {"enabled": True}}))
+    )
     assert two.instance_types == ["g6e.12xlarge", "g5.12xlarge"]
     assert eight.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
 def test_a_generator_falls_back_to_larger_hosts() -> None:
-    (nano,) = Config.parse(with_nano()).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(with_nano()))
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge"]
-    (nano,) = Config.parse(with_nano(instanceTypes=["g6e.24xlarge"])).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(with_nano(instanceTypes=["g6e.24xlarge"])))
     assert nano.instance_types == ["g6e.24xlarge", "g6e.48xlarge"]
-    (nano,) = Config.parse(with_nano(fallbackInstanceTypes=[])).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(with_nano(fallbackInstanceTypes=[])))
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
 def test_a_fallback_that_nobody_asked_for_and_that_costs_much_more_is_known() -> None:
-    (nano,) = Config.parse(with_nano()).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(with_nano()))
     assert nano.costly_fallbacks == ["g6e.48xlarge"]  # $30 an hour for $10
-    (named,) = Config.parse(with_nano(fallbackInstanceTypes=["g6e.48xlarge"])).enabled_pipelines()
+    (named,) = enabled_pipelines(parse_config(with_nano(fallbackInstanceTypes=["g6e.48xlarge"])))
     assert named.instance_types == nano.instance_types and named.costly_fallbacks == []
-    (without,) = Config.parse(with_nano(fallbackInstanceTypes=[])).enabled_pipelines()
+    (without,) = enabled_pipelines(parse_config(with_nano(fallbackInstanceTypes=[])))
     assert without.costly_fallbacks == []
-    (cheaper,) = Config.parse(
-        with_cosmos(modelsReason={"reasonNano": {"enabled": True}})
-    ).enabled_pipelines()  # its fallback, p5.4xlarge, costs less than what is preferred
-    assert cheaper.unasked_types == ["p5.4xlarge"] and cheaper.costly_fallbacks == []
+    (cheaper,) = enabled_pipelines(
+        parse_config(with_cosmos(modelsReason={"reasonNano": {"enabled": True}}))
+    )  # its fallback, p5.4xlarge, costs less than what is preferred
+    assert cheaper.default_fallbacks == ["p5.4xlarge"] and cheaper.costly_fallbacks == []
 
 
 def test_a_default_fallback_gives_way_to_spot() -> None:
-    (nano,) = Config.parse(with_nano(useSpot=True)).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(with_nano(useSpot=True)))
     assert nano.use_spot
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
 def test_warm_instances_fill_every_gpu() -> None:
-    (two,) = Config.parse(
-        with_cosmos(useWarmInstances=True, warmInstanceCount=2, modelsReason={"reason2B": {"enabled": True}})
-    ).enabled_pipelines()
+    (two,) = enabled_pipelines(
+        parse_config(
+            with_cosmos(useWarmInstances=True, warmInstanceCount=2, modelsReason={"reason2B": {"enabled": True}})
+        )
+    )
     assert (two.warm_instances, two.warm_workers) == (2, 8)
     assert round(two.warm_dollars_per_month) == 15320
 
 
 def test_cold_pools_keep_nothing() -> None:
-    (two,) = Config.parse(with_2b()).enabled_pipelines()
+    (two,) = enabled_pipelines(parse_config(with_2b()))
     assert (two.warm_workers, two.warm_dollars_per_month) == (0, 0)
 
 
 def test_interface_endpoints_are_for_vpc_only_mode() -> None:
     def endpoints(**network: Any) -> list[str]:
-        return Config.parse(with_own(network=network)).own.network.interface_endpoints
+        return parse_config(with_own(network=network)).own.network.interface_endpoints
 
     assert endpoints() == endpoints(mode="public") == endpoints(existing=EXISTING) == []
     assert "ecr.dkr" in endpoints(mode="vpcOnly")
@@ -91,7 +95,7 @@ def test_interface_endpoints_are_for_vpc_only_mode() -> None:
 
 def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_who_asks() -> None:
     def endpoint(**network: Any) -> bool:
-        return Config.parse(with_own(network=network)).own.network.dynamodb_gateway_endpoint
+        return parse_config(with_own(network=network)).own.network.dynamodb_gateway_endpoint
 
     assert endpoint(mode="vpcOnly")
     assert endpoint(mode="vpcOnly", existing={**EXISTING, "dynamodbGatewayEndpoint": True})
@@ -100,14 +104,14 @@ def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_w
 
 def test_only_a_vpc_of_our_own_is_known_to_have_no_way_to_secrets() -> None:
     def reached(**network: Any) -> bool:
-        return Config.parse(with_own(network=network)).own.network.reaches_secrets
+        return parse_config(with_own(network=network)).own.network.reaches_secrets
 
     assert not reached(mode="vpcOnly")
     assert reached() and reached(mode="public") and reached(mode="vpcOnly", existing=EXISTING)
 
 
 def test_nothing_is_enabled_unless_the_whole_is() -> None:
-    assert Config.parse(with_cosmos(enabled=False)).enabled_pipelines() == []
+    assert enabled_pipelines(parse_config(with_cosmos(enabled=False))) == []
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", "b-1"), ("in/", "b-1"), ("", "b-1/pipelines/")])
@@ -115,7 +119,7 @@ def test_a_bucket_whose_uploads_vams_runs_may_not_trigger_too(ours: str, theirs:
     def parse(trigger: bool) -> Config:
         storage = {"assetBuckets": [{"name": "b-1", "prefix": ours, "triggerOnUpload": trigger}]}
         vams = {"version": "2.6", "buckets": ["b-1/pipelines/", theirs] if "/" not in theirs else [theirs]}
-        return Config.parse(json.dumps({"app": {"cosmosBatch": {"storage": storage, "vams": vams}}}))
+        return parse_config(json.dumps({"app": {"cosmosBatch": {"storage": storage, "vams": vams}}}))
 
     parse(trigger=False)
     with pytest.raises(ConfigError, match=r"twice.*triggerOnUpload"):
@@ -128,24 +132,24 @@ def test_a_total_that_lets_no_worker_start_or_the_warm_ones_not_stay(total: int,
     cosmos |= {"useWarmInstances": True, "warmInstanceCount": warm} if warm else {}
     own = {"scaling": {"maxTotalVCpus": total}}
     with pytest.raises(ConfigError, match=r"maxTotalVCpus: is .* vCPUs"):
-        Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}, "cosmosBatch": own}}))
+        parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}, "cosmosBatch": own}}))
 
 
 def test_disabled_blocks_of_a_vams_configuration_load_too() -> None:
     block = {"text2world7B": {"enabled": False, "instanceTypes": ["x"]}}
-    Config.parse(with_cosmos(modelsPredict=block, modelsTransfer={"transfer": {"enabled": False}}))
+    parse_config(with_cosmos(modelsPredict=block, modelsTransfer={"transfer": {"enabled": False}}))
 
 
 def test_the_token_is_not_shown() -> None:
-    assert "hf_yourTokenHere" not in repr(Config.parse(json.dumps(SEED)))
+    assert "hf_yourTokenHere" not in repr(parse_config(json.dumps(SEED)))
 
 
 def test_the_image_for_cuda_12_serves_what_its_vllm_knows() -> None:
     for text in (with_cuda_12("reason2B"), with_cuda_12("reasonSuper", engine="transformers")):
-        assert len(Config.parse(text).enabled_pipelines()) == 1
+        assert len(enabled_pipelines(parse_config(text))) == 1
 
 
 def test_an_endpoint_is_its_pipelines_alone() -> None:
-    [enabled] = Config.parse(with_key()).enabled_pipelines()
+    [enabled] = enabled_pipelines(parse_config(with_key()))
     assert enabled.endpoint is not None and enabled.endpoint.url == "https://a/v1"
     assert enabled.image == "reasoner"

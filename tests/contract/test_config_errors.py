@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config, ConfigError
+from cosmos_batch.planning.configuration import ConfigError, load_config, parse_config
 from tests.contract.configs import EXISTING, with_2b, with_cosmos, with_cuda_12, with_key, with_nano, with_own
 
 
@@ -124,24 +124,24 @@ from tests.contract.configs import EXISTING, with_2b, with_cosmos, with_cuda_12,
 )
 def test_an_error_names_field_value_and_what_is_allowed(text: str, words: list[str]) -> None:
     with pytest.raises(ConfigError) as raised:
-        Config.parse(text)
+        parse_config(text)
     for word in words:
         assert word in str(raised.value)
 
 
 def test_an_error_does_not_show_the_token() -> None:
     with pytest.raises(ConfigError) as raised:
-        Config.parse(with_cosmos(huggingFaceToken=["hf_secret"]))
+        parse_config(with_cosmos(huggingFaceToken=["hf_secret"]))
     assert "huggingFaceToken" in str(raised.value)
     assert "hf_secret" not in str(raised.value)
 
 
 def test_every_error_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
-        Config.parse(with_2b(maxVCpus="many", enabled="yes"))
+        parse_config(with_2b(maxVCpus="many", enabled="yes"))
     assert len(str(raised.value).splitlines()) == 2
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.json"):
-        Config.load(tmp_path / "missing.json")
+        load_config(tmp_path / "missing.json")

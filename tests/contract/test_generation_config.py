@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.capacity import workers_per_instance
-from cosmos_batch.contract.config import Config, ConfigError
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.environment import PipelineQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.distilled import is_distilled_name
 from cosmos_batch.contract.generation.serving import Plans
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.planning.configuration import ConfigError, parse_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
+from cosmos_batch.planning.instance_types import workers_per_instance
 
 
 def omni(**entries: dict[str, Any]) -> str:
@@ -25,7 +25,7 @@ def plans_of(enabled: EnabledPipeline) -> Plans:
 
 
 def test_the_four_generators_and_their_defaults() -> None:
-    entries = Config.parse("{}").app.pipelines.use_nvidia_cosmos3.models_omni
+    entries = parse_config("{}").app.pipelines.use_nvidia_cosmos3.models_omni
     assert [one.id for one in entries.pipelines()] == [
         "cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video",
     ]  # fmt: skip
@@ -36,17 +36,17 @@ def test_the_four_generators_and_their_defaults() -> None:
 
 
 def test_a_worker_reserves_what_its_plan_uses() -> None:
-    (nano,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "instanceTypes": ["g6e.12xlarge"],
-                                         "fallbackInstanceTypes": []})).enabled_pipelines()  # fmt: skip
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={"engine": "vllm-omni", "instanceTypes": ["g6e.12xlarge"],
+                                         "fallbackInstanceTypes": []})))  # fmt: skip
     assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
     assert (nano.resources.gpus, nano.resources.vcpus) == (2, 24)
-    (smaller,) = Config.parse(omni(nano16B={"engine": "vllm-omni", "maxResolution": "256p"})).enabled_pipelines()
+    (smaller,) = enabled_pipelines(parse_config(omni(nano16B={"engine": "vllm-omni", "maxResolution": "256p"})))
     assert {kind: str(plan) for kind, plan in plans_of(smaller).items()} == {"L40S": "one GPU"}
     assert smaller.resources.gpus == 1
 
 
 def test_by_default_nano_shares_two_gpus_and_offloads_nothing() -> None:
-    (nano,) = Config.parse(omni(nano16B={})).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={})))
     assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
     assert nano.resources.gpus == 2 and nano.serving is not None and nano.serving.guardrails
 
@@ -54,14 +54,14 @@ def test_by_default_nano_shares_two_gpus_and_offloads_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "extensions", "told"),
     [
-        ("superText2Image64B", ".mp4", "looks at no .mp4; allowed: nothing, for it starts from text"),
-        ("superImage2Video64B", ".png, .MP4", "looks at no .mp4; allowed: .jpg, .jpeg, .png, .webp"),
+        ("superText2Image64B", ".mp4", "takes no .mp4 files; allowed: nothing, for it starts from text"),
+        ("superImage2Video64B", ".png, .MP4", "takes no .mp4 files; allowed: .jpg, .jpeg, .png, .webp"),
     ],
 )
 def test_no_upload_starts_what_does_not_look_at_it(key: str, extensions: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"{key}.autoTriggerOnFileExtensionsUpload: .*{told}"):
-        Config.parse(omni(**{key: {"autoTriggerOnFileExtensionsUpload": extensions}}))
-    Config.parse(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
+        parse_config(omni(**{key: {"autoTriggerOnFileExtensionsUpload": extensions}}))
+    parse_config(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
 
 
 DISTILLED = [
@@ -77,15 +77,15 @@ DISTILLED = [
 def test_a_distilled_checkpoint_is_refused_before_anything_is_deployed(engine: str, model: str) -> None:
     entry = {"engine": engine, "model": model}
     with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* is distilled to a few fixed steps"):
-        Config.parse(omni(superText2Image64B=entry))
-    Config.parse(omni(superText2Image64B={**entry, "enabled": False}))
-    Config.parse(omni(superText2Image64B={**entry, "engine": "my.module:Engine"}))
+        parse_config(omni(superText2Image64B=entry))
+    parse_config(omni(superText2Image64B={**entry, "enabled": False}))
+    parse_config(omni(superText2Image64B={**entry, "engine": "my.module:Engine"}))
 
 
 def test_a_server_with_a_distilled_model_is_refused_too() -> None:
     endpoint = {"url": "http://10.0.1.7:8000/v1", "model": DISTILLED[0]}
     with pytest.raises(ConfigError, match=r"superText2Image64B.endpoint.model: .* is distilled"):
-        Config.parse(omni(superText2Image64B={"engine": "endpoint", "endpoint": endpoint, "guardrails": False}))
+        parse_config(omni(superText2Image64B={"engine": "endpoint", "endpoint": endpoint, "guardrails": False}))
 
 
 @pytest.mark.parametrize("model", [*DISTILLED, "Cosmos3_4_Steps"])
@@ -100,19 +100,19 @@ def test_others_are_not(model: str) -> None:
 
 def test_latency_takes_the_whole_instance() -> None:
     entry = {"engine": "vllm-omni", "objective": "latency", "instanceTypes": ["p5.48xlarge"]}
-    (nano,) = Config.parse(omni(nano16B={**entry, "fallbackInstanceTypes": []})).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={**entry, "fallbackInstanceTypes": []})))
     assert (str(plans_of(nano)["H100"]), nano.resources.gpus) == ("cfg 2 x ulysses 4", 8)
 
 
 @pytest.mark.parametrize("name", ["p5.48xlarge", "p5en.48xlarge"])
 def test_eight_generators_of_one_gpu_fill_an_instance_of_eight(name: str) -> None:
-    (nano,) = Config.parse(omni(nano16B={"instanceTypes": [name], "fallbackInstanceTypes": []})).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={"instanceTypes": [name], "fallbackInstanceTypes": []})))
     assert [str(plan) for plan in plans_of(nano).values()] == ["one GPU"]
     assert workers_per_instance(nano.pipeline, name) == 8 and nano.max_vcpus == 8 * nano.resources.vcpus
 
 
 def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
-    config = Config.parse(
+    config = parse_config(
         omni(
             super64B={"engine": "vllm-omni"},
             superText2Image64B={
@@ -120,7 +120,7 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
             },
         )
     )  # fmt: skip
-    super_, images = config.enabled_pipelines()
+    super_, images = enabled_pipelines(config)
     assert {kind: str(plan) for kind, plan in plans_of(super_).items()} == {"L40S": "tp 4, offload", "H100": "tp 4"}
     assert (super_.resources.gpus, images.resources.gpus) == (4, 1)
 
@@ -128,11 +128,11 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"engine": "phyai"}, ["super64B.guardrails", "phyai has none", "false"]),
-        ({"engine": "phyai", "guardrails": "required"}, ["super64B.guardrails", "phyai has none", "false"]),
+        ({"engine": "phyai"}, ["super64B.guardrails", "phyai has no guardrails", "false"]),
+        ({"engine": "phyai", "guardrails": "required"}, ["super64B.guardrails", "phyai has no guardrails", "false"]),
         (
             {"engine": "endpoint", "endpoint": {"url": "https://x.y/v1"}, "guardrails": "required"},
-            ["super64B.guardrails", "nobody can require them of a server"],
+            ["super64B.guardrails", "does not report whether it checked"],
         ),
         ({"guardrails": "always"}, ["super64B.guardrails", "'always'"]),
         (
@@ -147,7 +147,7 @@ def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
 )
 def test_an_impossible_plan_is_refused_at_synthesis(entry: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as raised:
-        Config.parse(omni(super64B=entry))
+        parse_config(omni(super64B=entry))
     assert all(word in str(raised.value) for word in words), raised.value
 
 
@@ -180,22 +180,22 @@ SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
 )
 def test_lossy_modes_that_no_worker_could_have_are_refused(entry: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Config.parse(omni(nano16B=entry))
+        parse_config(omni(nano16B=entry))
 
 
 @pytest.mark.parametrize("entry", [{**LOSSY, "instanceTypes": ["p5.4xlarge"]}, SMALLER])
 def test_lossy_modes_are_said_to_plan_and_workers_and_there_are_none_by_default(entry: dict[str, Any]) -> None:
-    (nano,) = Config.parse(omni(nano16B=entry)).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B=entry)))
     assert nano.serving is not None and nano.serving.lossy == ["fp8", "stepCache"]
-    (exact,) = Config.parse(omni(nano16B={**entry, "lossy": []})).enabled_pipelines()
+    (exact,) = enabled_pipelines(parse_config(omni(nano16B={**entry, "lossy": []})))
     assert exact.serving is not None and exact.serving.lossy == []
-    assert Config.parse(omni(nano16B={})).enabled_pipelines()[0].serving.lossy == []  # type: ignore[union-attr]
+    assert enabled_pipelines(parse_config(omni(nano16B={})))[0].serving.lossy == []  # type: ignore[union-attr]
 
 
 def test_the_engine_is_the_fastest_that_fits() -> None:
-    nano, super_ = Config.parse(omni(nano16B={}, super64B={})).enabled_pipelines()
+    nano, super_ = enabled_pipelines(parse_config(omni(nano16B={}, super64B={})))
     assert (nano.engine, nano.image, super_.engine) == ("vllm-omni", "omni", "vllm-omni")
-    own = Config.parse(omni(nano16B={"engine": "my.module:Engine"})).enabled_pipelines()
+    own = enabled_pipelines(parse_config(omni(nano16B={"engine": "my.module:Engine"})))
     assert (own[0].engine, own[0].image) == ("my.module:Engine", "diffusers")
 
 
@@ -211,24 +211,24 @@ def upsampling(**more: Any) -> dict[str, Any]:
 
 
 def test_who_writes_prompts_is_said_once_for_all_generators_and_nobody_by_default() -> None:
-    (nano,) = Config.parse(json.dumps(upsampling())).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(json.dumps(upsampling())))
     assert nano.upsampler is not None and nano.upsampler.api_key_secret_arn == KEY
     assert nano.serving is not None and nano.serving.upsamples
-    (plain,) = Config.parse(omni(nano16B={})).enabled_pipelines()
+    (plain,) = enabled_pipelines(parse_config(omni(nano16B={})))
     assert plain.upsampler is None and plain.serving is not None and not plain.serving.upsamples
 
 
 def test_a_key_that_no_worker_can_read_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"promptUpsampling\.apiKeySecretArn"):
-        Config.parse(json.dumps(upsampling(network={"mode": "vpcOnly"})))
+        parse_config(json.dumps(upsampling(network={"mode": "vpcOnly"})))
 
 
 def test_what_is_not_deployed_needs_no_plan() -> None:
-    Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
+    parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
 
 
 def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
-    (nano,) = Config.parse(omni(nano16B={"guardrails": False, "maxResolution": "480p"})).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={"guardrails": False, "maxResolution": "480p"})))
     assert nano.serving is not None and not nano.serving.guardrails and nano.serving.max_resolution == "480p"
     queue = PipelineQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)
     assert PipelineQueue.model_validate_json(queue.model_dump_json()) == queue
@@ -242,6 +242,6 @@ def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
 
 @pytest.mark.parametrize("said", [True, "required", False])
 def test_guardrails_are_there_required_or_not(said: bool | str) -> None:
-    (nano,) = Config.parse(omni(nano16B={"guardrails": said, "maxResolution": "480p"})).enabled_pipelines()
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B={"guardrails": said, "maxResolution": "480p"})))
     assert nano.serving is not None
     assert (nano.serving.guardrails, nano.serving.guardrails_required) == (said is not False, said == "required")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, pipeline_named
-from cosmos_batch.contract.capacity import workers_per_instance
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
@@ -28,6 +27,7 @@ from cosmos_batch.contract.generation.plan import (
 )
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
+from cosmos_batch.planning.instance_types import workers_per_instance
 from tests.contract.generations import EDGE, refusal, settled
 
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.identity import Identity
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 
 
 def identity(omni: dict[str, Any] | None = None, reason: dict[str, Any] | None = None, **own: Any) -> Identity:
@@ -15,7 +16,7 @@ def identity(omni: dict[str, Any] | None = None, reason: dict[str, Any] | None =
     name, entry = ("reason2B", reason or {}) if omni is None else ("nano16B", omni)
     pipelines = {key: {"enabled": True, block: {name: {"enabled": True, **entry}}}}
     text = json.dumps({"app": {"pipelines": pipelines, "cosmosBatch": own}})
-    (enabled,) = Config.parse(text).enabled_pipelines()
+    (enabled,) = enabled_pipelines(parse_config(text))
     return enabled.identity
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from cosmos_batch.contract import Parameters
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, REFUSED, SCHEMA_LIMIT, checked_schema, too_deep
-from cosmos_batch.contract.parameters import read_parameters
+from cosmos_batch.contract.parameters import Parameters, read_parameters
 
 
 class Box(BaseModel):

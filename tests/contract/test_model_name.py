@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from cosmos_batch.contract import Config
-from cosmos_batch.contract.config import ConfigError
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.model_name import ModelName
+from cosmos_batch.planning.configuration import ConfigError, parse_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 
 COMMIT = "7d6c1a6f2c2a4b6d8f0e1a2b3c4d5e6f7a8b9c0d"
 
@@ -15,7 +14,7 @@ COMMIT = "7d6c1a6f2c2a4b6d8f0e1a2b3c4d5e6f7a8b9c0d"
 def enabled(model: str) -> EnabledPipeline:
     models = {"reason2B": {"enabled": True, "model": model}}
     block = {"useNvidiaCosmos": {"enabled": True, "modelsReason": models}}
-    (found,) = Config.parse(json.dumps({"app": {"pipelines": block}})).enabled_pipelines()
+    (found,) = enabled_pipelines(parse_config(json.dumps({"app": {"pipelines": block}})))
     return found
 
 

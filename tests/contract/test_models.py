@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.contract import Error, Failure, JobMessage, ReasonerDocument, Request, Usage
-from cosmos_batch.contract.capacity import worker_resources
+from cosmos_batch.contract.document import ReasonerDocument
 from cosmos_batch.contract.environment import (
     DeployedPipeline,
     PipelineCompute,
@@ -18,10 +17,14 @@ from cosmos_batch.contract.environment import (
     ScaleEnvironment,
     WorkerEnvironment,
 )
-from cosmos_batch.contract.error import MESSAGE_LIMIT, explain
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, explain
 from cosmos_batch.contract.identity import Identity
+from cosmos_batch.contract.job import JobMessage
 from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.result import Usage
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+from cosmos_batch.planning.instance_types import worker_resources
 
 IDENTITY = Identity(model="m/m", engine="auto", configuration="d")
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from cosmos_batch.cli.cloud import start_local_cloud
-from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
+from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow, Jobs, ReservedKeys, Table, Workers
 from infra.synth import synthesize
 
@@ -35,7 +36,7 @@ def configuration(
     folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, **cosmos_batch: Any
 ) -> Config:
     """Parsed from `configuration_text`."""
-    return Config.parse(configuration_text(folder, entry, use_code_build, **cosmos_batch))
+    return parse_config(configuration_text(folder, entry, use_code_build, **cosmos_batch))
 
 
 def configuration_text(

@@ -25,7 +25,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import Answer, Failure, Job, Usage
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.state.jobs import Stage
 from cosmos_batch.worker import stages
 

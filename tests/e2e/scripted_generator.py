@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from cosmos_batch.contract import Job
 from cosmos_batch.contract.generation.outcomes import Checks, blocked
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.media import (

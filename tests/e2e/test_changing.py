@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli.cloud import start_local_cloud
-from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
+from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ class Deployment:
             for one in blocks:
                 block = block.setdefault(one, {})
             block[field] = value
-        return synthesize(Config.parse(json.dumps(config)), self.folder / name / "cdk.out")
+        return synthesize(parse_config(json.dumps(config)), self.folder / name / "cdk.out")
 
     def all(self, assembly: Path) -> None:
         """`npx cdk deploy --all`."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli.cloud import start_local_cloud
-from cosmos_batch.contract import Config
 from cosmos_batch.local.deploy import deploy
+from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow
 from infra.synth import synthesize
 from tests.e2e.harness import QUICK, App, wait_for
@@ -33,7 +33,7 @@ def app(served: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ap
         endpoint = {"url": served.url, "model": MODEL, "apiKeySecretArn": arn}
         models = {"reason2B": {"enabled": True, "engine": "endpoint", "endpoint": endpoint}}
         block = {"enabled": True, "modelsReason": models}
-        config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
+        config = parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
         stacks = deploy(synthesize(config, folder / "cdk.out"), cloud)
         yield App(cloud, folder, {name: value for stack in stacks.values() for name, value in stack.items()})
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.planning.configuration import parse_config
 from tests.e2e.harness import App, configuration_text, running_app, wait_for
 from tests.engines.endpoint.conftest import Server, completion
 
@@ -30,7 +31,7 @@ def config(folder: Path, writer: str) -> Config:
     text: dict[str, Any] = json.loads(configuration_text(folder))
     block = {"enabled": True, "modelsOmni": {"nano16B": entry}, "promptUpsampling": {"url": writer}}
     text["app"]["pipelines"]["useNvidiaCosmos3"] = block
-    return Config.parse(json.dumps(text))
+    return parse_config(json.dumps(text))
 
 
 @pytest.fixture(scope="module")

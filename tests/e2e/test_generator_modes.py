@@ -15,7 +15,7 @@ import pytest
 from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.cli.commands import demo_generate
 from cosmos_batch.cli.main import main
-from cosmos_batch.contract import Config
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import MODES
@@ -24,6 +24,7 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.worker.outputs import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.generations import LOOKS, Asked
@@ -106,7 +107,7 @@ def config(folder: Path) -> Config:
         "super64B": {**shared, "engine": "tests.e2e.guarded_diffusers:GuardedDiffusers"},
     }
     text["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
-    return Config.parse(json.dumps(text))
+    return parse_config(json.dumps(text))
 
 
 @pytest.fixture(scope="module")

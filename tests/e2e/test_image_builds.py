@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli.cloud import start_local_cloud
-from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
+from cosmos_batch.planning.configuration import load_config
 from infra.synth import synthesize
 from tests.e2e.clear_text import holding, kinds, open_places
 from tests.e2e.harness import App, configuration, configuration_text
@@ -54,7 +54,7 @@ def test_a_deployment_that_changes_no_image_builds_none(app: App, tmp_path: Path
 def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(configuration_text(app.folder, token=TOKEN))
-    deploy(synthesize(Config.load(file), tmp_path / "cdk.out", file), app.cloud)
+    deploy(synthesize(load_config(file), tmp_path / "cdk.out", file), app.cloud)
     app.upload("p.png", picture, prompt="x")
     assert app.execution_of("p.png")["status"] == "SUCCEEDED"
     secret = app.client("secretsmanager").get_secret_value(SecretId=app.outputs["HuggingFaceTokenSecretArn"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.planning.configuration import parse_config
 from tests.e2e.harness import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, Vams, error_of, running_app, wait_for
 from tests.store.hub import Hub
 
@@ -39,7 +39,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
         "reason8B": {"enabled": True, "engine": SCRIPTED},
     }
     block = {"enabled": True, "modelsReason": models}
-    config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
+    config = parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
     with Hub() as hub, pytest.MonkeyPatch.context() as environment:
         environment.setenv("HF_ENDPOINT", hub.url)
         hub.add(TWO_B_MODEL, build_random_checkpoint(folder))

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli.cloud import start_local_cloud
-from cosmos_batch.contract import Config
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.local.runtime import CONTAINER_PROGRAMS
+from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.e2e.harness import QUICK, TWO_B, App, wait_for
 from tests.store.hub import Hub
@@ -127,7 +127,7 @@ def deployed(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             app = App(cloud, tmp_path, outputs(deploy(synthesized_by(earlier, tmp_path), cloud)))
 
             def update() -> None:
-                today = synthesize(Config.parse(CONFIGURATION), tmp_path / "today.out")
+                today = synthesize(parse_config(CONFIGURATION), tmp_path / "today.out")
                 app.outputs.update(outputs(deploy(today, cloud)))
 
             yield Updated(app, hub, update)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.local import processes, runtime
+from cosmos_batch.planning.configuration import parse_config
 from tests.e2e.harness import QUICK, TWO_B, App, error_of, running_app, wait_for
 from tests.media.broken import REFUSED
 from tests.real_vllm import needs_vllm
@@ -38,7 +38,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     }
     block = {"enabled": True, "modelsReason": models}
     clocks = {**QUICK, "worker": {**QUICK["worker"], "idleSeconds": 600, "visibilityTimeoutSeconds": 30}}
-    config = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": clocks}}))
+    config = parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": clocks}}))
     with running_app(folder, config) as running:
         yield running
 

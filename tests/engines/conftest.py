@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Answer, Job
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine

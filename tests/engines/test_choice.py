@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_cosmos3
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from tests.engines.conftest import Run
 from tests.media import broken
 

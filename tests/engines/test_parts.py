@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.journal import Journal, plain_lines

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_threads import LARGE_BYTES, MediaThreads
 from tests.engines.conftest import make_job
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosmos_batch.contract import Failure, Job
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.media_input import MediaLimits

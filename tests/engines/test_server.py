@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.serving.server import Server, ServerDied
 
 SCRIPT = Path(__file__).with_name("served.py")

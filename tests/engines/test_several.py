@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cosmos_batch.contract import Failure, Job
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import MediaLimits, probe_all, see
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract import Answer, Failure, Job, Usage
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT
+from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.engines.reasoner import json_answers, schema_check
 from cosmos_batch.engines.reasoner.json_answers import UNCHECKED, read_data, run_with_schema

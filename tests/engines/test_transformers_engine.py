@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.demo.checkpoint import MAX_NEW_TOKENS, NAME, build_random_cosmos3
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.protocol import Engine

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from cosmos_batch.contract import Answer
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
 from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command, serve_environment
 from cosmos_batch.engines.serving.server import Server

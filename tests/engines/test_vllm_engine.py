@@ -13,8 +13,10 @@ from tempfile import TemporaryDirectory
 import httpx2
 import pytest
 
-from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.engines.reasoner.chat_request import prepare
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine

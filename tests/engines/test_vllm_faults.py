@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines import compile_cache
 from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.errors import EngineDied

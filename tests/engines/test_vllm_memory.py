@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine

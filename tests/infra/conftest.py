@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
 from infra.synth import synthesize
 from tests.infra.assembly import SEED, Assembly
 
@@ -21,4 +21,4 @@ def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def assembly(config_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The app of that configuration."""
-    return Assembly(synthesize(Config.load(config_file), tmp_path_factory.mktemp("cdk") / "cdk.out", config_file))
+    return Assembly(synthesize(load_config(config_file), tmp_path_factory.mktemp("cdk") / "cdk.out", config_file))

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly
 
@@ -23,5 +23,5 @@ def example(name: str) -> Assembly:
     with (outdir.parent / "lock").open("w") as lock:
         flock(lock, LOCK_EX)
         if not (outdir / "manifest.json").exists():
-            synthesize(Config.load(config_file), outdir, config_file)
+            synthesize(load_config(config_file), outdir, config_file)
     return Assembly(outdir)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra import node
 from infra.layer import ROOT
 from tests.infra.assembly import STACKS, Assembly
@@ -30,8 +31,8 @@ def run_app(**environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_config_json_loads_and_deploys_the_small_reasoner_without_a_token() -> None:
-    config = Config.load(ROOT / "config.json")
-    assert [enabled.pipeline.id for enabled in config.enabled_pipelines()] == ["cosmos-reason2-2b"]
+    config = load_config(ROOT / "config.json")
+    assert [enabled.pipeline.id for enabled in enabled_pipelines(config)] == ["cosmos-reason2-2b"]
     assert config.cosmos.hugging_face_token.get_secret_value() == ""
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.network import NetworkSettings
+from cosmos_batch.planning.configuration import load_config
 from infra.constructs import functions, image_build
 from infra.layer import ROOT
 from infra.node import use_node
@@ -42,7 +42,7 @@ def hashes() -> tuple[str, str]:
 
     app = App()
     network = NetworkStack(app, "Network", settings=NetworkSettings())
-    images = ImagesStack(app, "Images", config=Config.load(ROOT / "config.json"), network=network)
+    images = ImagesStack(app, "Images", config=load_config(ROOT / "config.json"), network=network)
     (build,) = images.builds
     bound = code().bind(Stack(app, "Functions"))
     assert isinstance(bound, lambda_.CodeConfig) and bound.s3_location is not None

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.gpu_hosts import SETUP
 from infra.synth import synthesize
 from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
@@ -87,7 +88,7 @@ def test_another_word_for_the_host_image_makes_another_version_of_the_launch_tem
 def changed(folder: Path, **own: object) -> Assembly:
     """The app of SEED with settings of our own."""
     config = {"app": {**SEED["app"], "cosmosBatch": own}}
-    return Assembly(synthesize(Config.parse(json.dumps(config)), folder / "cdk.out"))
+    return Assembly(synthesize(parse_config(json.dumps(config)), folder / "cdk.out"))
 
 
 def test_a_host(assembly: Assembly) -> None:
@@ -144,7 +145,7 @@ def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly:
     assert all(600 <= action["MaxTimeSeconds"] <= 86_400 for action in actions)
 
 
-@pytest.mark.parametrize("enabled", Config.parse(json.dumps(SEED)).enabled_pipelines(), ids=lambda one: one.pipeline.id)
+@pytest.mark.parametrize("enabled", enabled_pipelines(parse_config(json.dumps(SEED))), ids=lambda one: one.pipeline.id)
 def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
     wanted = enabled.resources
     definition = worker(assembly, enabled.pipeline.id)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, resolve
 
@@ -29,7 +29,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         "modelsOmni": {"nano16B": {"enabled": True}},
     }
     blocks = {"useNvidiaCosmos": {"enabled": True, "modelsReason": models}, "useNvidiaCosmos3": generators}
-    config = Config.parse(json.dumps({"app": {"pipelines": blocks}}))
+    config = parse_config(json.dumps({"app": {"pipelines": blocks}}))
     outdir: Path = tmp_path_factory.mktemp("endpoint") / "cdk.out"
     return Assembly(synthesize(config, outdir))
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.environment import DeployedPipeline, PlanEnvironment, WorkerEnvironment
+from cosmos_batch.planning.configuration import load_config, parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from cosmos_batch.worker.guardrails import Guardrails
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, endpoint_service, resolve
@@ -21,7 +22,7 @@ def environment_variables(assembly: Assembly, function: str) -> dict[str, object
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_deploys_the_pipelines_that_it_enables(name: str) -> None:
-    enabled = {one.pipeline.id for one in Config.load(FOLDER / f"{name}.json").enabled_pipelines()}
+    enabled = {one.pipeline.id for one in enabled_pipelines(load_config(FOLDER / f"{name}.json"))}
     assert enabled
     queues = example(name).resources("Pipelines", "Batch::JobQueue")
     assert len(queues) == len(enabled)
@@ -87,7 +88,7 @@ class TestAdoptedBuckets:
 
 
 def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
-    config = Config.parse(
+    config = parse_config(
         '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
         ' "cosmosBatch": {"network": {"mode": "public"}, "storage": {"useEfs": false}}}}'
     )
@@ -193,7 +194,7 @@ class TestGenerators:
     def test_without_a_way_out_they_are_put_there_as_the_model_is(self, tmp_path: Path) -> None:
         config = json.loads((FOLDER / "vpc-only.json").read_text())
         config["app"]["pipelines"] = json.loads((FOLDER / "generator-only.json").read_text())["app"]["pipelines"]
-        assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+        assembly = Assembly(synthesize(parse_config(json.dumps(config)), tmp_path / "cdk.out"))
         assert "HF_TOKEN_SECRET" not in has_guardrails(assembly, "cosmos3nanoWorker")
 
     def test_the_variables_of_upload_fit(self) -> None:

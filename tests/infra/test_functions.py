@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config, environment
+from cosmos_batch.contract import environment
 from cosmos_batch.contract.environment import DeployedPipeline
+from cosmos_batch.planning.configuration import parse_config
 from infra.layer import LOCK
 from infra.synth import synthesize
 from tests.infra.assembly import REASONERS, SEED, Assembly, Resource, resolve
@@ -87,7 +88,7 @@ def test_what_plan_and_scale_know_of_a_pipeline_fits_into_its_parameter(name: st
 
 def test_plan_begins_anew_when_what_it_has_read_changes(assembly: Assembly, tmp_path: Path) -> None:
     changed = json.loads(json.dumps(SEED).replace('"maxVCpus": 96', '"maxVCpus": 48'))
-    other = Assembly(synthesize(Config.parse(json.dumps(changed)), tmp_path / "cdk.out"))
+    other = Assembly(synthesize(parse_config(json.dumps(changed)), tmp_path / "cdk.out"))
     digests = [environ(functions(one, "plan")[0])["PIPELINES_DIGEST"] for one in (assembly, other)]
     assert digests[0] != digests[1]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource
 from tests.infra.examples import example
@@ -26,7 +26,7 @@ def variables(project: Resource) -> dict[str, Resource]:
 def synthesized(tmp_path: Path, cosmos: str = "", own: str = "{}") -> Assembly:
     block = f'{{"enabled": true, "modelsReason": {{"reason2B": {{"enabled": true}}}}{cosmos}}}'
     text = f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {block}}}, "cosmosBatch": {own}}}}}'
-    return Assembly(synthesize(Config.parse(text), tmp_path / "cdk.out"))
+    return Assembly(synthesize(parse_config(text), tmp_path / "cdk.out"))
 
 
 def test_an_image_is_built_for_each_engine_environment_that_is_needed() -> None:

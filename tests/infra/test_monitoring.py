@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config, metrics
+from cosmos_batch.contract import metrics
+from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.infra.assembly import REASONERS, Assembly, Resource
 from tests.infra.examples import example
@@ -136,7 +137,7 @@ def test_a_budget_warns_of_what_is_tagged_as_ours(tmp_path: Path) -> None:
         '"tracing": false, "tags": {"team": "robots"}}}'
     )
     cosmos = '{"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}'
-    config = Config.parse(f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {cosmos}}}, "cosmosBatch": {own}}}}}')
+    config = parse_config(f'{{"app": {{"pipelines": {{"useNvidiaCosmos": {cosmos}}}, "cosmosBatch": {own}}}}}')
     assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
     budget = assembly.one("Monitoring", "Budgets::Budget")["Budget"]
     assert budget["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
@@ -170,7 +171,7 @@ def test_a_pipeline_that_is_watched_can_be_disabled(assembly: Assembly) -> None:
 
 def test_tags_of_the_user_replace_no_compute_environment(tmp_path: Path) -> None:
     """CloudFormation replaces one whose own tags change; what it starts has the tags of the launch template."""
-    config = Config.parse(
+    config = parse_config(
         '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
         ' "cosmosBatch": {"operations": {"tags": {"team": "robots"}}}}}'
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.network import NetworkSettings
+from cosmos_batch.planning.configuration import parse_config
 from infra.node import use_node
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, endpoint_service
@@ -30,7 +30,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         "interfaceEndpoints": ["sqs"],
         "s3GatewayEndpoint": False,
     }
-    return Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path_factory.mktemp("cdk") / "cdk.out"))
+    return Assembly(synthesize(parse_config(json.dumps(config)), tmp_path_factory.mktemp("cdk") / "cdk.out"))
 
 
 def test_the_endpoints_that_are_asked_for_are_made_and_no_other(assembly: Assembly) -> None:

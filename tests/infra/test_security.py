@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config, parse_config
 from infra.security.acknowledged import ACKNOWLEDGED, Acknowledgement, unanswered
 from infra.security.nag import Finding, findings
 from infra.synth import synthesize
@@ -21,7 +21,7 @@ from tests.infra.examples import FOLDER, NAMES, example
 def found(name: str) -> frozenset[Finding]:
     """By cdk-nag, in `examples/<name>.json`."""
     outdir = Path(mkdtemp(prefix=f"cosmos-batch-nag-{name}-")) / "cdk.out"
-    return frozenset(findings(Config.load(FOLDER / f"{name}.json"), outdir))
+    return frozenset(findings(load_config(FOLDER / f"{name}.json"), outdir))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,7 +109,7 @@ class TestCustomerKey:
         arn = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
         config = json.loads((FOLDER / "vpc-only.json").read_text(encoding="utf-8"))
         config["app"]["cosmosBatch"]["storage"]["kmsKey"] = arn
-        assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+        assembly = Assembly(synthesize(parse_config(json.dumps(config)), tmp_path / "cdk.out"))
         assert not assembly.resources("Storage", "KMS::Key")
         assert all(text == f'"{arn}"' for text in encryption_of(assembly, "SQS::Queue").values())
 
@@ -125,7 +125,7 @@ def test_the_key_of_an_adopted_bucket_is_used_through_s3_alone(tmp_path: Path) -
     arn = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
     config = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))
     config["app"]["cosmosBatch"]["storage"]["assetBuckets"][0]["kmsKeyArn"] = arn
-    assembly = Assembly(synthesize(Config.parse(json.dumps(config)), tmp_path / "cdk.out"))
+    assembly = Assembly(synthesize(parse_config(json.dumps(config)), tmp_path / "cdk.out"))
     actions = {}
     for role in ("FunctionsPlan", "FunctionsUpload", "WorkerRole"):
         (statement,) = [one for one in assembly.statements(role) if one["Resource"] == arn]

@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from cosmos_batch.cli import deployment
-from cosmos_batch.contract import Config
+from cosmos_batch.planning.configuration import load_config
 from infra.synth import synthesize
 from scripts import put_secret
 from tests.infra.assembly import TOKEN, Assembly
@@ -46,7 +46,7 @@ def test_deployment_puts_it_there_after_the_storage_stack(assembly: Assembly, co
 def test_no_token_needs_no_command(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text("{}", encoding="utf-8")
-    assert commands(Assembly(synthesize(Config.load(file), tmp_path / "cdk.out", file))) == []
+    assert commands(Assembly(synthesize(load_config(file), tmp_path / "cdk.out", file))) == []
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_an_existing_secret_is_read_and_none_is_made(tmp_path: Path) -> None:
     theirs = {"huggingFaceTokenSecretArn": arn, "huggingFaceTokenSecretKeyArn": key}
     cosmos = {"enabled": True, **theirs, "modelsReason": {"reason2B": {"enabled": True}}}
     file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}}}), encoding="utf-8")
-    assembly = Assembly(synthesize(Config.load(file), tmp_path / "cdk.out", file))
+    assembly = Assembly(synthesize(load_config(file), tmp_path / "cdk.out", file))
     assert not [stack for stack in assembly.templates if assembly.resources(stack, "SecretsManager::Secret")]
     assert commands(assembly) == []
     read, decrypt = [one for one in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(one)]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.contract import Config, ConfigError
 from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.planning.configuration import ConfigError, parse_config
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, resolve
 from tests.infra.examples import FOLDER, example
@@ -30,7 +30,7 @@ def configuration(**vams: Any) -> dict[str, Any]:
 @cache
 def synthesized(changes: str) -> Assembly:
     outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
-    return Assembly(synthesize(Config.parse(json.dumps(configuration(**json.loads(changes)))), outdir))
+    return Assembly(synthesize(parse_config(json.dumps(configuration(**json.loads(changes)))), outdir))
 
 
 def with_vams(**changes: Any) -> Assembly:
@@ -295,4 +295,4 @@ class TestClocks:
 )
 def test_a_wrong_block_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named.replace("[", r"\[").replace(".", r"\.")):
-        Config.parse(json.dumps(configuration(**changes)))
+        parse_config(json.dumps(configuration(**changes)))

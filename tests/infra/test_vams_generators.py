@@ -9,9 +9,10 @@ import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.keys import of_configuration
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.vams_import import imports
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly
@@ -26,12 +27,12 @@ def generators(**changes: Any) -> dict[str, dict[str, str]]:
     models = {key: {"enabled": True} for key in ("nano16B", "superText2Image64B", "superImage2Video64B")}
     models["nano16B"]["autoTriggerOnFileExtensionsUpload"] = ".png"
     given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
-    config = Config.parse(json.dumps(given))
+    config = parse_config(json.dumps(given))
     settings = config.own.vams
     assert settings is not None
     return {
         name: said
-        for enabled in config.enabled_pipelines()
+        for enabled in enabled_pipelines(config)
         for name, said in imports(enabled, f"vams-{enabled.pipeline.id}-cosmos-batch", settings).items()
     }
 
@@ -121,5 +122,5 @@ def test_they_are_registered() -> None:
     given = configuration()
     given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
     outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
-    assembly = Assembly(synthesize(Config.parse(json.dumps(given)), outdir))
+    assembly = Assembly(synthesize(parse_config(json.dumps(given)), outdir))
     assert {one["Pipeline"] for one in registrations(assembly)} == {NANO, f"{NANO}-text"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import PixelBudget, read_image
 from tests.media import broken
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import (
     Sound,
     WantedVideo,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 
 SIDES = st.integers(16, 8000)

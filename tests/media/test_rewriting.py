@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import WantedVideo, check_video, rewrite_video
 from cosmos_batch.media.rewriting import read_sound
 from tests.media import broken

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import Sound, exact_rate, write_image, write_video
 from tests.media.mp4 import heard, pictures, read_mp4, times
 

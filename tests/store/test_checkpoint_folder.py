@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import ModelStore
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from huggingface_hub import HfApi, constants
 
-from cosmos_batch.contract import Error, Failure
+from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.store import ModelStore
 from tests.store.conftest import MODEL
 from tests.store.hub import ACCOUNT, Hub

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import ModelStore
 from tests.store.conftest import MODEL, OTHER, files_of
 from tests.store.hub import Hub

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError, IncompleteReadError
 from s3transfer import exceptions as transfers
 from urllib3.exceptions import ProtocolError, SSLError
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import ModelStore, StoredModel, parallel_restore, s3_retries
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile
 from cosmos_batch.store.parallel_restore import BackupLocation, restore_files

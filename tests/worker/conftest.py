@@ -15,10 +15,10 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from PIL import Image
 
-from cosmos_batch.contract import Job, JobMessage, Parameters
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.job import InputFile, Job, JobMessage, OutputKey
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Jobs, Table, Workers

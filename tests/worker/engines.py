@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import Answer, Job
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from tests.e2e.scripted_engine import ScriptedEngine
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch import media
-from cosmos_batch.contract import Answer, Error, Failure, Job
+from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
 from tests.e2e.scripted_engine import ScriptedEngine

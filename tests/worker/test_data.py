@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cosmos_batch.contract import Parameters
+from cosmos_batch.contract.parameters import Parameters
 from tests.worker.conftest import Bench
 
 SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Job
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedGuardrails, GeneratorDocument
 from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.contract.job import InputFile, OutputKey
+from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs

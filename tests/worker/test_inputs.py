@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Answer, Job
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.worker import inputs
 from tests.e2e.scripted_engine import ScriptedEngine

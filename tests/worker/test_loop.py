@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cosmos_batch.contract import Error, Job, Result
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS
+from cosmos_batch.contract.result import Result
 from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.worker.mounts import Mount, prove_mounts, read_table
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker.nvidia_driver import check_driver, driver_version
 
 OPEN = """\

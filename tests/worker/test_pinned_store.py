@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.state import Revisions
 from cosmos_batch.store import ModelStore
 from cosmos_batch.worker.pinned_store import PinnedStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.worker import runner
 from tests.worker.conftest import Bench
 from tests.worker.engines import Counting, until

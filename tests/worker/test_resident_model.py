@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import StoredModel
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder

@@ -15,9 +15,9 @@ from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.demo import DEMO_REASON
+from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.store.copies import Copies
 
 
@@ -47,7 +47,7 @@ def demo(_arguments: argparse.Namespace) -> int:
 
 def _config_file() -> Path:
     """The configuration with the model that is on this machine; where there is none, with the demo's own."""
-    smallest = configuration.enabled_pipeline(Config.load(configuration.CONFIG), None)
+    smallest = configuration.enabled_pipeline(load_config(configuration.CONFIG), None)
     if is_here(smallest.model):
         return configuration.CONFIG
     inform(

@@ -18,11 +18,12 @@ from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.prompts import prompt_text
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
+from cosmos_batch.planning.configuration import load_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 
 NANO = "cosmos3-nano"
 PROMPT = "A robot arm carries a red cube from the left to the right of a table."
@@ -62,7 +63,7 @@ def _config_file(making: GenerationRequest, pool: Pool, made: list["AsyncResult[
     """The configuration with the model that is there; where none is, with random weights, whose making begins."""
     pipeline, folder = pipeline_named(NANO), default_home() / "demo"
     assert pipeline is not None
-    enabled = {one.pipeline.id: one for one in Config.load(configuration.CONFIG).enabled_pipelines()}
+    enabled = {one.pipeline.id: one for one in enabled_pipelines(load_config(configuration.CONFIG))}
     if NANO in enabled and is_here(enabled[NANO].model):
         return config_file(making, {})
     inform(

@@ -21,12 +21,14 @@ from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.cli.worker_failures import print_worker_failures
-from cosmos_batch.contract import Config, Request
-from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
 from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
 from cosmos_batch.contract.generation.modes import pipeline_for
 from cosmos_batch.contract.generation.request import read_request_file
+from cosmos_batch.contract.request import Request
+from cosmos_batch.planning.configuration import load_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load
@@ -71,15 +73,15 @@ def on_a_server(making: GenerationRequest) -> tuple[GenerationRequest, dict[str,
 def config_file(making: GenerationRequest, changes: dict[str, Any]) -> Path:
     """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError, also
     where its guardrails are not on this machine."""
-    config = Config.load(configuration.CONFIG)
-    enabled = [one.pipeline.id for one in config.enabled_pipelines()]
+    config = load_config(configuration.CONFIG)
+    enabled = [one.pipeline.id for one in enabled_pipelines(config)]
     named = making.pipeline or pipeline_for(enabled, making.parameters.mode, making.medium) or SMALLEST
     entry = {} if named in enabled and not _is_auto(config, named) else entry_here(making)
     path = configuration.CONFIG
     _refuse_switching_off(making, config, named)
     if entry or changes:
         path = configuration.with_entry(_generator(named), {**entry, **changes}, default_home())
-    _refuse_unguarded(making, configuration.enabled_pipeline(Config.load(path), named))
+    _refuse_unguarded(making, configuration.enabled_pipeline(load_config(path), named))
     return path
 
 

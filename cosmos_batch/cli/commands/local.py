@@ -9,13 +9,13 @@ from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
-from cosmos_batch.contract import Config
 from cosmos_batch.local.cloud import LocalCloud
+from cosmos_batch.planning.configuration import load_config
 
 
 def up(arguments: argparse.Namespace) -> int:
     """Start a cloud that outlives this command, and deploy config.json to it."""
-    Config.load(CONFIG)
+    load_config(CONFIG)
     with process_pool() as pool:
         cloud = deployed_cloud(CONFIG, pool, LocalCloud.find(default_home()), start_cloud)
     _point_at(cloud, "up", arguments.export)

@@ -11,7 +11,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result, save_files
 from cosmos_batch.cli.job_snapshot import JobExecution, JobObserver, read_execution
-from cosmos_batch.contract import Error
+from cosmos_batch.contract.error import Error
 from cosmos_batch.state import JobRow
 
 START_SECONDS = 60.0  # so long is a job looked for: its execution may be started in this moment

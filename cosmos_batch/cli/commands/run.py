@@ -14,8 +14,8 @@ from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.uploads import Uploads
-from cosmos_batch.contract import Config
 from cosmos_batch.contract.entries import ENDPOINT
+from cosmos_batch.planning.configuration import load_config
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     changes = _changes(arguments)
 
     def config_file() -> Path:
-        pipeline = configuration.enabled_pipeline(Config.load(configuration.CONFIG), arguments.pipeline)
+        pipeline = configuration.enabled_pipeline(load_config(configuration.CONFIG), arguments.pipeline)
         if not changes:
             return configuration.CONFIG
         return configuration.with_entry(pipeline.pipeline, changes, default_home())

@@ -14,7 +14,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.cli.worker_failures import print_worker_failures
-from cosmos_batch.contract import Request
+from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import execution_name
 
 

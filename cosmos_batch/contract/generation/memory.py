@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.contract.capacity import USABLE_MEMORY
 from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.schema import Generation

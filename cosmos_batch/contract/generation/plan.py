@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from typing import Literal
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.contract import capacity
+from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
 from cosmos_batch.contract.generation.lossy import LossyMode
@@ -21,8 +20,7 @@ from cosmos_batch.contract.generation.memory import GPU_GIB, Host, Workload, gib
 from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
-
-Objective = Literal["throughput", "latency"]
+from cosmos_batch.planning.instance_types import why_not, why_not_together
 
 DEGREES = (1, 2, 4, 8)
 KV_HEADS = 8  # of Nano and of Super: tensor and Ulysses parallelism share them
@@ -128,7 +126,7 @@ def types_for(pipeline: Pipeline, engine: str, workload: Workload) -> list[str]:
         with suppress(ValueError):
             plan = choose_plan(pipeline, engine, [Host.of_type(name)], workload, "throughput")
             worker = planned(pipeline, engine, {instance.gpu: plan}, workload)
-            if not (capacity.why_not(worker, name) or capacity.why_not_together(worker, [name])):
+            if not (why_not(worker, name) or why_not_together(worker, [name])):
                 found[name] = plan.offload
     return [name for name, offload in found.items() if not offload] or list(found)
 

@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 from tokenizers import Tokenizer
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see
 from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup

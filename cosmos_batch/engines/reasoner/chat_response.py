@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx2
 
-from cosmos_batch.contract import Answer, Failure, Usage
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.serving.refusals import NO_ANSWER, refused, said_by

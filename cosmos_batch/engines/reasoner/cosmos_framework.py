@@ -14,7 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
-from cosmos_batch.contract import Answer, Failure, Job, Usage
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.gpus import gpus_here

@@ -14,8 +14,9 @@ from typing import Any
 import httpx2
 from PIL import Image
 
-from cosmos_batch.contract import Answer, Job
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare

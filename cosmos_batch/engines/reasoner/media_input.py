@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from PIL import Image
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import httpx2
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 
 BUSY = (429, 503)

@@ -4,7 +4,7 @@ import re
 
 import httpx2
 
-from cosmos_batch.contract import Failure
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.serving.server import ServerFault
 
 NO_ANSWER = "Unsatisfiable schema"

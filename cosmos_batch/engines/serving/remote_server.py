@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving import outages

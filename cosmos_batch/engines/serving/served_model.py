@@ -13,7 +13,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import httpx2
 
-from cosmos_batch.contract import Error, Failure
+from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.engines.errors import CRASH_REMEDY, EngineDied
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.last_words import found_memory_held, last_errors, ran_out_of_memory, reasons

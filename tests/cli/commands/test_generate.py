@@ -17,11 +17,12 @@ from cosmos_batch.cli.generation_request import GenerationRequest
 from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.main import main, parser
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
-from cosmos_batch.contract import Config, Failure
-from cosmos_batch.contract.enabled import EnabledPipeline
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation import controls
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
+from cosmos_batch.planning.configuration import load_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from lambdas.planning.jobs import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.contract.generations import settled
@@ -233,11 +234,11 @@ def test_on_this_machine_the_generator_is_enabled(
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     asked = GenerationRequest("x", None, GenerationParameters(guardrails=False))
-    config = Config.load(generate.config_file(asked, changes))
-    [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
+    config = load_config(generate.config_file(asked, changes))
+    [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
     assert nano.models == [nano.model], "guardrails that nobody asks for are not loaded"
-    assert PIPELINE in [one.pipeline.id for one in config.enabled_pipelines()], "what was there stays"
+    assert PIPELINE in [one.pipeline.id for one in enabled_pipelines(config)], "what was there stays"
 
 
 @pytest.mark.parametrize(("said", "engine"), [({}, "diffusers"), ({"engine": "phyai"}, "phyai")])
@@ -250,8 +251,8 @@ def test_on_this_machine_auto_is_an_engine_that_is_here(
     configured = tmp_path / "config.json"
     configured.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": nvidia}}}))
     monkeypatch.setattr(configuration, "CONFIG", configured)
-    config = Config.load(generate.config_file(GenerationRequest("x", None, GenerationParameters(guardrails=False)), {}))
-    assert [one.engine for one in config.enabled_pipelines()] == [engine]
+    config = load_config(generate.config_file(GenerationRequest("x", None, GenerationParameters(guardrails=False)), {}))
+    assert [one.engine for one in enabled_pipelines(config)] == [engine]
 
 
 def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **said: Any) -> EnabledPipeline:
@@ -259,8 +260,8 @@ def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, 
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setenv(variable, "http://localhost:8000/")
     asked, changes = generate.on_a_server(GenerationRequest("x", None, GenerationParameters(**said)))
-    config = Config.load(generate.config_file(asked, changes))
-    [enabled] = [one for one in config.enabled_pipelines() if one.pipeline.id == asked.pipeline]
+    config = load_config(generate.config_file(asked, changes))
+    [enabled] = [one for one in enabled_pipelines(config) if one.pipeline.id == asked.pipeline]
     return enabled
 
 
@@ -325,12 +326,12 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     made: list[Any] = []
     with ThreadPool(1) as pool:
-        config = Config.load(
+        config = load_config(
             demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, made)
         )
         built = [one.get() for one in made]
     assert "RANDOM weights" in capsys.readouterr().err
-    [nano] = [one for one in config.enabled_pipelines() if one.pipeline.id == NANO]
+    [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
     assert nano.serving is not None and not nano.serving.guardrails
     assert built == [Path(nano.model)] and (built[0] / "model_index.json").is_file()
 

@@ -16,8 +16,9 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.uploads import Uploads
-from cosmos_batch.contract import Error, Request
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.parameters import NAMES
+from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
 

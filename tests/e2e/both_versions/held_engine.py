@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import Answer, Usage
+from cosmos_batch.contract.result import Answer, Usage
 
 
 class HeldEngine:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages
 from tests.engines.conftest import make_job, place

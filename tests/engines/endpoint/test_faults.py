@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from cosmos_batch.contract import Answer, Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine

@@ -11,7 +11,8 @@ import av
 import pytest
 from PIL import Image
 
-from cosmos_batch.contract import Answer, Failure
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
 from tests.engines.conftest import make_job, place
 from tests.engines.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error

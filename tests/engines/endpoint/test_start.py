@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cosmos_batch.contract import Failure
 from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from tests.engines.endpoint.conftest import MODEL, Server, error
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cosmos_batch.contract import Answer, Usage
+from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint

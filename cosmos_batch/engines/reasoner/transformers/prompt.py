@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract import Job
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see

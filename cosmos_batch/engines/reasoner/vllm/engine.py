@@ -9,7 +9,9 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from cosmos_batch.contract import Answer, Failure, Job
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.checkpoints import refuse_incomplete
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here

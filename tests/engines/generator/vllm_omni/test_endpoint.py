@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.config import Config, ConfigError
-from cosmos_batch.contract.enabled import EnabledPipeline
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outcomes import Checks
@@ -24,6 +22,8 @@ from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, Omni
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.engines.serving import outages
+from cosmos_batch.planning.configuration import ConfigError, parse_config
+from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from tests.contract.generations import settled
 from tests.engines.conftest import make_job
 from tests.engines.generator.vllm_omni.conftest import VIDEO
@@ -153,7 +153,7 @@ def test_steps_and_guidance_are_told_as_what_was_asked(make: Make) -> None:
 def configured(**entry: Any) -> EnabledPipeline:
     server = {"enabled": True, "engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, **entry}
     block = {"enabled": True, "modelsOmni": {"nano16B": server}}
-    (enabled,) = Config.parse(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})).enabled_pipelines()
+    (enabled,) = enabled_pipelines(parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})))
     return enabled
 
 

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline
-
-# Of an instance's memory, what the kernel, the ECS agent and Batch's own reserve leave for containers.
-USABLE_MEMORY = 0.92
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,204 @@
+"""Read `config.json` and check that what it describes can be deployed.
+
+The schema in `contract/config.py` checks each field by itself. This module checks the fields against each other and
+against the catalogue, for example whether a model fits the GPUs of the instance types that are listed for it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
+from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.entries import (
+    FRAMEWORK,
+    MAX_COMPUTE_ENVIRONMENTS,
+    REQUIRED,
+    GeneratorEntry,
+    PipelineEntry,
+    ReasonerEntry,
+    parse_extensions,
+)
+from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
+from cosmos_batch.contract.generation.engines import ABILITIES
+from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
+from cosmos_batch.contract.generation.plan import refuse_lossy
+from cosmos_batch.planning.deployment import (
+    EnabledPipeline,
+    choose_instance_types,
+    enabled_pipelines,
+    engine_name,
+    most_instance_types,
+    parallel_plans,
+    planned_pipeline,
+)
+from cosmos_batch.planning.instance_types import types_for, why_not, why_not_together, worker_resources
+
+
+class ConfigError(Exception):
+    """The configuration is wrong. The message has one line for each problem: the field, its value, what is allowed."""
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a configuration file. Raises ConfigError."""
+    try:
+        return parse_config(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def parse_config(text: str) -> Config:
+    """Read and check the JSON text of a configuration. Raises ConfigError."""
+    try:
+        config = Config.model_validate_json(text)
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from error
+    if problems := list(_entry_problems(config)) or list(_deployment_problems(config)):
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def _entry_problems(config: Config) -> Iterator[str]:
+    """Problems of single pipelines. Those that are not enabled are checked too, but need no plan of GPUs."""
+    omni = config.app.pipelines.use_nvidia_cosmos3
+    blocks = {
+        "app.pipelines.useNvidiaCosmos.modelsReason": config.cosmos.models_reason,
+        "app.pipelines.useNvidiaCosmos3.modelsOmni": omni.models_omni,
+    }
+    for path, entries in blocks.items():
+        for pipeline in entries.pipelines():
+            try:
+                check_entry(entries.entry(pipeline), pipeline)
+            except ValueError as error:
+                yield f"{path}.{error}"
+
+
+def check_entry(entry: ReasonerEntry | GeneratorEntry, pipeline: Pipeline) -> None:
+    """Raise ValueError if a worker of the pipeline cannot run as configured. The message begins with the field."""
+    if isinstance(entry, GeneratorEntry):
+        _check_generator(entry, pipeline)
+        if entry.enabled:
+            pipeline = planned_pipeline(entry, pipeline)
+    _check_instance_types(entry, pipeline)
+
+
+def _check_instance_types(entry: PipelineEntry, pipeline: Pipeline) -> None:
+    key = pipeline.config_key
+    for field in ("instance_types", "fallback_instance_types"):
+        for name in getattr(entry, field) or []:
+            if reason := why_not(pipeline, name):
+                alias = type(entry).model_fields[field].alias
+                raise ValueError(f"{key}.{alias}: {reason}; allowed: {', '.join(types_for(pipeline))}")
+    types = choose_instance_types(entry, pipeline).names
+    if len(types) > most_instance_types(entry):
+        spot = ", of which Spot takes one" if entry.use_spot else ""
+        raise ValueError(
+            f"{key}.fallbackInstanceTypes: {', '.join(types)} are {len(types)} types together; "
+            f"a Batch job queue holds {MAX_COMPUTE_ENVIRONMENTS} compute environments{spot}"
+        )
+    if reason := why_not_together(pipeline, types):
+        raise ValueError(f"{key}.instanceTypes: {', '.join(types)}: {reason}")
+    vcpus = worker_resources(pipeline, types).vcpus
+    if entry.max_vcpus < vcpus:
+        raise ValueError(f"{key}.maxVCpus: {entry.max_vcpus} holds no worker; allowed: {vcpus} or more")
+
+
+def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
+    key = pipeline.config_key
+    if entry.enabled:
+        _refuse_distilled_models(entry, pipeline)
+    if entry.enabled and entry.guardrails and entry.engine in ABILITIES and not ABILITIES[entry.engine].guardrails:
+        raise ValueError(
+            f"{key}.guardrails: {entry.engine} has no guardrails; set them to false, or take another engine"
+        )
+    if entry.endpoint is not None and "guardrails" not in entry.model_fields_set:
+        raise ValueError(
+            f"{key}.guardrails: is missing; a server does not report whether it was started with guardrails, so set "
+            "this to true or false"
+        )
+    if entry.endpoint is not None and entry.guardrails == REQUIRED:
+        raise ValueError(
+            f"{key}.guardrails: 'required' is impossible with an endpoint, because a server does not report whether it "
+            "checked; use an engine that runs in a worker, or set true or false"
+        )
+    accepted = extensions_of(MODES_OF_PIPELINE[pipeline.id])
+    if refused := set(parse_extensions(entry.auto_trigger_on_file_extensions_upload)) - set(accepted):
+        raise ValueError(
+            f"{key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} takes no {min(refused)} files; "
+            f"allowed: {', '.join(accepted) or 'nothing, for it starts from text'}"
+        )
+    if entry.enabled:
+        refuse_lossy(entry.lossy, pipeline, engine_name(entry), parallel_plans(entry, pipeline))
+
+
+def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
+    """Raise ValueError for a distilled model. A custom engine may run one, so it is not checked."""
+    checked = entry.engine == "auto" or entry.engine in ABILITIES or entry.endpoint is not None
+    names = {"model": entry.model, "endpoint.model": entry.endpoint.model if entry.endpoint else None}
+    for field, name in names.items():
+        if checked and name is not None and is_distilled_name(name):
+            raise ValueError(f"{pipeline.config_key}.{field}: {name} {WHY_NOT}. {WHAT_TO_DO}")
+
+
+def _deployment_problems(config: Config) -> Iterator[str]:
+    """Problems of all enabled pipelines together, and of pipelines with the rest of the configuration."""
+    enabled = enabled_pipelines(config)
+    for pipeline in enabled:
+        yield from _warm_instance_problems(pipeline)
+        yield from _engine_problems(config, pipeline)
+        yield from _secret_problems(config, pipeline)
+    yield from _total_problems(config, enabled)
+
+
+def _warm_instance_problems(enabled: EnabledPipeline) -> Iterator[str]:
+    preferred = enabled.instance_types[0]
+    vcpus = enabled.warm_instances * INSTANCE_TYPES[preferred].vcpus
+    if vcpus > enabled.max_vcpus:
+        yield (
+            f"app.pipelines.useNvidiaCosmos.warmInstanceCount: {enabled.warm_instances} x {preferred} are {vcpus} "
+            f"vCPUs, {enabled.pipeline.config_key}.maxVCpus is {enabled.max_vcpus}"
+        )
+
+
+def _engine_problems(config: Config, enabled: EnabledPipeline) -> Iterator[str]:
+    key = enabled.pipeline.config_key
+    is_cosmos3 = enabled.pipeline.id in COSMOS3_REASONERS
+    if enabled.engine == FRAMEWORK and not is_cosmos3:
+        yield f"{key}.engine: Cosmos Framework runs models of Cosmos 3 alone; take 'vllm' or 'transformers'"
+    if config.own.images.cuda == "cu128" and is_cosmos3 and enabled.engine in ("auto", "vllm"):
+        yield (
+            "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or set "
+            f"{key}.engine to 'transformers'"
+        )
+
+
+def _secret_problems(config: Config, enabled: EnabledPipeline) -> Iterator[str]:
+    if config.own.network.reaches_secrets:
+        return
+    endpoints = {f"{enabled.pipeline.config_key}.endpoint": enabled.endpoint, "promptUpsampling": enabled.upsampler}
+    for key, endpoint in endpoints.items():
+        if endpoint is not None and endpoint.api_key_secret_arn:
+            yield (
+                f"{key}.apiKeySecretArn: with network.mode 'vpcOnly' no worker reaches Secrets Manager; take another "
+                "mode, or a VPC of yours with an endpoint for it"
+            )
+
+
+def _total_problems(config: Config, enabled: list[EnabledPipeline]) -> Iterator[str]:
+    total = config.own.scaling.max_total_vcpus
+    if total is None or not enabled:
+        return
+    needed = max(
+        *(one.resources.vcpus * max(1, one.warm_workers) for one in enabled),
+        sum(one.resources.vcpus * one.warm_workers for one in enabled),
+    )
+    if total < needed:
+        yield (
+            f"app.cosmosBatch.scaling.maxTotalVCpus: is {total}, and the largest worker, or all warm ones, have "
+            f"{needed} vCPUs"
+        )
