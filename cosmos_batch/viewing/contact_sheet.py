@@ -10,8 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from PIL import Image
 
-from cosmos_batch.media import VideoInfo, cover_image, cover_video, probe, upright_size
-from cosmos_batch.viewing.drawing import DPI, Pixels, add_marks, color_of_labels, font_families, missing_characters, plain, render, shorten
+from cosmos_batch.media import VideoInfo, frames_at_size, image_at_size, probe, upright_size
+from cosmos_batch.viewing.drawing import (
+    DPI,
+    Pixels,
+    add_marks,
+    color_of_labels,
+    font_families,
+    missing_characters,
+    plain,
+    render,
+    shorten,
+)
 from cosmos_batch.viewing.marks import Event, Marks
 
 COLUMNS = 4
@@ -64,8 +74,7 @@ def write_contact_sheet(sheet: Sheet, target: Path) -> list[str]:
     pictures = _clip_pictures(sheet, media) if isinstance(media, VideoInfo) else [_image_picture(sheet)]
     duration = media.timeline.duration if isinstance(media, VideoInfo) else 0.0
     Image.fromarray(_page(sheet, pictures, duration)[..., :3]).save(target, "PNG", optimize=True)
-    labels = [one.label for one in (*sheet.marks.boxes, *sheet.marks.points)]
-    return _notes("".join([sheet.answer, *labels, *(event.caption for event in sheet.marks.events)]))
+    return _notes(sheet.answer + sheet.marks.text)
 
 
 def _notes(text: str) -> list[str]:
@@ -80,13 +89,13 @@ def _notes(text: str) -> list[str]:
 
 def _image_picture(sheet: Sheet) -> _Picture:
     size = _fitted(upright_size(sheet.media), COLUMNS * _PICTURE_SIDE // 2)
-    return _Picture(cover_image(sheet.media, size), "", sheet.marks)
+    return _Picture(image_at_size(sheet.media, size), "", sheet.marks)
 
 
 def _clip_pictures(sheet: Sheet, media: VideoInfo) -> list[_Picture]:
     """Frames of a clip, each with the marks that hold at its time or are nearer to it than to any other frame."""
     times = _times(media, sheet.seen)
-    frames = cover_video(sheet.media, media.timeline, times, _fitted(upright_size(sheet.media), _PICTURE_SIDE))
+    frames = frames_at_size(sheet.media, media.timeline, times, _fitted(upright_size(sheet.media), _PICTURE_SIDE))
     reach = max(np.diff(times), default=media.timeline.duration) / 2
     return [
         _Picture(pixels, f"{seconds:.2f} s", sheet.marks.at(seconds, float(reach)))

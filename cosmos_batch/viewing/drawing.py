@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib import font_manager
@@ -62,7 +63,7 @@ def add_marks(axes: Axes, marks: Marks, width: int, height: int) -> None:
     axes.set_xlim(0, width)
     axes.set_ylim(height, 0)
     size = max(_SMALLEST_TEXT, height * _TEXT_SHARE * 72 / DPI)
-    colors = color_of_labels(mark.label for mark in (*marks.boxes, *marks.points))
+    colors = color_of_labels([*(box.label for box in marks.boxes), *(point.label for point in marks.points)])
     for box in marks.boxes:
         _add_box(axes, box, width, height, colors[box.label], size)
     for label in dict.fromkeys(point.label for point in marks.points):
@@ -78,7 +79,7 @@ def color_of_labels(labels: Iterable[str]) -> dict[str, str]:
 
 def render(figure: Figure) -> np.ndarray:
     """Return the pixels of a figure: RGBA, uint8, [height, width, 4]."""
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # matplotlib's canvases have no types
     with warnings.catch_warnings():
         # matplotlib draws a character that no font has as a box; `missing_characters` tells the person.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -89,7 +90,9 @@ def render(figure: Figure) -> np.ndarray:
 def missing_characters(text: str) -> str:
     """Return the characters of a text that no font of this machine has, each once."""
     fonts = [font_manager.get_font(font_manager.findfont(family)) for family in font_families()]
-    unknown = (one for one in dict.fromkeys(text) if not one.isspace() and not any(f.get_char_index(ord(one)) for f in fonts))
+    unknown = (
+        one for one in dict.fromkeys(text) if not one.isspace() and not any(f.get_char_index(ord(one)) for f in fonts)
+    )
     return "".join(unknown)
 
 

@@ -82,6 +82,12 @@ class Marks:
     def __add__(self, other: "Marks") -> "Marks":
         return Marks(self.boxes + other.boxes, self.points + other.points, self.events + other.events)
 
+    @property
+    def text(self) -> str:
+        """All labels and captions, a line each."""
+        boxes, points = [box.label for box in self.boxes], [point.label for point in self.points]
+        return "\n".join([*boxes, *points, *(event.caption for event in self.events)])
+
     def at(self, seconds: float, tolerance: float = 0.0) -> "Marks":
         """Return the marks that hold at a time of the clip; boxes and points without a time hold always."""
         return Marks(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from cosmos_batch.media import VideoInfo, cover_image, cover_video, exact_rate, probe, upright_size, write_video
+from cosmos_batch.media import VideoInfo, exact_rate, frames_at_size, image_at_size, probe, upright_size, write_video
 from cosmos_batch.viewing.drawing import Pixels, draw_marks
 from cosmos_batch.viewing.marks import Marks
 
@@ -26,7 +26,7 @@ def write_overlay(media: Path, marks: Marks, target: Path) -> None:
     info = probe(media)
     size = upright_size(media)
     if not isinstance(info, VideoInfo):
-        Image.fromarray(draw_marks(cover_image(media, size), marks)).save(target, "PNG")
+        Image.fromarray(draw_marks(image_at_size(media, size), marks)).save(target, "PNG")
         return
     even = (max(2, size[0] // 2 * 2), max(2, size[1] // 2 * 2))  # H.264 has no odd sides
     write_video(target, _frames(media, info, marks, even), exact_rate(info.timeline.fps))
@@ -34,6 +34,6 @@ def write_overlay(media: Path, marks: Marks, target: Path) -> None:
 
 def _frames(media: Path, info: VideoInfo, marks: Marks, size: tuple[int, int]) -> Iterator[Pixels]:
     times = [float(seconds) for seconds in info.timeline.times]
-    for seconds, pixels in zip(times, cover_video(media, info.timeline, times, size), strict=True):
+    for seconds, pixels in zip(times, frames_at_size(media, info.timeline, times, size), strict=True):
         visible = marks.at(seconds, _MOMENT)
         yield draw_marks(pixels, visible) if visible else pixels

@@ -1,0 +1,125 @@
+"""Marks come out at their place and time on contact sheets and overlays, on rotated media too."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.media.writing import write_video
+from cosmos_batch.viewing.contact_sheet import Sheet, write_contact_sheet
+from cosmos_batch.viewing.drawing import draw_marks, missing_characters
+from cosmos_batch.viewing.marks import Box, Event, Marks, Span
+from cosmos_batch.viewing.overlay import overlay_name, write_overlay
+
+GREY = 128
+LEFT_HALF = Box(0.0, 0.0, 0.5, 1.0, "")
+
+
+def changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Where two pictures differ by more than an encoder would make them: bool, [height, width]."""
+    return np.abs(before.astype(int) - after.astype(int)).max(axis=-1) > 40
+
+
+def test_a_box_is_drawn_where_it_says() -> None:
+    picture = np.full((200, 400, 3), GREY, np.uint8)
+    drawn = changed(picture, draw_marks(picture, Marks((Box(0.25, 0.25, 0.5, 0.75, ""),))))
+    rows, columns = np.nonzero(drawn)
+    assert abs(columns.min() - 100) < 5
+    assert abs(columns.max() - 200) < 5
+    assert abs(rows.min() - 50) < 5
+    assert abs(rows.max() - 150) < 5
+    assert not drawn[60:140, 110:190].any(), "a box is an outline"
+
+
+def test_a_label_cannot_break_the_drawing() -> None:
+    picture = np.full((100, 100, 3), GREY, np.uint8)
+    for label in ("$x_", "\\frac{", "a" * 5000, "línea\nzwei", "日本"):
+        assert draw_marks(picture, Marks((Box(0.1, 0.1, 0.9, 0.9, label),))).shape == picture.shape
+
+
+def clip(path: Path, frames: int = 20) -> Path:
+    write_video(path, (np.full((64, 96, 3), GREY, np.uint8) for _ in range(frames)), Fraction(10))
+    return path
+
+
+def frames_of(path: Path) -> list[np.ndarray]:
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+def test_an_event_is_shown_on_the_frames_of_its_time(tmp_path: Path) -> None:
+    source = clip(tmp_path / "a.mp4")
+    write_overlay(source, Marks(events=(Event(Span(1.0, 1.2), "It falls."),)), tmp_path / "out.mp4")
+    shown = [bool(changed(np.full_like(frame, GREY), frame).any()) for frame in frames_of(tmp_path / "out.mp4")]
+    assert len(shown) == 20
+    assert shown[10]
+    assert not shown[0]
+    assert not shown[19]
+
+
+def test_an_overlay_of_a_video_keeps_frames_rate_and_size(tmp_path: Path) -> None:
+    source = clip(tmp_path / "a.mp4")
+    write_overlay(source, Marks((LEFT_HALF,)), tmp_path / overlay_name(source))
+    before, after = probe(source), probe(tmp_path / "a.overlay.mp4")
+    assert isinstance(before, VideoInfo)
+    assert isinstance(after, VideoInfo)
+    assert (after.width, after.height, after.timeline.fps) == (before.width, before.height, before.timeline.fps)
+    assert len(after.timeline.times) == len(before.timeline.times)
+
+
+def test_marks_follow_the_picture_as_it_is_seen(tmp_path: Path) -> None:
+    """A phone stores an upright photograph on its side and says so; the model sees it upright."""
+    lying = Image.new("RGB", (80, 40), (GREY, GREY, GREY))
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    lying.save(tmp_path / "photo.jpg", exif=exif)
+    write_overlay(tmp_path / "photo.jpg", Marks((LEFT_HALF,)), tmp_path / overlay_name(tmp_path / "photo.jpg"))
+    with Image.open(tmp_path / "photo.overlay.png") as overlay:
+        assert overlay.size == (40, 80)
+        drawn = changed(np.full((80, 40, 3), GREY, np.uint8), np.asarray(overlay.convert("RGB")))
+    assert drawn[40, 15:25].any(), "the right side of the left half is a line down the middle"
+    assert not drawn[40, 30:].any()
+
+
+def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
+    """Without a box at 0.5 s the sheet is another one; a box at 1.5 s is on no frame of these."""
+    source = clip(tmp_path / "a.mp4")
+
+    def sheet(marks: Marks) -> np.ndarray:
+        target = tmp_path / "sheet.png"
+        write_contact_sheet(Sheet(source, "An answer.", marks, seen=(0.0, 0.5)), target)
+        with Image.open(target) as image:
+            return np.asarray(image)
+
+    plain = sheet(Marks())
+    seen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", Span(0.5, 0.5)),)))
+    unseen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", Span(1.5, 1.5)),)))
+    half = plain.shape[1] // 2
+    assert np.array_equal(plain, unseen)
+    assert np.array_equal(plain[:, :half], seen[:, :half]), "the first frame has no box"
+    assert not np.array_equal(plain[:, half:], seen[:, half:])
+
+
+def test_a_sheet_has_a_timeline_where_there_are_events(tmp_path: Path) -> None:
+    source = clip(tmp_path / "a.mp4")
+    heights = []
+    for events in ((), (Event(Span(0.2, 1.0), "one"),), (Event(Span(0.2, 1.0), "one"), Event(Span(1.0, 1.5), "two"))):
+        write_contact_sheet(Sheet(source, "An answer.", Marks(events=events)), tmp_path / "sheet.png")
+        with Image.open(tmp_path / "sheet.png") as image:
+            heights.append(image.height)
+    assert heights == sorted(set(heights))
+
+
+def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cosmos_batch.viewing.drawing.font_families", lambda: ["DejaVu Sans"])
+    assert missing_characters("Zwölf Kästen, двенадцать ящиков, δώδεκα") == ""
+    assert missing_characters("箱 and 箱") == "箱"
+    image = tmp_path / "a.png"
+    Image.new("RGB", (40, 40)).save(image)
+    [note] = write_contact_sheet(Sheet(image, "箱", Marks()), tmp_path / "sheet.png")
+    assert "箱" in note
+    assert "fonts-noto-cjk" in note
