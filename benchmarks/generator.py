@@ -26,8 +26,8 @@ from benchmarks.generator_jobs import NANO, TINY, Workload, asked, words
 from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.engines.compile_cache import installed_version
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations, accelerate, disable_compilation

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract.generation.parameters import read_generation
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.contract.generation.settling import settle
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.settling import settle
 
 PIPELINE = "cosmos3-nano"
 JOB_ID = "benchmark"
@@ -64,4 +64,4 @@ def asked(workload: Workload, size: str) -> Generation:
     pipeline = pipeline_named(PIPELINE)
     assert pipeline is not None
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    return settle(read_generation(said), words(workload), pipeline, None, JOB_ID, serving)
+    return settle(read_generation_parameters(said), words(workload), pipeline, None, JOB_ID, serving)

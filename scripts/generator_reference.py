@@ -6,12 +6,10 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, line, table
 
+from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, MODES_OF_PIPELINE, SIZES
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.contract.generation.actions import DOMAINS
-from cosmos_batch.contract.generation.engines import ABILITIES, Abilities
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, RATIOS, SIZES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
 GENERATORS = [one for one in PIPELINES if one.surface == "generator"]
@@ -64,18 +62,18 @@ def _engines() -> str:
             "yes" if engine.offload else "no",
             _limits(engine),
         )
-        for name, engine in ABILITIES.items()
+        for name, engine in GENERATOR_ABILITIES.items()
     ]
     return table("| engine | modes | sound with | guardrails | shares a job by | offload | limits |", rows)
 
 
-def _guardrails(engine: Abilities) -> str:
+def _guardrails(engine: GeneratorAbilities) -> str:
     if not engine.guardrails:
         return "no"
     return f"yes, not with {_names(engine.unguarded)}" if engine.unguarded else "yes"
 
 
-def _limits(engine: Abilities) -> str:
+def _limits(engine: GeneratorAbilities) -> str:
     limits = [
         f"`guidanceScale` of {engine.guidance_least:g} at least" if engine.guidance_least else "",
         f"`guidanceScale` of {engine.guidance_limit:g} at most" if engine.guidance_limit < 20 else "",
@@ -92,7 +90,7 @@ def _limits(engine: Abilities) -> str:
 
 
 def _sizes() -> str:
-    rows = [line(ratio, *(sizes[ratio] for sizes in SIZES.values())) for ratio in RATIOS]
+    rows = [line(ratio, *(sizes[ratio] for sizes in SIZES.values())) for ratio in ASPECT_RATIOS]
     frames = [str(FRAME_LIMIT[tier]) if tier in FRAME_LIMIT else "1" for tier in SIZES]
     return table(line("`aspectRatio`", *(f"`{tier}`" for tier in SIZES)), [*rows, line("frames, at most", *frames)])
 

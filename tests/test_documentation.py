@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from cosmos_batch.cli.main import parser
 from cosmos_batch.contract.config import Config
-from cosmos_batch.contract.generation.request import read_request_file
 from cosmos_batch.contract.request import Request
+from cosmos_batch.planning.generation.request_file import read_request_file
 from lambdas.planning.jobs import read_request
 
 ROOT = Path(__file__).resolve().parent.parent

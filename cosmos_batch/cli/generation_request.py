@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Medium
 from cosmos_batch.cli import input_checks
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.request import SUFFIX, GenerationFile, parameters_or_refuse, read_request_file
 from cosmos_batch.contract.s3 import extension
-from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.prompts import prompt_text
+from cosmos_batch.planning.generation.request_file import SUFFIX, GenerationFile, read_request_file
 
 File = Path | str
 """Of this machine, or an S3 URI."""
@@ -94,7 +94,7 @@ def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeli
     return GenerationRequest(
         prompt or prompt_text("prompt", request.prompt),
         None if request.input is None else read_input(_where(path, request, request.input)),
-        theirs.under(own),
+        theirs.overridden_by(own),
         pipeline=pipeline or request.pipeline,
         origin=None if origin is None else _of_s3(origin),
     )
@@ -107,7 +107,7 @@ def _parameters(arguments: argparse.Namespace) -> GenerationParameters:
     if controls:
         said["controls"] = controls
         said.setdefault("mode", "transfer")
-    return parameters_or_refuse(said)
+    return read_generation_parameters(said)
 
 
 def _control(arguments: argparse.Namespace, hint: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.generation.lossy import LossyModes
+from cosmos_batch.contract.generation.serving import LossyModes
 from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 
 # A Batch job queue takes at most three compute environments. Each instance type has one, and so has Spot.

@@ -5,8 +5,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from cosmos_batch.contract.base import Model, Time
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.origin import Origin
-from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Location, S3Uri

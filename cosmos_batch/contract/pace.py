@@ -6,8 +6,8 @@ A generation's weight is known when it is planned: megapixels x frames x steps, 
 the negative prompt too.
 """
 
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES
+from cosmos_batch.catalogue.generation import SIZES
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
 
 # Seconds of an H100 for a unit of weight when its worker is fully loaded. Source: docs/benchmarks.md, and Nano at

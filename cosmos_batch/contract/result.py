@@ -6,9 +6,9 @@ from pydantic import Field, JsonValue
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.outputs import Role
-from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.s3 import S3Uri
 
 # Of a callback's output. Step Functions takes 256 KiB, but every history keeps it.

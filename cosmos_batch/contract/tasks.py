@@ -10,7 +10,8 @@ gives the shape alone.
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Medium = Literal["image", "video"]
+from cosmos_batch.catalogue.formats import Medium
+
 TaskName = Literal[
     "caption",
     "temporal-localization",

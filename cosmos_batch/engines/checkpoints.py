@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_scheduler
+from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_scheduler
 
 GENERATORS = "the Cosmos 3 family"
 GENERATOR_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
@@ -29,7 +29,7 @@ def refuse_distilled(folder: Path) -> None:
     except (OSError, ValueError):
         return  # without a readable one it is broken, of which its engine tells more
     if isinstance(scheduler, dict) and is_distilled_scheduler(scheduler):
-        raise Failure("ModelUnavailable", f"{folder.name} {WHY_NOT}.", WHAT_TO_DO)
+        raise Failure("ModelUnavailable", f"{folder.name} {DISTILLED_REASON}.", DISTILLED_REMEDY)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosmos_batch.contract.generation.controls import Hint
+from cosmos_batch.catalogue.generation import Hint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.s3 import extension
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from cosmos_batch.contract.generation.controls import Strength
+from cosmos_batch.catalogue.generation import Strength
 
 # Of Canny's hysteresis, in sums of absolute derivatives by Sobel: a stronger preset keeps fewer edges.
 EDGE_THRESHOLDS: dict[Strength, tuple[int, int]] = {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, input_extensions
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.config import Config
@@ -22,10 +24,6 @@ from cosmos_batch.contract.entries import (
     parse_extensions,
 )
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, extensions_of
-from cosmos_batch.contract.generation.plan import refuse_lossy
 from cosmos_batch.planning.deployment import (
     EnabledPipeline,
     choose_instance_types,
@@ -35,6 +33,8 @@ from cosmos_batch.planning.deployment import (
     parallel_plans,
     planned_pipeline,
 )
+from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
+from cosmos_batch.planning.generation.parallelism import refuse_lossy_deployment
 from cosmos_batch.planning.instance_types import types_for, why_not, why_not_together, worker_resources
 
 
@@ -112,7 +112,12 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
     key = pipeline.config_key
     if entry.enabled:
         _refuse_distilled_models(entry, pipeline)
-    if entry.enabled and entry.guardrails and entry.engine in ABILITIES and not ABILITIES[entry.engine].guardrails:
+    if (
+        entry.enabled
+        and entry.guardrails
+        and entry.engine in GENERATOR_ABILITIES
+        and not GENERATOR_ABILITIES[entry.engine].guardrails
+    ):
         raise ValueError(
             f"{key}.guardrails: {entry.engine} has no guardrails; set them to false, or take another engine"
         )
@@ -126,23 +131,23 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
             f"{key}.guardrails: 'required' is impossible with an endpoint, because a server does not report whether it "
             "checked; use an engine that runs in a worker, or set true or false"
         )
-    accepted = extensions_of(MODES_OF_PIPELINE[pipeline.id])
+    accepted = input_extensions(MODES_OF_PIPELINE[pipeline.id])
     if refused := set(parse_extensions(entry.auto_trigger_on_file_extensions_upload)) - set(accepted):
         raise ValueError(
             f"{key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} takes no {min(refused)} files; "
             f"allowed: {', '.join(accepted) or 'nothing, for it starts from text'}"
         )
     if entry.enabled:
-        refuse_lossy(entry.lossy, pipeline, engine_name(entry), parallel_plans(entry, pipeline))
+        refuse_lossy_deployment(entry.lossy, pipeline, engine_name(entry), parallel_plans(entry, pipeline))
 
 
 def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
     """Raise ValueError for a distilled model. A custom engine may run one, so it is not checked."""
-    checked = entry.engine == "auto" or entry.engine in ABILITIES or entry.endpoint is not None
+    checked = entry.engine == "auto" or entry.engine in GENERATOR_ABILITIES or entry.endpoint is not None
     names = {"model": entry.model, "endpoint.model": entry.endpoint.model if entry.endpoint else None}
     for field, name in names.items():
         if checked and name is not None and is_distilled_name(name):
-            raise ValueError(f"{pipeline.config_key}.{field}: {name} {WHY_NOT}. {WHAT_TO_DO}")
+            raise ValueError(f"{pipeline.config_key}.{field}: {name} {DISTILLED_REASON}. {DISTILLED_REMEDY}")
 
 
 def _deployment_problems(config: Config) -> Iterator[str]:

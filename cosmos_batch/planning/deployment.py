@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
+from cosmos_batch.catalogue.generator_engines import FASTEST_GENERATOR, guardrail_models
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
@@ -14,14 +16,12 @@ from cosmos_batch.contract.entries import (
     PipelineEntry,
     parse_extensions,
 )
-from cosmos_batch.contract.generation.engines import FASTEST, guardrail_models
-from cosmos_batch.contract.generation.memory import Workload
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import choose_plans, planned
-from cosmos_batch.contract.generation.serving import Plans, Serving
+from cosmos_batch.contract.generation.serving import ParallelPlans, Serving
 from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.contract.model_name import MAIN, ModelName, is_commit
+from cosmos_batch.planning.generation.memory import Workload
+from cosmos_batch.planning.generation.parallelism import choose_parallel_plans, with_parallel_plans
 from cosmos_batch.planning.instance_types import WorkerResources, worker_resources, workers_per_instance
 
 COSTLY_FROM = 2  # times the price of the preferred instance type
@@ -67,7 +67,7 @@ class EnabledPipeline:
 
     @property
     def identity(self) -> Identity:
-        """What its jobs are planned for, as far as the configuration says it."""
+        """What its jobs are with_parallel_plans for, as far as the configuration says it."""
         asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
         of_model = asked if self.revision == MAIN else f"{asked}@{self.revision}"
         digest = configuration_digest(
@@ -103,7 +103,7 @@ class EnabledPipeline:
 def enabled_pipelines(config: Config) -> list[EnabledPipeline]:
     """Return what to deploy: reasoners, then generators, each with the smallest model first.
 
-    Raises ValueError where GPUs cannot be planned; `configuration.parse_config` has checked that they can.
+    Raises ValueError where GPUs cannot be with_parallel_plans; `configuration.parse_config` has checked that they can.
     """
     omni = config.app.pipelines.use_nvidia_cosmos3
     blocks: list[tuple[bool, PipelineEntries]] = [
@@ -181,10 +181,10 @@ def most_instance_types(entry: PipelineEntry) -> int:
 
 def engine_name(entry: GeneratorEntry) -> str:
     """Return the engine that runs a generator; 'auto' stands for the fastest."""
-    return FASTEST if entry.engine == "auto" else entry.engine
+    return FASTEST_GENERATOR if entry.engine == "auto" else entry.engine
 
 
-def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> Plans:
+def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> ParallelPlans:
     """Return how the GPUs of a worker share a job, for each kind of GPU; nothing if a server runs the model.
 
     Raises ValueError where no plan exists.
@@ -193,7 +193,9 @@ def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> Plans:
         return {}
     types = choose_instance_types(entry, pipeline).names
     try:
-        return choose_plans(pipeline, engine_name(entry), types, _largest_workload(entry, pipeline), entry.objective)
+        return choose_parallel_plans(
+            pipeline, engine_name(entry), types, _largest_workload(entry, pipeline), entry.objective
+        )
     except ValueError as error:
         raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
 
@@ -201,7 +203,11 @@ def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> Plans:
 def planned_pipeline(entry: GeneratorEntry, pipeline: Pipeline) -> Pipeline:
     """Return the pipeline with the number and the memory of the GPUs that its plans use. Raises ValueError."""
     plans = parallel_plans(entry, pipeline)
-    return planned(pipeline, engine_name(entry), plans, _largest_workload(entry, pipeline)) if plans else pipeline
+    return (
+        with_parallel_plans(pipeline, engine_name(entry), plans, _largest_workload(entry, pipeline))
+        if plans
+        else pipeline
+    )
 
 
 def _serving(entry: GeneratorEntry, pipeline: Pipeline, upsamples: bool) -> Serving:

@@ -2,16 +2,16 @@
 
 import os
 
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.hardware import USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.memory import Host, Workload
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import plan_for_machine
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.engines.gpus import Gpu, gpu_here, gpus_here
 from cosmos_batch.engines.protocol import Engine, ParallelEngine
+from cosmos_batch.planning.generation.memory import Host, Workload
+from cosmos_batch.planning.generation.parallelism import parallel_plan_for_machine
 
 
 def allocate_gpus(environment: WorkerEnvironment, engine: Engine) -> None:
@@ -60,7 +60,7 @@ def _own_plan(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> Par
     host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
     workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)
     try:
-        return plan_for_machine(pipeline, serving.engine, host, workload)
+        return parallel_plan_for_machine(pipeline, serving.engine, host, workload)
     except ValueError as error:
         raise Failure(
             "EngineFailed",

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
+from cosmos_batch.catalogue.generator_engines import guardrail_models
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import guardrail_models
 from cosmos_batch.store import Elsewhere, StoredModel
 from cosmos_batch.worker.pinned_store import PinnedStore
 

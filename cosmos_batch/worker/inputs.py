@@ -11,11 +11,11 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.actions import refuse_rows
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.s3 import extension, parse_uri
 from cosmos_batch.engines.job_files import input_paths
+from cosmos_batch.planning.generation.actions import refuse_rows
 
 CHUNK = 1 << 20  # bytes
 # How often, and how many times, a job asks for its part of a disk that others fill.

@@ -6,14 +6,15 @@ from pathlib import Path
 from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS, size_of
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
-from cosmos_batch.contract.generation.lossy import named
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import unjudged
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
-from cosmos_batch.contract.generation.outcomes import unjudged
 from cosmos_batch.contract.generation.outputs import Role, output_key
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.serving import engine_label
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines.protocol import LossyEngine
+from cosmos_batch.planning.generation.transfer import may_have_frames
 from cosmos_batch.worker.commit import Deliverable, Outcome
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.documents import job_logs, waited
@@ -124,7 +125,7 @@ def _lossy(model: ResidentModel) -> list[str]:
 def _other_than(origin: Origin, model: ResidentModel) -> list[str]:
     """What is made again by something else is another thing, whatever the seed."""
     before = f"{origin.engine} with {origin.model} at {origin.revision}"
-    now = f"{named(model.engine.name, _lossy(model))} with {model.stored.model} at {model.stored.commit}"
+    now = f"{engine_label(model.engine.name, _lossy(model))} with {model.stored.model} at {model.stored.commit}"
     return [] if now == before else [f"Made by {now}; before, by {before}: it is not the same."]
 
 
@@ -137,7 +138,7 @@ def _refuse_others(asked: Generation, made: Made, workdir: Path) -> None:
         wanted, found = getattr(asked, name), getattr(made.generation, name)
         if wanted not in (None, found):
             raise unusable_output(f"what was not asked for: {name} is {found} instead of {wanted}")
-    if not asked.may_have_frames(made.generation.num_frames):
+    if not may_have_frames(asked, made.generation.num_frames):
         raise unusable_output(
             f"what was not asked for: num_frames is {made.generation.num_frames} instead of {asked.num_frames}"
         )

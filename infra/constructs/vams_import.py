@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, extensions_of
+from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE, Mode, input_extensions
 from cosmos_batch.contract.vams import VamsSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
@@ -124,7 +124,7 @@ def _of_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
         enabled.pipeline.id,
         name,
         f"{name} - {_titles(modes)}, by Cosmos Batch",
-        extensions_of(modes),
+        input_extensions(modes),
         file_templates(enabled.pipeline, modes),
         enabled.auto_trigger,
         reads_asset=True,

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cosmos_batch.catalogue.generation import HINTS, MODES, Mode
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, Pipeline
-from cosmos_batch.contract.generation.controls import HINTS
-from cosmos_batch.contract.generation.keys import CONTROL_PATH, CONTROL_TYPE, CONTROL_WEIGHT, MODEL_VARIANT
-from cosmos_batch.contract.generation.modes import MODES, Mode
 from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.planning.generation.metadata import CONTROL_PATH, CONTROL_TYPE, CONTROL_WEIGHT, MODEL_VARIANT
 
 
 @dataclass(frozen=True)

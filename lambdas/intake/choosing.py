@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, Medium
 from cosmos_batch.catalogue.pipelines import PIPELINES, Surface, pipeline_named
 from cosmos_batch.contract.environment import PipelineRef
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.keys import prompt_and_parameters
-from cosmos_batch.contract.generation.modes import pipeline_for
-from cosmos_batch.contract.generation.request import SIZE_LIMIT, SUFFIX, parameters_or_refuse, read_request_file
 from cosmos_batch.contract.s3 import extension
-from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.metadata import prompt_and_parameters
+from cosmos_batch.planning.generation.request_file import SIZE_LIMIT, SUFFIX, read_request_file
+from cosmos_batch.planning.generation.settling import choose_pipeline
 from lambdas.intake.metadata import FileMetadata
 from lambdas.s3_objects import StoredObject, read
 
@@ -61,7 +61,7 @@ def requested_pipeline(file: StoredObject, pipelines: Sequence[PipelineRef]) -> 
         said = read_request_file(read(file))
     except Failure:
         return enabled[0]
-    return said.pipeline or pipeline_for(enabled, said.parameters.mode, _medium(said.input or "")) or enabled[0]
+    return said.pipeline or choose_pipeline(enabled, said.parameters.mode, _medium(said.input or "")) or enabled[0]
 
 
 def _for_surface(surface: Surface, named: str | None, chosen: list[str]) -> list[str]:
@@ -80,10 +80,10 @@ def _enabled(surface: Surface, pipelines: Sequence[PipelineRef]) -> list[str]:
 def _generator_for(key: str, metadata: FileMetadata, pipelines: Sequence[PipelineRef]) -> str:
     enabled = _enabled("generator", pipelines)
     try:
-        mode = parameters_or_refuse(prompt_and_parameters(metadata.generation)[1]).mode
+        mode = read_generation_parameters(prompt_and_parameters(metadata.generation)[1]).mode
     except (Failure, ValueError):
         mode = None
-    return pipeline_for(enabled, mode, _medium(key)) or enabled[0]
+    return choose_pipeline(enabled, mode, _medium(key)) or enabled[0]
 
 
 def _medium(key: str) -> Medium | None:

@@ -9,11 +9,11 @@ from email.header import decode_header
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.contract.generation.keys import PROMPT as GENERATION_PROMPT
-from cosmos_batch.contract.generation.keys import of_metadata
 from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.s3 import S3Location, extension
+from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
+from cosmos_batch.planning.generation.metadata import keys_of_metadata
 from lambdas.clients import client
 from lambdas.intake.metadata_faults import unknown_settings
 from lambdas.s3_objects import StoredObject, real_version
@@ -63,7 +63,7 @@ class Sidecar:
     @property
     def is_about_us(self) -> bool:
         """Whether anything in it changes what is done with its file."""
-        asks = find(self.keys, PROMPT) is not None or bool(_settings([self.keys])) or bool(of_metadata(self.keys))
+        asks = find(self.keys, PROMPT) is not None or bool(_settings([self.keys])) or bool(keys_of_metadata(self.keys))
         return asks or self.fault is not None or bool(unknown_settings(self.keys))
 
 
@@ -73,7 +73,7 @@ def read_metadata(file: StoredObject) -> FileMetadata:
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
     sources = [sidecar.keys, user, _read_tags(file)]
     unknown = [fault for source in sources for fault in unknown_settings(source)]
-    said = of_metadata(*sources)
+    said = keys_of_metadata(*sources)
     prompt = said.pop(GENERATION_PROMPT, None)
     return FileMetadata(
         prompt=_first(sources, PROMPT),

@@ -6,8 +6,8 @@ What is wrong in a value is left to `plan`, which knows the pipeline.
 from difflib import get_close_matches
 from typing import Any
 
-from cosmos_batch.contract.generation.keys import KEYS as GENERATOR_KEYS
 from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
+from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 
 # What begins so is meant for us. VAMS's other pipelines have names of their own, such as COSMOS_PREDICT_PROMPT.
 _OURS = ("COSMOS_REASON_", "COSMOS3_")

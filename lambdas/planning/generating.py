@@ -6,18 +6,19 @@ from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.keys import prompt_and_parameters
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.outputs import generation_document_key
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.request import parameters_or_refuse, read_request_file
-from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.contract.generation.settling import settle
 from cosmos_batch.contract.job import InputFile, Job
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, parse_uri
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.metadata import prompt_and_parameters
+from cosmos_batch.planning.generation.prompts import prompt_text
+from cosmos_batch.planning.generation.request_file import read_request_file
+from cosmos_batch.planning.generation.settling import settle
 from lambdas.planning.input_files import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
 from lambdas.planning.jobs import Execution, document_directory, job_of, reserve_document, settle_deadline
 from lambdas.planning.prompts import read_prompt
@@ -67,7 +68,7 @@ def with_request_file(request: Request, environment: PlanEnvironment) -> Request
     refuse_outside("requestFile", place, environment.asset_buckets)
     said = read_request_file(read_or_refuse(head_or_refuse(place, request.request_file_version)))
     own = request.generation or GenerationParameters()
-    changes: dict[str, Any] = {"generation": said.parameters.under(own), "origin": said.origin}
+    changes: dict[str, Any] = {"generation": said.parameters.overridden_by(own), "origin": said.origin}
     if request.prompt is None and request.prompt_uri is None:
         changes["prompt"] = prompt_text("prompt", said.prompt)
     elif said.origin is not None:
@@ -88,7 +89,7 @@ def _parameters(request: Request) -> GenerationParameters:
     except ValueError as error:
         raise Failure("InvalidInput", f"{error}.", "Correct the file's metadata and upload it again.") from error
     own = {} if request.generation is None else request.generation.model_dump(exclude_unset=True, by_alias=True)
-    return parameters_or_refuse({**own, **said})
+    return read_generation_parameters({**own, **said})
 
 
 def _input(request: Request, environment: PlanEnvironment) -> InputFile | None:

@@ -11,8 +11,6 @@ from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT, pipeline_nam
 from cosmos_batch.contract.base import Time
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.request import parameters_or_refuse
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import (
@@ -23,6 +21,8 @@ from cosmos_batch.contract.s3 import (
     parse_uri,
     relative_directory,
 )
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.state import ReservedKeys
 from lambdas.clients import state_table
 from lambdas.output_keys import NEXT_SECONDS, reserve_second
@@ -76,7 +76,7 @@ def _of_surface(given: dict[str, Any]) -> dict[str, Any]:
         said = given.pop("parameters")
         if not isinstance(said, dict):
             raise Failure("InvalidInput", "parameters: is not a JSON object.", 'Such as {"mode": "t2v", "seed": 7}.')
-        said = parameters_or_refuse(said)
+        said = read_generation_parameters(said)
         given["generation"] = said.model_dump(mode="json", exclude_unset=True)
     if isinstance(given.get("prompt"), dict):
         given["prompt"] = prompt_text("prompt", given["prompt"])

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, Medium
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.job import InputFile
@@ -13,7 +13,7 @@ from cosmos_batch.contract.parameters import Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import extension
 from cosmos_batch.contract.sampling import with_sampling
-from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK, Medium
+from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK
 
 SCHEMA_FORMAT = "\n\nAnswer with JSON alone, which must fit this JSON Schema:\n"
 

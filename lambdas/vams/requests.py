@@ -6,23 +6,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.generation.keys import (
-    INVALIDATE,
-    of_configuration,
-    of_metadata,
-    prompt_and_parameters,
-    switch,
-)
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.request import parameters_or_refuse
 from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, join_below
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.metadata import (
+    INVALIDATE,
+    keys_of_configuration,
+    keys_of_metadata,
+    prompt_and_parameters,
+    read_switch,
+)
+from cosmos_batch.planning.generation.prompts import prompt_text
 
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
 
@@ -103,7 +103,7 @@ def _generation(pipeline: Pipeline, deadline: datetime, said: Said, **where: Any
             pipeline=pipeline.id,
             prompt=None if prompt is None else prompt_text("prompt", prompt),
             generation=generation,
-            invalidate_model=bool(switch(said.configuration, INVALIDATE)),
+            invalidate_model=bool(read_switch(said.configuration, INVALIDATE)),
             deadline=deadline,
             **where,
         )
@@ -118,12 +118,14 @@ def _parameters_of_generation(
 
     Raises Failure.
     """
-    configured = of_configuration(said.configuration, pipeline)
+    configured = keys_of_configuration(said.configuration, pipeline)
     try:
-        prompt, parameters = prompt_and_parameters(of_metadata(said.of_file), of_metadata(said.of_asset), configured)
+        prompt, parameters = prompt_and_parameters(
+            keys_of_metadata(said.of_file), keys_of_metadata(said.of_asset), configured
+        )
     except ValueError as error:
         raise Failure("InvalidInput", f"{error}.", "Correct what VAMS sends for this workflow.") from error
-    return prompt, parameters_or_refuse(parameters)
+    return prompt, read_generation_parameters(parameters)
 
 
 def read_prompt(file_metadata: dict[str, Any], parameters: dict[str, Any]) -> str | None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import PipelineQueue, WorkerEnvironment
-from cosmos_batch.contract.generation.distilled import is_distilled_name
-from cosmos_batch.contract.generation.serving import Plans
+from cosmos_batch.contract.generation.serving import ParallelPlans
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.configuration import ConfigError, parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
+from cosmos_batch.planning.generation.abilities import is_distilled_name
 from cosmos_batch.planning.instance_types import workers_per_instance
 
 
@@ -19,7 +19,7 @@ def omni(**entries: dict[str, Any]) -> str:
     return json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": enabled}}}})
 
 
-def plans_of(enabled: EnabledPipeline) -> Plans:
+def plans_of(enabled: EnabledPipeline) -> ParallelPlans:
     assert enabled.serving is not None
     return enabled.serving.plans
 
@@ -158,7 +158,7 @@ SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"lossy": ["fp8"]}, "nano16B.lossy: vllm-omni has no fp8; take engine diffusers, or leave fp8 out"),
+        ({"lossy": ["fp8"]}, "nano16B.lossy: vllm-omni has no fp8; use engine diffusers, or leave fp8 out"),
         ({**LOSSY, "engine": "my.module:Engine"}, "nano16B.lossy: my.module:Engine has no fp8"),
         (
             {"lossy": ["stepCache"], "engine": "endpoint", "endpoint": {"url": "https://x.y/v1"}, "guardrails": False},
@@ -166,14 +166,14 @@ SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
         ),
         (
             {**LOSSY, "instanceTypes": ["g6e.12xlarge"]},
-            "nano16B.lossy: fp8 and stepCache and layers that wait in the .* on L40S they wait; take types with more "
+            "nano16B.lossy: fp8 and stepCache cannot be combined with offload, .* L40S uses; use types with more "
             'memory, or maxResolution "256p"$',
         ),
         (
             {**LOSSY, "instanceTypes": ["g5.12xlarge", "g6e.12xlarge"], "guardrails": False, "maxResolution": "480p"},
-            "on A10G and L40S they wait; take types with more memory$",
+            "A10G and L40S uses; use types with more memory$",
         ),
-        ({**SMALLER, "instanceTypes": ["g6e.12xlarge", "g6.12xlarge"]}, "on L4 they wait; .* more memory$"),
+        ({**SMALLER, "instanceTypes": ["g6e.12xlarge", "g6.12xlarge"]}, "L4 uses; .* more memory$"),
         ({**LOSSY, "lossy": ["int4"]}, "nano16B.lossy.0"),
         ({**LOSSY, "lossy": ["fp8", "fp8"]}, "nano16B.lossy: .*names a mode twice"),
     ],

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from cosmos_batch.contract.generation.outcomes import Checks, blocked
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks, blocked
 from cosmos_batch.contract.generation.outputs import Role
-from cosmos_batch.contract.generation.schema import Generation
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
@@ -35,6 +35,8 @@ from cosmos_batch.media import (
     write_image,
     write_video,
 )
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.transfer import follow_controls
 from cosmos_batch.worker.outputs import expected_roles
 
 _RATE = 48_000
@@ -95,14 +97,14 @@ def _settled(asked: Generation, files: GenerationFiles) -> Generation:
     shown = files.input or next(iter(files.controls.values()), None)
     if shown is None:
         return asked
-    asked = asked.fitted(*upright_size(shown))
+    asked = fit_to_input(asked, *upright_size(shown))
     if asked.action is not None:
         return asked.model_copy(update={"width": 64, "height": 48})
     if asked.transfer is None:
         return asked
     found = {hint: probe(path) for hint, path in files.controls.items()}
     frames = {hint: len(one.timeline.times) for hint, one in found.items() if isinstance(one, VideoInfo)}
-    return asked.following(frames, 10.0)
+    return follow_controls(asked, frames, 10.0)
 
 
 def _make(path: Path, role: Role, made: Generation, script: dict[str, Any]) -> None:

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.generation import MODES
+from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL
 from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.cli.commands import demo_generate
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
-from cosmos_batch.contract.generation.engines import COSMOS_GUARDRAIL
-from cosmos_batch.contract.generation.modes import MODES
-from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.worker.outputs import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.generations import LOOKS, Asked

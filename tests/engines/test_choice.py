@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.real_vllm import needs_vllm
@@ -59,7 +59,7 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
 
 def test_a_reasoner_is_auto_unless_it_is_told() -> None:
     assert ReasonerEntry().engine == factory.AUTO
-    for name in factory.ENGINES.keys() - ABILITIES.keys():
+    for name in factory.ENGINES.keys() - GENERATOR_ABILITIES.keys():
         ReasonerEntry(engine=name)
     assert GeneratorEntry().engine == factory.AUTO
 

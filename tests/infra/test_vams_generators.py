@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract.generation.keys import of_configuration
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import enabled_pipelines
+from cosmos_batch.planning.generation.metadata import keys_of_configuration
 from infra.constructs.vams_import import imports
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly
@@ -102,10 +102,10 @@ def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
         body = json.loads(template["configBody"])
         tags = [one["tagKey"] for one in template["tagSchema"]]
         assert [body[tag] for tag in tags] == [f"{{{{{tag}}}}}" for tag in tags]
-        filled = of_configuration({**body, **dict.fromkeys(tags, "7")}, pipeline)
+        filled = keys_of_configuration({**body, **dict.fromkeys(tags, "7")}, pipeline)
         assert len(filled) == len(body) - 1, "all but MODEL_VARIANT, which is checked"
         fixed = {key: value for key, value in body.items() if key not in tags}
-        assert of_configuration({**fixed, **dict.fromkeys(tags, "")}, pipeline).keys() <= {"COSMOS3_TASK_MODE"}
+        assert keys_of_configuration({**fixed, **dict.fromkeys(tags, "")}, pipeline).keys() <= {"COSMOS3_TASK_MODE"}
 
 
 def test_2_5_has_one_each() -> None:

@@ -56,7 +56,7 @@ def driven(action: Any) -> dict[str, Any]:
     [
         pytest.param(said(numFrames=0), "numFrames: 0 is not possible", "Use 5 to 197", id="0 frames"),
         pytest.param(said(numFrames=10_000), "numFrames: 10,000", "Use 5 to 197", id="10,000 frames"),
-        pytest.param(said(width=61, height=61), "61x61 are no multiples of 16", "Use 64x64", id="61x61"),
+        pytest.param(said(width=61, height=61), "61x61 are not multiples of 16", "Use 64x64", id="61x61"),
         pytest.param(said(aspectRatio="16:7"), "aspectRatio: '16:7'", "", id="16:7"),
         pytest.param(said(fps=0), "fps: 0: Input should be greater than 0", "", id="fps 0"),
         pytest.param(said(steps=0), "steps: 0: Input should be greater than or equal to 1", "", id="steps 0"),
@@ -91,7 +91,7 @@ def driven(action: Any) -> dict[str, Any]:
         pytest.param(said(trueCfgScale=4), "use guidanceScale", "", id="true_cfg_scale"),
         pytest.param(
             {"input": "s3://assets/car.mp4", **said(mode="transfer", edge={"weight": 2}, blur=True)},
-            "Diffusers, the engine of this pipeline, gives all controls one weight",
+            "Diffusers, the engine of this pipeline, gives all controls the same weight",
             "Use a pipeline on vLLM-Omni",
             id="weights on Diffusers",
         ),

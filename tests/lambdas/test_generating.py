@@ -10,11 +10,11 @@ import pytest
 from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.contract.environment import PlanEnvironment, UploadEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.generation.actions import INLINE_LIMIT
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.s3 import OBJECT_MARKER
+from cosmos_batch.planning.generation.actions import INLINE_LIMIT
 from cosmos_batch.state import Jobs, ReservedKeys
 from lambdas.handlers import upload
 from lambdas.handlers.plan import handler

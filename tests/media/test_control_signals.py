@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.generation.controls import Strength
+from cosmos_batch.catalogue.generation import Strength
 from cosmos_batch.media import VideoInfo, first_frame_times, frames_at_size, probe, write_video
 from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, blurred, edges
 from tests.media import broken

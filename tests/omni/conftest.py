@@ -14,7 +14,7 @@ import pytest
 
 from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
+from tests.support.generations import settled
 from tests.support.generator_jobs import Files, kind_of
 
 collect_ignore_glob = [] if find_spec("vllm_omni") else ["test_*.py"]

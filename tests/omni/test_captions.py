@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.requests import image_body, video_form

@@ -3,10 +3,10 @@
 import pytest
 from vllm_omni.diffusion.models.cosmos3.action import EMBODIMENT_TO_DOMAIN_ID, resolve_domain_id
 
-from cosmos_batch.contract.generation.actions import DOMAINS
-from cosmos_batch.contract.generation.engines import ABILITIES
+from cosmos_batch.catalogue.generation import DOMAINS
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 
-OMNI = ABILITIES["vllm-omni"]
+OMNI = GENERATOR_ABILITIES["vllm-omni"]
 
 
 @pytest.mark.parametrize("name", DOMAINS.keys() - OMNI.domain_ids.keys())

@@ -14,8 +14,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
 from tests.engines.conftest import make_job
+from tests.support.generations import settled
 from tests.support.generator_jobs import ACTIONS, FEW, ROWS, TABLE, check
 
 

@@ -15,7 +15,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
+from tests.support.generations import settled
 
 QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}
 LONG = {**QUICK, "steps": 200, "num_frames": 49}  # what is dropped is still made to its end

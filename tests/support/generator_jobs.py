@@ -9,10 +9,10 @@ import av
 import numpy as np
 import pytest
 
+from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import Made
-from cosmos_batch.contract.tasks import Medium
 from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
 
 # NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU.

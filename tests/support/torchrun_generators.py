@@ -14,8 +14,8 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.generator.torchrun_engine import TorchrunGenerator
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
 from tests.support import generator_jobs
+from tests.support.generations import settled
 from tests.support.generator_jobs import kind_of
 
 ROOT = Path(__file__).parents[2]

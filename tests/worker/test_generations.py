@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedGuardrails, GeneratorDocument
-from cosmos_batch.contract.generation.lossy import LossyMode
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.origin import Origin
-from cosmos_batch.contract.generation.outcomes import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.engines.protocol import GuardrailEngine
@@ -19,9 +19,9 @@ from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.endpoint import engine_of
-from tests.contract.generations import settled
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.media import broken
+from tests.support.generations import settled
 from tests.worker.conftest import ASSETS, Bench, Hand
 
 SMALL = {"width": 64, "height": 64, "num_frames": 5, "fps": 29.97}
@@ -101,7 +101,7 @@ def test_what_a_reader_must_know_is_noted(bench: Bench, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2v", **SMALL, "num_frames": 6, "preview": False}, {"black": True})
     run(bench)
     notes = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).notes
-    assert "6 frames became 9: the model makes 4k+1." in notes
+    assert "6 frames became 9: the model generates 4k+1 frames." in notes
     assert "All 9 frames of the video are alike: black." in notes
 
 
@@ -159,7 +159,7 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
     assert isinstance(video, VideoInfo) and len(video.timeline.times) == 37
     document = GeneratorDocument.model_validate_json(files[".json"].read_text())
     assert document.generation.num_frames == 37
-    assert "41 frames became 37: the control videos have 40, and the model makes 4k+1." in document.notes
+    assert "41 frames became 37: the control videos have 40, and the model generates 4k+1." in document.notes
 
 
 @pytest.mark.parametrize(

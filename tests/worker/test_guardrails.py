@@ -10,9 +10,9 @@ import boto3
 import pytest
 from huggingface_hub import constants
 
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.resident_model import ResidentModel
@@ -23,7 +23,7 @@ from tests.worker.conftest import Bench
 from tests.worker.test_credentials import lease_holder
 from tests.worker.test_generations import SERVING
 
-MODELS = ABILITIES["cosmos-framework"].guardrail_models
+MODELS = GENERATOR_ABILITIES["cosmos-framework"].guardrail_models
 TOKEN = "hf_of_one_who_accepted"
 
 

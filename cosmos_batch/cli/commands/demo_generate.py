@@ -20,10 +20,10 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.generation.prompts import prompt_text
 from cosmos_batch.demo.generator import GENERATOR_NAME, build_random_generator
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import enabled_pipelines
+from cosmos_batch.planning.generation.prompts import prompt_text
 
 NANO = "cosmos3-nano"
 PROMPT = "A robot arm carries a red cube from the left to the right of a table."

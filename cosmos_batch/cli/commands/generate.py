@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli import configuration, input_checks, progress
 from cosmos_batch.cli import deployment as deployments
@@ -23,12 +24,11 @@ from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import REQUIRED, GeneratorEntry
-from cosmos_batch.contract.generation.engines import ABILITIES, COSMOS_GUARDRAIL
-from cosmos_batch.contract.generation.modes import pipeline_for
-from cosmos_batch.contract.generation.request import read_request_file
 from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
+from cosmos_batch.planning.generation.request_file import read_request_file
+from cosmos_batch.planning.generation.settling import choose_pipeline
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load
@@ -65,7 +65,7 @@ def on_a_server(making: GenerationRequest) -> tuple[GenerationRequest, dict[str,
     """With the pipeline of a server that runs already, if one is named that makes it, and what sets it to that server;
     a pipeline that was asked for stays. Raises CliError."""
     parameters = making.parameters
-    named = making.pipeline or pipeline_for(list(configuration.servers()), parameters.mode, making.medium)
+    named = making.pipeline or choose_pipeline(list(configuration.servers()), parameters.mode, making.medium)
     changes = {} if named is None else configuration.served(named, parameters.guardrails)
     return replace(making, pipeline=named), changes
 
@@ -75,7 +75,7 @@ def config_file(making: GenerationRequest, changes: dict[str, Any]) -> Path:
     where its guardrails are not on this machine."""
     config = load_config(configuration.CONFIG)
     enabled = [one.pipeline.id for one in enabled_pipelines(config)]
-    named = making.pipeline or pipeline_for(enabled, making.parameters.mode, making.medium) or SMALLEST
+    named = making.pipeline or choose_pipeline(enabled, making.parameters.mode, making.medium) or SMALLEST
     entry = {} if named in enabled and not _is_auto(config, named) else entry_here(making)
     path = configuration.CONFIG
     _refuse_switching_off(making, config, named)
@@ -113,7 +113,7 @@ def _refuse_unguarded(making: GenerationRequest, pipeline: EnabledPipeline) -> N
     """A worker would refuse it too, with the model loaded."""
     if making.parameters.guardrails is False or making.request_file is not None:
         return
-    of_package = pipeline.engine in ABILITIES and COSMOS_GUARDRAIL[0] in pipeline.models
+    of_package = pipeline.engine in GENERATOR_ABILITIES and COSMOS_GUARDRAIL[0] in pipeline.models
     if of_package and find_spec(PACKAGE) is None:
         raise CliError(
             f"Guardrails are on, and this machine has none: {PACKAGE} is not installed.",
@@ -164,7 +164,7 @@ def _chosen(deployment: Deployment, making: GenerationRequest) -> str:
     if named is None and making.request_file is not None:
         said = read_request_file(read_document(deployment, making.request_file).encode())
         named, mode = said.pipeline, mode or said.parameters.mode
-    found = pipeline_for(generators, mode, making.medium) if named is None else named
+    found = choose_pipeline(generators, mode, making.medium) if named is None else named
     if found not in generators:
         raise CliError(
             f"No generator for it is deployed here{f': {named}' if named else ''}.",

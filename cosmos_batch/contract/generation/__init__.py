@@ -1,1 +1,1 @@
-"""What a generator is asked for: one schema for all engines, settled and checked before a GPU is touched."""
+"""What crosses a boundary for a generation: request parameters, the settled generation, its outputs and document."""

@@ -1,25 +1,37 @@
-"""What a caller may set for one generation, wherever it is said: a request, VAMS, metadata, the command line."""
+"""The parameters that a caller may set for one generation, in a request, VAMS, metadata or on the command line."""
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from cosmos_batch.catalogue.generation import AspectRatio, Hint, Mode, Resolution, Strength, ViewPoint
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.generation.actions import ViewPoint
-from cosmos_batch.contract.generation.controls import Controls
-from cosmos_batch.contract.generation.modes import Mode
-from cosmos_batch.contract.generation.names import ALSO_READ, canonical, own_name
-from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
-from cosmos_batch.contract.generation.sizes import AspectRatio, Resolution
 
-# Guidance 1 switches guidance off. Steps: NVIDIA uses 30 to 50.
 STEPS_LIMIT, GUIDANCE_LIMIT, FLOW_SHIFT_LIMIT, FPS_LIMIT = 200, 20, 20, 60
 CONTROL_GUIDANCE_LIMIT = 10  # Cosmos Framework's
-SEED_LIMIT = 2**32  # NumPy's, with which one of the engines seeds itself
+SEED_LIMIT = 2**32  # NumPy's limit, because one of the engines seeds NumPy with it
 
-# Two ways to say a size, of which a job has one.
-_PRESET, _PIXELS = ("resolution", "aspect_ratio"), ("width", "height")
+# Tokens. vLLM-Omni's default is 4,096 and NVIDIA's prompts have 1,500 to 2,500; the longest text that is admitted,
+# PROMPT_LIMIT bytes, has about 8,000.
+SEQUENCE_LIMIT = 16_384
+
+
+class Control(Model):
+    """One control video of a transfer."""
+
+    path: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        default=None,
+        description="S3 URI, or the name of a file beside the input; without it, edge and blur are computed from the "
+        "input",
+    )
+    weight: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False, description="Its share among several")
+    strength: Strength = Field(
+        default="medium",
+        description="How many edges, or how much detail, a computed edge or blur control leaves out",
+    )
+
+
+Controls = dict[Hint, Control]
 
 
 class GenerationParameters(Model):
@@ -113,42 +125,20 @@ class GenerationParameters(Model):
     preview: bool = Field(default=True, description="A small GIF beside a video")
     contact_sheet: bool = Field(default=False, description="An image of frames beside a video")
 
-    def under(self, own: "GenerationParameters") -> "GenerationParameters":
-        """With what `own` says in place of what is said here; a size, in whichever way it says it."""
-        said = {name: getattr(own, name) for name in own.model_fields_set}
-        for one, other in ((_PRESET, _PIXELS), (_PIXELS, _PRESET)):
-            if any(said.get(name) is not None for name in one):
-                said = {**dict.fromkeys(other), **said}
-        return self.model_copy(update=said)
+    def overridden_by(self, other: "GenerationParameters") -> "GenerationParameters":
+        """Return these parameters with those that `other` sets in their place.
 
+        A size in `other` replaces a size here, whether either is a tier or pixels.
+        """
+        values = {name: getattr(other, name) for name in other.model_fields_set}
+        for fields, alternative in ((_SIZE_AS_TIER, _SIZE_IN_PIXELS), (_SIZE_IN_PIXELS, _SIZE_AS_TIER)):
+            if any(values.get(name) is not None for name in fields):
+                values = {**dict.fromkeys(alternative), **values}
+        return self.model_copy(update=values)
+
+
+# A request sets the size in one of these two ways.
+_SIZE_AS_TIER, _SIZE_IN_PIXELS = ("resolution", "aspect_ratio"), ("width", "height")
 
 NAMES = {str(field.alias): name for name, field in GenerationParameters.model_fields.items()}
-"""Of each parameter, by the name that it has in JSON."""
-
-
-def is_known(name: str) -> bool:
-    """Whether a name means something here: one of ours, or another for it."""
-    return own_name(name) in (*NAMES, *ALSO_READ)
-
-
-_JSON = ("negativePrompt", "action", "controls", "conditionFrames")
-
-
-def read_generation(said: dict[str, Any]) -> GenerationParameters:
-    """Parameters by any of their names, from where all that can be written is text: forms, metadata, options.
-
-    Raises ValidationError, whose paths begin with the parameter's name, and ValueError for names that contradict.
-    """
-    said = canonical(said)
-    parsed = {name: _parsed(said[name]) for name in _JSON if isinstance(said.get(name), str)}
-    return GenerationParameters.model_validate({**said, **parsed}, strict=False)
-
-
-def _parsed(text: str) -> Any:
-    """JSON that looks like it; else the text itself."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+"""The attribute of each parameter by its name in JSON."""

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cosmos_batch.contract.generation.actions import ViewPoint
-from cosmos_batch.contract.generation.prompts import settle_sequence_length
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES, Size
+from cosmos_batch.catalogue.generation import SIZES, Size, ViewPoint
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, action_canvas
+from cosmos_batch.planning.generation.prompts import settle_sequence_length
 
 _SYSTEM = "You are a helpful assistant who will generate {} from a give prompt."  # as it was trained on
 _SYSTEM_OF_TRANSFER = (

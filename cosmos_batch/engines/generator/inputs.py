@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cosmos_batch.catalogue.generation import FRAME_STEP, SIZE_STEP, SIZES, Hint, Resolution, Size
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.actions import DOMAINS, Actions, settle_chunk
-from cosmos_batch.contract.generation.controls import Hint, refuse_long_controls
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import FRAME_STEP, SIZES, STEP, Resolution, Size
+from cosmos_batch.contract.generation.actions import Actions
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.media import (
     VideoInfo,
@@ -22,6 +21,9 @@ from cosmos_batch.media import (
     probe,
     upright_size,
 )
+from cosmos_batch.planning.generation.actions import refuse_rows
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.transfer import follow_controls, refuse_long_controls
 
 Frames = list[np.ndarray]
 """RGB, uint8, each of shape [H, W, 3]."""
@@ -80,7 +82,7 @@ def action_size(tier: Resolution, width: int, height: int) -> Size:
 
 
 def _whole(side: float) -> int:
-    return max(STEP, int(side + 0.5) // STEP * STEP)
+    return max(SIZE_STEP, int(side + 0.5) // SIZE_STEP * SIZE_STEP)
 
 
 def _fitted(asked: Generation, medium: Path | None) -> Generation:
@@ -88,7 +90,7 @@ def _fitted(asked: Generation, medium: Path | None) -> Generation:
         return asked
     found = upright_size(medium)
     if asked.action is None or asked.resolution is None:
-        return asked.fitted(*found)
+        return fit_to_input(asked, *found)
     size = action_size(asked.resolution, *found)
     return asked.model_copy(update={"width": size.width, "height": size.height})
 
@@ -121,8 +123,7 @@ def _actions(asked: Generation) -> Actions | None:
     actions = settings.actions
     if actions is None:
         raise Failure("InvalidInput", "action: is missing.", "Send the actions, or name their file.")
-    assert asked.resolution is not None
-    settle_chunk(settings.chunk_size, len(actions), DOMAINS[settings.domain_name], asked.resolution)
+    refuse_rows(len(actions), settings.chunk_size)
     return actions
 
 
@@ -131,9 +132,9 @@ def _prepare_transfer(asked: Generation, files: GenerationFiles, check: Callable
     paths = {hint: files.controls.get(hint, files.input) for hint in asked.transfer.controls}
     videos = {hint: _control_video(hint, path) for hint, path in paths.items()}
     first_path, first = next(iter(videos.values()))
-    followed = asked.following(
-        {hint: len(found.timeline.times) for hint, (_, found) in videos.items()}, first.timeline.fps
-    ).fitted(*upright_size(files.input or first_path))
+    frames_of_hint = {hint: len(found.timeline.times) for hint, (_, found) in videos.items()}
+    followed = follow_controls(asked, frames_of_hint, first.timeline.fps)
+    followed = fit_to_input(followed, *upright_size(files.input or first_path))
     size, count = _size(followed), followed.num_frames
     assert count is not None
     refuse_long_controls(count, size, len(videos))

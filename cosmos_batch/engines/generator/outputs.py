@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.media import (
     ImageInfo,

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 from tokenizers import Tokenizer
 
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES, refuse_engine
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made, MadeFile
@@ -27,6 +27,7 @@ from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun import group
 from cosmos_batch.engines.torchrun.group import GroupPlan
+from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 
 LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
 
@@ -115,8 +116,8 @@ class TorchrunGenerator(ABC):
                 prepared, body = await on_thread(self._prepare, asked, files, inside, check)
             async with self._turn:
                 with journal.timed("generate"):
-                    title = ABILITIES[self.engine].title
-                    total = prepared.generation.steps_in_all
+                    title = GENERATOR_ABILITIES[self.engine].title
+                    total = prepared.generation.total_steps
 
                     def told(done: int) -> None:
                         self._steps[name] = done, total
@@ -152,7 +153,7 @@ class TorchrunGenerator(ABC):
         self, asked: Generation, files: GenerationFiles, inside: Path, check: CancelCheck
     ) -> tuple[PreparedGeneration, Body]:
         prepared = prepare(asked, files, check)
-        refuse_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
+        refuse_unable_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
         prepared = with_sequence_length(
             prepared, lambda text: len(self._tokenizer.encode(text, add_special_tokens=False).ids)
         )

@@ -11,11 +11,10 @@ from typing import Any
 
 from PIL import Image
 
+from cosmos_batch.catalogue.generation import SIZES, Size
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.prompts import prompt_text
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES, Size
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.job_files import input_paths
@@ -24,6 +23,8 @@ from cosmos_batch.engines.reasoner.endpoint import media_as_data
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media import image_at_size, probe, upright_size
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.prompts import prompt_text
 
 _TRIES = 2  # of a model that writes something else
 _LIMITS = {"max_tokens": 4096, "temperature": 0.7, "top_p": 0.8}
@@ -108,7 +109,7 @@ def _question(asked: Generation, image: Path | None) -> tuple[Size, list[dict[st
     picture = []
     if image is not None:
         probe(image)
-        asked = asked.fitted(*upright_size(image))
+        asked = fit_to_input(asked, *upright_size(image))
     assert asked.size is not None, "only images leave it open"
     if image is not None:
         picture = [media_as_data(Image.fromarray(image_at_size(image, asked.size)), image)]

@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx2
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import blocked, unjudged
+from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.hub_cache import offline_variables
 from cosmos_batch.engines.serving.refusals import said_by
 from cosmos_batch.engines.serving.server import Server

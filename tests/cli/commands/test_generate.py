@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue import generation
 from cosmos_batch.cli import configuration, generation_request
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import input_checks as cli_files
@@ -18,15 +19,14 @@ from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.main import main, parser
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation import controls
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from lambdas.planning.jobs import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
-from tests.contract.generations import settled
-from tests.contract.test_generation_request import document_of
+from tests.planning.generation.test_request_file import document_of
+from tests.support.generations import settled
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 
@@ -58,7 +58,7 @@ def submitted(stepfunctions: FakeStepFunctions, *options: str) -> dict[str, Any]
 def test_options_are_the_parameters_by_their_names() -> None:
     named = {name for name, *_ in GENERATION_OPTIONS} | {name for name, _ in GENERATION_SWITCHES}
     assert named | {"condition_frames", "controls", "action"} == set(GenerationParameters.model_fields)
-    assert (HINTS, COMPUTED) == (controls.HINTS, controls.COMPUTED)
+    assert (HINTS, COMPUTED) == (generation.HINTS, generation.COMPUTED_HINTS)
 
 
 def test_a_prompt_alone_is_made_in_a_folder_of_its_own(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.modes import MODES
-from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
+from cosmos_batch.catalogue.generation import MODES
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.engines.generator.captions import captions_for
+from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from tests.containers.test_images import ROOT
 from tests.engines.generator.argument_models import framework, phyai
 from tests.engines.generator.argument_models.table import CASES, NEGATIVE, cases
@@ -107,7 +107,7 @@ def test_the_record_is_of_the_commit_that_the_image_has(engine: ModuleType, reco
 
 def test_the_table_has_each_mode_of_the_engine(engine: ModuleType) -> None:
     made = [asked for _, asked in cases(engine.ENGINE)]
-    contract = ABILITIES[engine.ENGINE]
+    contract = GENERATOR_ABILITIES[engine.ENGINE]
     assert {one.mode for one in made} == set(contract.modes) <= MODES.keys()
     assert {one.mode for one in made if one.sound} == set(contract.sound)
     assert len(made) < len(CASES)  # and some that it refuses

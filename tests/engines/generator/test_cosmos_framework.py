@@ -9,9 +9,9 @@ import av
 import numpy as np
 import pytest
 
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
@@ -34,7 +34,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Of the guardrails' models, as the store has them."""
-    folder, (words, checker) = tmp_path_factory.mktemp("store"), ABILITIES["cosmos-framework"].guardrail_models
+    folder, (words, checker) = (
+        tmp_path_factory.mktemp("store"),
+        GENERATOR_ABILITIES["cosmos-framework"].guardrail_models,
+    )
     return {words: write_block_list(folder / "words"), checker: write_prompt_checker(folder / "checker")}
 
 

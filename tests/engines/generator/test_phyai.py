@@ -8,8 +8,8 @@ import av
 import numpy as np
 import pytest
 
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
@@ -18,8 +18,8 @@ from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from cosmos_batch.engines.protocol import GuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.media.writing import write_image
-from tests.contract.generations import settled
 from tests.engines.conftest import make_job
+from tests.support.generations import settled
 from tests.support.generator_jobs import ACTIONS
 from tests.support.torchrun_generators import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
@@ -132,7 +132,7 @@ def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
     command = engine.group_plan().command(Path("model"), Path("socket"))
     assert command[command.index("--nproc-per-node") + 1] == "8"
     assert command[-4:] == ["--tp", "4", "--cfg", "2"]
-    assert ABILITIES["phyai"].flow_shift == FLOW_SHIFT
+    assert GENERATOR_ABILITIES["phyai"].flow_shift == FLOW_SHIFT
 
 
 def test_a_group_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.upsampling import Upsampler
-from tests.contract.generations import settled
 from tests.engines.conftest import make_job, place
 from tests.engines.endpoint.conftest import Server, completion, data_of, error, server, waits
+from tests.support.generations import settled
 
 __all__ = ["server", "waits"]  # fixtures
 

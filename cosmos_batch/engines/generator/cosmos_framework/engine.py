@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, write_sample_files
@@ -21,7 +21,7 @@ from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.errors import unusable_output
 
 # What it has another program fetch, by a commit; the other it loads by name.
-_FETCHED = ABILITIES["cosmos-framework"].guardrail_models[0]
+_FETCHED = GENERATOR_ABILITIES["cosmos-framework"].guardrail_models[0]
 _VIDEO_TWICE = (
     "Cosmos Framework encodes its video itself (H.264, its best quality, which is lossy); that was decoded, and "
     "encoded once more for this file: detail was lost twice."

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.generation.controls import Hint
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.modes import Mode
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES, Size
+from cosmos_batch.catalogue.generation import SIZES, Hint, Mode, Size
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.media import exact_rate, write_image, write_video
@@ -129,7 +127,9 @@ def _action(asked: Generation, given: SampleFiles) -> dict[str, Any]:
     return {
         "resolution": tier,
         "image_size": int(tier),  # a tier too, on whose canvas the input lies
-        "domain_name": ABILITIES["cosmos-framework"].domain_names.get(settings.domain_name, settings.domain_name),
+        "domain_name": GENERATOR_ABILITIES["cosmos-framework"].domain_names.get(
+            settings.domain_name, settings.domain_name
+        ),
         "action_chunk_size": settings.chunk_size,
         "raw_action_dim": settings.width,
         "view_point": settings.view_point,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.journal import Journal
 
 HOPPER = 9  # major compute capability of H100 and H200; those before and after gain nothing by it

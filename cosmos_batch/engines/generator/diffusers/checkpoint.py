@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.generation.lossy import LossyMode
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.catalogue.generation import LossyMode
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.generator.diffusers.acceleration import (
     Accelerations,

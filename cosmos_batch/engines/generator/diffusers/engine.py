@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.lossy import LossyMode
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.contract.generation.outcomes import blocked, unjudged
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint
 from cosmos_batch.engines.generator.guardrails import guardrails_missing
@@ -123,7 +123,7 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
     pipeline = checkpoint.modular
     captions = captions_for(asked, prepared.size)  # it reads them as they are
     scheduler = _scheduler(checkpoint, asked)
-    _tell_steps(scheduler, _counter(progress, asked.steps_in_all))
+    _tell_steps(scheduler, _counter(progress, asked.total_steps))
     pipeline.update_components(scheduler=scheduler)
     if asked.guardrails:
         pipeline.enable_safety_checker()

@@ -7,8 +7,10 @@ library of it.
 from collections.abc import Sequence
 from typing import Any
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.lossy import FP8_CAPABILITY, LossyMode
+
+FP8_CAPABILITY = (8, 9)  # the least compute capability of a GPU that multiplies matrices in FP8
 
 # Of a layer, the matrix products that are computed in every step: those of the noise's stream.
 _IN_FP8 = (

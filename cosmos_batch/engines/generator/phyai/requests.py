@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import Size
+from cosmos_batch.catalogue.generation import Size
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 

@@ -12,7 +12,7 @@ import httpx2
 import numpy as np
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import blocked, unjudged
+from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
 from cosmos_batch.engines.serving.refusals import refused, said_by

@@ -14,8 +14,7 @@ import httpx2
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.distilled import WHAT_TO_DO, WHY_NOT, is_distilled_name
-from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.errors import ServerUnavailable
@@ -24,6 +23,7 @@ from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
+from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
 
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
 """Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
@@ -55,7 +55,7 @@ class OmniEndpointEngine(EndpointEngineBase):
         self.startup_logs = journal.lines
         self._connect()
         if is_distilled_name(self._model):
-            raise Failure("ModelUnavailable", f"{self._model} {WHY_NOT}.", WHAT_TO_DO)
+            raise Failure("ModelUnavailable", f"{self._model} {DISTILLED_REASON}.", DISTILLED_REMEDY)
         journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> Made:

@@ -25,8 +25,8 @@ import httpx2
 from tokenizers import Tokenizer
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made

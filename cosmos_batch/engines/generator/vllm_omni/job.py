@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.generation.engines import refuse_engine
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.prompts import SEQUENCE_LEAST
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
@@ -18,6 +16,8 @@ from cosmos_batch.engines.generator.vllm_omni.client import Send, ServerOutput, 
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import TimedJournal
+from cosmos_batch.planning.generation.abilities import refuse_unable_engine
+from cosmos_batch.planning.generation.prompts import DEFAULT_SEQUENCE_LENGTH
 
 _UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength was not seen."
 
@@ -90,7 +90,7 @@ class OmniJob:
 
     def _prepare(self, asked: Generation, files: GenerationFiles) -> PreparedRequest:
         prepared = prepare(asked, files, self._check)
-        refuse_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
+        refuse_unable_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
         prepared = with_sequence_length(prepared, self._count) if self._count else self._uncounted(prepared)
         if asked.is_video:
             sent = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
@@ -104,5 +104,5 @@ class OmniJob:
         longest = max(len(text.encode()) for text in (captions.prompt, captions.negative))
         if asked.max_sequence_length is not None and asked.max_sequence_length < longest:
             self._notes.append(_UNCOUNTED)
-        length = max(asked.max_sequence_length or SEQUENCE_LEAST, longest)
+        length = max(asked.max_sequence_length or DEFAULT_SEQUENCE_LENGTH, longest)
         return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))

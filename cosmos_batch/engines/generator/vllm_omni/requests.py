@@ -13,13 +13,13 @@ from typing import Any
 
 from PIL import Image
 
-from cosmos_batch.contract.generation.controls import Hint, refuse_several
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.sizes import SIZES, VIDEO_RESOLUTIONS, Size
+from cosmos_batch.catalogue.generation import SIZES, VIDEO_RESOLUTIONS, Hint, Size
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
 from cosmos_batch.media import exact_rate, write_video
+from cosmos_batch.planning.generation.abilities import refuse_several_uploads
 
 # It is decoded and written again: nothing is to be lost twice.
 _LOSSLESS = {"preset": "ultrafast", "qp": "0", "threads": "0"}
@@ -125,7 +125,7 @@ def _extra(prepared: PreparedGeneration) -> dict[str, Any]:
 def _action(prepared: PreparedGeneration) -> dict[str, Any]:
     settings = prepared.generation.action
     assert settings is not None
-    number = ABILITIES["vllm-omni"].domain_ids.get(settings.domain_name)
+    number = GENERATOR_ABILITIES["vllm-omni"].domain_ids.get(settings.domain_name)
     return {
         "action_mode": prepared.generation.mode,
         **({"domain_name": settings.domain_name} if number is None else {"domain_id": number}),
@@ -150,7 +150,7 @@ def _controls(
     weights = {hint: {"control_weight": control.weight} for hint, control in asked.transfer.controls.items()}
     if shares_files:
         return said | {hint: {**weights[hint], "control_path": str(path)} for hint, path in written.items()}, {}
-    refuse_several(asked.transfer.controls)
+    refuse_several_uploads(asked.transfer.controls)
     return said | weights, {hint: (path.name, path.read_bytes(), _MP4) for hint, path in written.items()}
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.cosmos_framework.samples import SampleFiles, sample_for
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION
+from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "NVIDIA/cosmos-framework", REVISION

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.phyai.engine import REVISION
 from cosmos_batch.engines.generator.phyai.requests import RequestInputs, request_for
+from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "MEmbodied/phyai", REVISION

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cosmos_batch.contract.generation.actions import DOMAINS
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES
-from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.generation import DOMAINS, SIZES
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.inputs import action_size
-from tests.contract.generations import settled
+from cosmos_batch.planning.generation.abilities import first_obstacle
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.transfer import follow_controls
+from tests.support.generations import settled
 
 INPUT = (1920, 1080)
 NEGATIVE = "NVIDIA's own"  # for two pages of text, a hundred times
@@ -33,9 +35,9 @@ class Case:
         """As it is when the input was seen."""
         asked = settled({"seed": 7, **self.said}, self.medium, self.prompt, self.pipeline, guardrails=False)
         if asked.transfer:
-            asked = asked.following(dict.fromkeys(asked.transfer.controls, asked.num_frames or 100), 24.0)
+            asked = follow_controls(asked, dict.fromkeys(asked.transfer.controls, asked.num_frames or 100), 24.0)
         if asked.action is None:
-            return asked.fitted(*INPUT)
+            return fit_to_input(asked, *INPUT)
         assert asked.resolution is not None
         size = action_size(asked.resolution, *INPUT)
         return asked.model_copy(update={"width": size.width, "height": size.height})
@@ -45,7 +47,7 @@ def cases(engine: str) -> Iterator[tuple[Case, Generation]]:
     """Those that an engine can make."""
     for case in CASES:
         asked = case.generation()
-        if ABILITIES[engine].why_not(asked) is None:
+        if first_obstacle(GENERATOR_ABILITIES[engine], asked) is None:
             yield case, asked
 
 

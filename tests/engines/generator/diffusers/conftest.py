@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
+from tests.support.generations import settled
 from tests.support.generator_jobs import SHORT, SMALL, Files, kind_of
 
 PLAIN = {"mode": "t2v", **SMALL, "num_frames": 5}

@@ -25,8 +25,7 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import CompilingEngine
-from tests.contract import generations
-from tests.support import generator_jobs
+from tests.support import generations, generator_jobs
 from tests.support.generator_jobs import ROWS, SHORT, kind_of
 
 STEPS, LAYERS = 2, 2

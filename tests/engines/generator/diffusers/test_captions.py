@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.sizes import SIZES
+from cosmos_batch.catalogue.generation import SIZES
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.generator.inputs import action_canvas

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedGuardrails
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.strict_guardrails import make_strict

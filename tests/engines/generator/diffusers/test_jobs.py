@@ -11,8 +11,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
+from tests.support.generations import settled
 from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, frames, refused
 
 

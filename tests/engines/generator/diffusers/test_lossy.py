@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.lossy import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.diffusers import acceleration, lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
@@ -19,9 +19,8 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import LossyEngine
-from tests.contract import generations
 from tests.engines.generator.diffusers.test_acceleration import LAYERS, made, same
-from tests.support import generator_jobs
+from tests.support import generations, generator_jobs
 
 STEPS = 4  # of which the second is skipped where one at each end is computed
 SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosmos_batch.contract.generation.sizes import Size
+from cosmos_batch.catalogue.generation import Size
 from cosmos_batch.engines.generator.inputs import action_size
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.generator.diffusers.conftest import Make

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.generation.schema import Generation
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.contract.generations import settled
 from tests.support import generator_jobs, vllm_omni_server
+from tests.support.generations import settled
 from tests.support.generator_jobs import FEW, PROMPT, kind_of
 
 VIDEO = {"mode": "t2v", **FEW}

@@ -12,9 +12,7 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import Checks
-from cosmos_batch.contract.generation.parameters import read_generation
-from cosmos_batch.contract.generation.settling import settle
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
@@ -24,9 +22,11 @@ from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.engines.serving import outages
 from cosmos_batch.planning.configuration import ConfigError, parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
-from tests.contract.generations import settled
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.settling import settle
 from tests.engines.conftest import make_job
 from tests.engines.generator.vllm_omni.conftest import VIDEO
+from tests.support.generations import settled
 from tests.support.generator_jobs import ACTIONS, ROWS, SMALL, TABLE, check, kind_of, refused
 from tests.support.vllm_omni_server import Handler
 
@@ -180,10 +180,10 @@ def test_several_controls_are_refused_when_they_are_planned() -> None:
     controls = {name: {"path": f"s3://my-bucket/{name}.mp4"} for name in ("edge", "depth")}
 
     def planned(*names: str) -> None:
-        said = read_generation({"mode": "transfer", "controls": {name: controls[name] for name in names}})
+        said = read_generation_parameters({"mode": "transfer", "controls": {name: controls[name] for name in names}})
         assert enabled.serving is not None
         settle(said, "A car.", enabled.pipeline, None, "job-1", enabled.serving)
 
     planned("edge")
-    with pytest.raises(Failure, match="controls: are 2, and the server of this pipeline takes one upload"):
+    with pytest.raises(Failure, match="controls: are 2, and the server of this pipeline accepts one upload"):
         planned("edge", "depth")

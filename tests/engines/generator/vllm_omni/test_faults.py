@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.outcomes import Checks
+from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.errors import EngineDied

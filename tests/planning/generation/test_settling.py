@@ -6,14 +6,14 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE, Mode
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE, Mode, read_mode
-from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters, read_generation
-from cosmos_batch.contract.generation.prompts import nvidia_negative_prompt, settle_sequence_length
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.settling import drawn_seed
-from tests.contract.generations import AV, EDGE, Failure, refusal, settled
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
+from cosmos_batch.planning.generation.aliases import read_generation_parameters, read_mode
+from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt, settle_sequence_length
+from cosmos_batch.planning.generation.settling import draw_seed
+from tests.support.generations import AV, EDGE, Failure, refusal, settled
 
 OF_MODE: dict[Mode, tuple[dict[str, Any], Any]] = {
     "t2i": ({"mode": "t2i"}, None),
@@ -29,9 +29,9 @@ OF_MODE: dict[Mode, tuple[dict[str, Any], Any]] = {
 
 def not_read(said: dict[str, Any]) -> str:
     """What a person is told of parameters that cannot be read."""
-    with pytest.raises(ValidationError) as raised:
-        read_generation(said)
-    return explain(raised.value)
+    with pytest.raises(Failure) as raised:
+        read_generation_parameters(said)
+    return raised.value.error.message
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
@@ -69,7 +69,7 @@ def test_transfer_on_a_text2image_pipeline() -> None:
 
 def test_an_input_that_the_mode_does_not_look_at() -> None:
     assert "starts from text alone" in refusal({"mode": "t2v"}, medium="image").message
-    assert "it looks at a video" in refusal({"mode": "v2v"}, medium="image").message
+    assert "mode v2v starts from a video" in refusal({"mode": "v2v"}, medium="image").message
     assert "there is none" in refusal({"mode": "i2v"}).message
     assert "there is none" in refusal(pipeline="cosmos3-super-image2video").message
 
@@ -108,18 +108,18 @@ def test_bad_values_are_told_by_their_names(said: dict[str, Any], told: str) -> 
 
 def test_true_cfg_scale_is_refused_in_favour_of_guidance_scale() -> None:
     for name in ("true_cfg_scale", "trueCfgScale"):
-        with pytest.raises(ValueError, match=f"{name}: .*use guidanceScale"):
-            read_generation({name: 4.0})
+        with pytest.raises(Failure, match=f"{name}: .*use guidanceScale"):
+            read_generation_parameters({name: 4.0})
 
 
 def test_a_thing_said_twice_must_be_said_alike() -> None:
-    assert read_generation({"steps": 20, "num_steps": 20}).steps == 20
-    with pytest.raises(ValueError, match="steps: is said twice, as 20 and, by the name num_steps, as 30"):
-        read_generation({"steps": 20, "num_steps": 30})
+    assert read_generation_parameters({"steps": 20, "num_steps": 20}).steps == 20
+    with pytest.raises(Failure, match="steps: is set twice, to 20 and, by the name num_steps, to 30"):
+        read_generation_parameters({"steps": 20, "num_steps": 30})
 
 
 def test_what_comes_as_text_is_read() -> None:
-    said = read_generation(
+    said = read_generation_parameters(
         {
             "num_frames": "93", "guidance_scale": "4.5", "sound": "true", "negativePrompt": '{"style": "none"}',
             "controls": '{"depth": {"path": "d.mp4"}}', "action": "[[1, 2]]",
@@ -171,9 +171,9 @@ def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
     assert settled({"mode": "t2i"}).use_duration_template is False
     policy = settled({"mode": "policy", "domain_name": "av", "use_duration_template": False}, medium="image")
     assert not policy.use_resolution_template, "it stands in the caption"
-    assert "means nothing" in refusal({"mode": "t2i", "use_duration_template": True}).message
+    assert "has no meaning in mode t2i" in refusal({"mode": "t2i", "use_duration_template": True}).message
     said = {"mode": "policy", "domain_name": "av", "use_resolution_template": True}
-    assert "useResolutionTemplate: means nothing to policy" in refusal(said, medium="image").message
+    assert "useResolutionTemplate: has no meaning in mode policy" in refusal(said, medium="image").message
     assert settled({"use_resolution_template": False}).use_resolution_template is False
     assert settled(prompt='{"a": 1').use_duration_template is True
 
@@ -207,15 +207,15 @@ def test_images_are_guided_in_vllm_omnis_interval() -> None:
 
 def test_the_steps_of_transfer_are_those_of_all_chunks() -> None:
     said = {"mode": "transfer", "depth": "depth.mp4", "steps": 10, "num_frames": 201}
-    assert settled({**said, "frames_per_chunk": 101}).steps_in_all == 20  # 101 and 100: it begins with the last one
-    assert settled({**said, "frames_per_chunk": 93}).steps_in_all == 30
-    assert settled({"steps": 10}).steps_in_all == 10
+    assert settled({**said, "frames_per_chunk": 101}).total_steps == 20  # 101 and 100: it begins with the last one
+    assert settled({**said, "frames_per_chunk": 93}).total_steps == 30
+    assert settled({"steps": 10}).total_steps == 10
 
 
 def test_a_seed_is_drawn_once_for_a_job_and_recorded() -> None:
-    assert settled().seed == settled().seed == drawn_seed("job-1") != settled(job_id="job-2").seed
+    assert settled().seed == settled().seed == draw_seed("job-1") != settled(job_id="job-2").seed
     assert settled({"seed": 0}).seed == 0
-    assert all(0 <= drawn_seed(str(index)) < 2**32 for index in range(100))
+    assert all(0 <= draw_seed(str(index)) < 2**32 for index in range(100))
 
 
 def test_sound_only_where_a_mode_has_it() -> None:
@@ -224,7 +224,7 @@ def test_sound_only_where_a_mode_has_it() -> None:
             assert settled({**said, "sound": True}, medium=medium).sound
         else:
             error = refusal({**said, "sound": True}, medium=medium)
-            assert error.message == f"sound: {mode} makes none." and "t2v, i2v, v2v" in error.remedy
+            assert error.message == f"sound: mode {mode} has none." and "t2v, i2v, v2v" in error.remedy
             assert not settled({**said, "sound": False}, medium=medium).sound
 
 
@@ -240,10 +240,10 @@ def test_guardrails_are_explicit() -> None:
 
 
 def test_what_means_nothing_to_the_mode_is_not_passed_over() -> None:
-    assert "conditionFrames: means nothing to t2v" in refusal({"condition_frames": [0]}).message
-    assert "controls: means nothing to i2v" in refusal({"edge": True}, medium="image").message
+    assert "conditionFrames: has no meaning in mode t2v" in refusal({"condition_frames": [0]}).message
+    assert "controls: has no meaning in mode i2v" in refusal({"edge": True}, medium="image").message
     assert "domainName" in refusal({"domain_name": "av"}).message
-    assert "numFrames: 9 of an image" in refusal({"mode": "t2i", "num_frames": 9}).message
+    assert "numFrames: 9 for one image" in refusal({"mode": "t2i", "num_frames": 9}).message
 
 
 def test_what_is_kept_of_a_video() -> None:
@@ -254,7 +254,7 @@ def test_what_is_kept_of_a_video() -> None:
 
 
 def test_a_rate_that_the_model_was_not_trained_on_is_noted() -> None:
-    assert settled({"fps": 60}).notes == ["The model was trained on 10 to 30 frames a second, not on 60."]
+    assert settled({"fps": 60}).notes == ["The model was trained on 10 to 30 frames per second, not on 60."]
 
 
 def test_a_generation_that_no_mode_can_have_does_not_come_out_of_a_message() -> None:

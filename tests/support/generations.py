@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.generation import Resolution
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.generation.parameters import read_generation
-from cosmos_batch.contract.generation.schema import Generation
-from cosmos_batch.contract.generation.serving import Plans, Serving
-from cosmos_batch.contract.generation.settling import settle
-from cosmos_batch.contract.generation.sizes import Resolution
-from cosmos_batch.contract.tasks import Medium
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.serving import ParallelPlans, Serving
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.settling import settle
 
 AV = {"mode": "forward_dynamics", "domain_name": "av", "action": [[0.0] * 9] * 60}
 EDGE = {"mode": "transfer", "controls": {"edge": {"path": "s3://my-bucket/edge.mp4"}}}
@@ -27,7 +27,7 @@ def settled(
     guardrails: bool = True,
     engine: str = "my.module:Engine",
     max_resolution: Resolution = "720p",
-    plans: Plans | None = None,
+    plans: ParallelPlans | None = None,
     upsamples: bool = True,
     by_url: bool = False,
     guardrails_required: bool = False,
@@ -44,7 +44,7 @@ def settled(
         upsamples=upsamples,
         plans=plans or {},
     )
-    made = settle(read_generation(said or {}), prompt, found, medium, job_id, serving)
+    made = settle(read_generation_parameters(said or {}), prompt, found, medium, job_id, serving)
     assert Generation.model_validate_json(made.model_dump_json()) == made
     json.loads(made.model_dump_json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     return made

@@ -4,19 +4,20 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.controls import Control
-from cosmos_batch.contract.generation.keys import (
+from cosmos_batch.contract.generation.outputs import variant
+from cosmos_batch.contract.generation.parameters import Control
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.metadata import (
     KEYS,
-    of_configuration,
-    of_metadata,
+    keys_of_configuration,
+    keys_of_metadata,
     prompt_and_parameters,
-    switch,
-    variant,
+    read_switch,
 )
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE, pipeline_for
-from cosmos_batch.contract.generation.parameters import read_generation
+from cosmos_batch.planning.generation.settling import choose_pipeline
 
 # As VAMS's own pipeline has them.
 VAMS = {
@@ -29,7 +30,7 @@ VAMS = {
 def configuration(**said: Any) -> dict[str, Any]:
     nano = pipeline_named("cosmos3-nano")
     assert nano is not None
-    return of_configuration(said, nano)
+    return keys_of_configuration(said, nano)
 
 
 def test_every_key_of_vams_and_one_for_each_parameter_of_ours() -> None:
@@ -39,7 +40,7 @@ def test_every_key_of_vams_and_one_for_each_parameter_of_ours() -> None:
 
 def test_what_vams_says_is_read() -> None:
     prompt, said = prompt_and_parameters(
-        of_metadata(
+        keys_of_metadata(
             {
                 "COSMOS3_PROMPT": "A robot.", "COSMOS3_SEED": "7", "COSMOS3_GUIDANCE": "4.5",
                 "COSMOS3_NUM_FRAMES": "93", "COSMOS3_TASK_MODE": "text2video", "COSMOS3_NEGATIVE_PROMPT": "blur",
@@ -47,7 +48,7 @@ def test_what_vams_says_is_read() -> None:
             }
         )
     )  # fmt: skip
-    read = read_generation(said)
+    read = read_generation_parameters(said)
     assert prompt == "A robot."
     assert (read.seed, read.guidance_scale, read.num_frames, read.mode, read.negative_prompt) == (
         7,
@@ -59,8 +60,8 @@ def test_what_vams_says_is_read() -> None:
 
 
 def test_the_file_goes_before_its_asset_and_both_before_the_configuration() -> None:
-    file = of_metadata({"cosmos3-prompt": "of the file", "COSMOS3_SEED": " "})
-    asset = of_metadata({"COSMOS3_PROMPT": "of the asset", "COSMOS3_SEED": "1", "COSMOS3_FPS": "12"})
+    file = keys_of_metadata({"cosmos3-prompt": "of the file", "COSMOS3_SEED": " "})
+    asset = keys_of_metadata({"COSMOS3_PROMPT": "of the asset", "COSMOS3_SEED": "1", "COSMOS3_FPS": "12"})
     rest = configuration(prompt="of the workflow", seed=2, fps=30, numFrames=61, TASK_MODE="video2video", unknown=1)
     assert prompt_and_parameters(file, asset, rest) == (
         "of the file",
@@ -71,16 +72,16 @@ def test_the_file_goes_before_its_asset_and_both_before_the_configuration() -> N
 
 
 def test_one_source_that_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ValueError, match="steps: is said twice"):
+    with pytest.raises(ValueError, match="steps: is set twice"):
         prompt_and_parameters(configuration(num_steps=20, steps=30))
 
 
 def test_a_control_is_written_in_three_keys_and_means_transfer() -> None:
     keys = {"COSMOS3_CONTROL_TYPE": "Depth", "COSMOS3_CONTROL_PATH": "d.mp4", "COSMOS3_CONTROL_WEIGHT": "0.5"}
-    read = read_generation(prompt_and_parameters(of_metadata(keys))[1])
+    read = read_generation_parameters(prompt_and_parameters(keys_of_metadata(keys))[1])
     assert read.mode == "transfer" and read.controls is not None
     assert read.controls["depth"] == Control(path="d.mp4", weight=0.5)
-    assert read_generation(prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge"})[1]).controls is not None
+    assert read_generation_parameters(prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge"})[1]).controls is not None
     with pytest.raises(ValueError, match="COSMOS3_CONTROL_TYPE: is missing"):
         prompt_and_parameters({"COSMOS3_CONTROL_PATH": "d.mp4"})
 
@@ -91,7 +92,7 @@ def test_several_controls_are_separated_by_commas_and_so_are_their_paths_and_wei
         "COSMOS3_CONTROL_PATH": ",s3://b/d.mp4",
         "COSMOS3_CONTROL_WEIGHT": "1, 0.5, 2",
     }
-    assert read_generation(prompt_and_parameters(of_metadata(keys))[1]).controls == {
+    assert read_generation_parameters(prompt_and_parameters(keys_of_metadata(keys))[1]).controls == {
         "edge": Control(weight=1),
         "depth": Control(path="s3://b/d.mp4", weight=0.5),
         "seg": Control(weight=2),
@@ -107,7 +108,7 @@ def test_a_configuration_of_vams_own_template_is_read() -> None:
         NUM_FRAMES=93, CONTROL_TYPE="edge,blur", CONTROL_WEIGHT="", CONTROL_GUIDANCE="2", SEED="3", GUIDANCE="4",
     )  # fmt: skip
     prompt, parameters = prompt_and_parameters(said)
-    read = read_generation(parameters)
+    read = read_generation_parameters(parameters)
     assert (prompt, read.mode, read.num_frames, read.seed, read.guidance_scale) == ("A robot.", "transfer", 93, 3, 4)
     assert read.controls is not None and list(read.controls) == ["edge", "blur"]
     assert (read.control_guidance, read.guardrails, read.negative_prompt) == (2, False, None)
@@ -119,7 +120,7 @@ def test_the_configuration_of_vams() -> None:
         COSMOS3_SEED="5", num_inference_steps="20", INVALIDATE_COSMOS_MODELS="true",
     )  # fmt: skip
     prompt, parameters = prompt_and_parameters(said)
-    read = read_generation(parameters)
+    read = read_generation_parameters(parameters)
     assert prompt == "A robot." and (read.guardrails, read.preview, read.seed, read.steps) == (False, False, 5, 20)
     assert configuration(DISABLE_GUARDRAILS=False) == {"guardrails": True}
     assert configuration() == {} == configuration(DISABLE_GUARDRAILS="", prompt=" ")
@@ -127,7 +128,7 @@ def test_the_configuration_of_vams() -> None:
 
 def test_true_cfg_scale_in_a_configuration_is_refused_and_not_left_alone() -> None:
     with pytest.raises(ValueError, match="use guidanceScale"):
-        read_generation(prompt_and_parameters(configuration(true_cfg_scale=4))[1])
+        read_generation_parameters(prompt_and_parameters(configuration(true_cfg_scale=4))[1])
 
 
 @pytest.mark.parametrize("name", ["nano", "NANO", "cosmos3-nano", "nvidia-cosmos3-nano"])
@@ -140,7 +141,7 @@ def test_another_variant_is_refused() -> None:
         configuration(MODEL_VARIANT="super")
     with pytest.raises(Failure, match="DISABLE_GUARDRAILS is 'maybe'"):
         configuration(DISABLE_GUARDRAILS="maybe")
-    assert switch({"INVALIDATE_COSMOS_MODELS": "True"}, "INVALIDATE_COSMOS_MODELS") is True
+    assert read_switch({"INVALIDATE_COSMOS_MODELS": "True"}, "INVALIDATE_COSMOS_MODELS") is True
 
 
 def test_variants_are_vams_names() -> None:
@@ -150,7 +151,9 @@ def test_variants_are_vams_names() -> None:
 
 def test_the_smallest_pipeline_that_makes_what_is_asked_for() -> None:
     every = ["cosmos-reason2-2b", *MODES_OF_PIPELINE]
-    assert pipeline_for(every, None, "image") == pipeline_for(every, "transfer", None) == "cosmos3-nano"
+    assert choose_pipeline(every, None, "image") == choose_pipeline(every, "transfer", None) == "cosmos3-nano"
     images = ["cosmos3-super-text2image", "cosmos3-super-image2video"]
-    assert (pipeline_for(images, None, None), pipeline_for(images, None, "image")) == (images[0], images[1])
-    assert pipeline_for(images, None, "video") is None and pipeline_for(["cosmos-reason2-2b"], None, "image") is None
+    assert (choose_pipeline(images, None, None), choose_pipeline(images, None, "image")) == (images[0], images[1])
+    assert (
+        choose_pipeline(images, None, "video") is None and choose_pipeline(["cosmos-reason2-2b"], None, "image") is None
+    )

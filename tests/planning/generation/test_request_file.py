@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmos_batch.catalogue.generation import MODES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.modes import MODES
-from cosmos_batch.contract.generation.request import EXAMPLE, SIZE_LIMIT, read_request_file
-from cosmos_batch.contract.generation.schema import Generation
-from tests.contract.generations import AV, settled
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.planning.generation.aliases import EXAMPLE
+from cosmos_batch.planning.generation.request_file import SIZE_LIMIT, read_request_file
+from tests.support.generations import AV, settled
 
 
 def read(said: Any) -> Any:
@@ -144,9 +145,9 @@ def test_a_document_that_was_written_in_is_told() -> None:
         (b'{"prompt": "a", "fps": NaN}', "fps: nan"),
         (b'{"prompt": "a", "true_cfg_scale": 4}', "use guidanceScale"),
         (b'{"prompt": "a", "sound_duration": 7.9}', "sound_duration: is always the video's"),
-        (b'{"prompt": "a", "n": 2}', "n: is 2, and a request makes one"),
+        (b'{"prompt": "a", "n": 2}', "n: is 2, and a request generates one"),
         (b'{"prompt": "a", "extra_params": "x"}', "extra_params: is not a JSON object"),
-        (b'{"prompt": "a", "seed": 1, "extra_args": {"seed": 2}}', "seed: is said twice"),
+        (b'{"prompt": "a", "seed": 1, "extra_args": {"seed": 2}}', "seed: is set twice"),
         (b'{"prompt": "a", "output": "/tmp"}', "output: '/tmp': must be an S3 URI"),
         (b"[" * 100_000, "is not JSON"),
         (b" " * (SIZE_LIMIT + 1), "bytes"),

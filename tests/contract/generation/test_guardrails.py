@@ -1,6 +1,6 @@
 """A guardrail's no."""
 
-from cosmos_batch.contract.generation.outcomes import blocked
+from cosmos_batch.contract.generation.guardrails import blocked
 
 
 def test_a_block_says_what_was_refused_and_not_why() -> None:

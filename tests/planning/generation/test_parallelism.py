@@ -9,26 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.results import FOLDER
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, pipeline_named
+from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
-from cosmos_batch.contract.generation.modes import MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.plan import (
-    Objective,
-    choose_plan,
-    choose_plans,
-    plan_for_machine,
-    planned,
-    refuse_job,
-    types_for,
-    why_not_plan,
+from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
+from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
+from cosmos_batch.planning.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
+from cosmos_batch.planning.generation.parallelism import (
+    choose_parallel_plan,
+    choose_parallel_plans,
+    instance_types_for,
+    parallel_plan_for_machine,
+    refuse_large_generation,
+    why_not_parallel_plan,
+    with_parallel_plans,
 )
-from cosmos_batch.contract.generation.prompts import SEQUENCE_LIMIT
-from cosmos_batch.contract.generation.serving import ParallelPlan, Plans, Serving
 from cosmos_batch.planning.instance_types import workers_per_instance
-from tests.contract.generations import EDGE, refusal, settled
+from tests.support.generations import EDGE, refusal, settled
 
 TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
 
@@ -54,7 +54,7 @@ def largest(pipeline: str, resolution: str = "720p", guardrails: bool = True) ->
     return Workload.largest(MODES_OF_PIPELINE[pipeline], resolution, guardrails)  # type: ignore[arg-type]
 
 
-def serving(plans: Plans) -> Serving:
+def serving(plans: ParallelPlans) -> Serving:
     return Serving(engine="vllm-omni", guardrails=True, max_resolution="720p", plans=plans)
 
 
@@ -64,19 +64,19 @@ def chosen(
     found = pipeline_named(pipeline)
     assert found is not None
     workload = largest(pipeline, resolution)
-    plan = choose_plan(found, engine, [Host.of_type(name) for name in types], workload, objective)
+    plan = choose_parallel_plan(found, engine, [Host.of_type(name) for name in types], workload, objective)
     return f"{_workers(found, engine, plan, workload, types[0])} x {plan}"
 
 
 def _workers(pipeline: Pipeline, engine: str, plan: ParallelPlan, workload: Workload, instance_type: str) -> int:
     gpu = INSTANCE_TYPES[instance_type].gpu
-    return workers_per_instance(planned(pipeline, engine, {gpu: plan}, workload), instance_type)
+    return workers_per_instance(with_parallel_plans(pipeline, engine, {gpu: plan}, workload), instance_type)
 
 
 def several(pipeline: str, *types: str, engine: str = "vllm-omni") -> dict[str, str]:
     found = pipeline_named(pipeline)
     assert found is not None
-    plans = choose_plans(found, engine, types, largest(pipeline), "throughput")
+    plans = choose_parallel_plans(found, engine, types, largest(pipeline), "throughput")
     return {kind: str(plan) for kind, plan in plans.items()}
 
 
@@ -131,8 +131,8 @@ def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
     found, workload = pipeline_named("cosmos3-super"), largest("cosmos3-super")
     assert found is not None
     for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 2, 141), (["g6e.48xlarge"], 8, 48)]:
-        plans = choose_plans(found, "vllm-omni", types, workload, "throughput")
-        after = planned(found, "vllm-omni", plans, workload)
+        plans = choose_parallel_plans(found, "vllm-omni", types, workload, "throughput")
+        after = with_parallel_plans(found, "vllm-omni", plans, workload)
         assert (after.gpus_per_worker, after.min_gpu_memory_gb, after.id) == (gpus, memory, found.id)
 
 
@@ -144,7 +144,7 @@ def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
         ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 52.5 GiB of a GPU, g6e.12xlarge has 43.6; it "
          "has one for g6e.48xlarge, p5.48xlarge, p5en.48xlarge"),
         ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 145.5 GiB of a GPU, p5.4xlarge has 77.2"),
-        ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of .*: t2i; no type of ours"),
+        ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of .*: t2i; no known instance type"),
         ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 28.5 GiB of a GPU, g6.12xlarge has 21.8; .*g6e.12xlarge"),
     ],
 )  # fmt: skip
@@ -168,19 +168,21 @@ def test_an_impossible_plan_is_refused_with_its_reason_and_types_that_would_do(
 )
 def test_a_plan_that_an_engine_or_a_host_does_not_know(plan: dict[str, int], engine: str, told: str) -> None:
     host = Host.of_type("p5.48xlarge")
-    reason = why_not_plan(ParallelPlan.model_validate(plan), NANO, engine, host, largest("cosmos3-nano"))
+    reason = why_not_parallel_plan(ParallelPlan.model_validate(plan), NANO, engine, host, largest("cosmos3-nano"))
     assert reason is not None and told in reason
 
 
 def test_guidance_has_gpus_of_its_own_only_where_there_is_any() -> None:
     actions = Workload.largest(("policy", "inverse_dynamics"), "480p", guardrails=True)
     assert not actions.guided
-    assert str(choose_plan(NANO, "vllm-omni", [Host.of_type("p5.48xlarge")], actions, "latency")) == "ulysses 8"
+    assert (
+        str(choose_parallel_plan(NANO, "vllm-omni", [Host.of_type("p5.48xlarge")], actions, "latency")) == "ulysses 8"
+    )
 
 
 @pytest.mark.parametrize(
     ("pipeline", "engine", "objective", "name"),
-    list(product(MODES_OF_PIPELINE, ABILITIES, ("throughput", "latency"), TYPES)),
+    list(product(MODES_OF_PIPELINE, GENERATOR_ABILITIES, ("throughput", "latency"), TYPES)),
 )
 def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     pipeline: str, engine: str, objective: Objective, name: str
@@ -188,7 +190,7 @@ def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     found, instance = pipeline_named(pipeline), INSTANCE_TYPES[name]
     assert found is not None
     try:
-        plan = choose_plan(found, engine, [Host.of_type(name)], largest(pipeline), objective)
+        plan = choose_parallel_plan(found, engine, [Host.of_type(name)], largest(pipeline), objective)
     except ValueError:
         return
     assert _workers(found, engine, plan, largest(pipeline), name) * plan.tp * plan.cfg * plan.ulysses == instance.gpus
@@ -209,7 +211,7 @@ def test_a_gpu_that_no_instance_type_has_is_planned_by_its_own_memory(
     engine: str, gpus: int, gib: float, expected: str
 ) -> None:
     workload = largest("cosmos3-nano", guardrails=False)
-    assert str(plan_for_machine(NANO, engine, Host("mine", gpus, gib, 256), workload)) == expected
+    assert str(parallel_plan_for_machine(NANO, engine, Host("mine", gpus, gib, 256), workload)) == expected
 
 
 @pytest.mark.parametrize(("resolution", "without", "guarded"), [("720p", 51, 53), ("480p", 47, 49), ("256p", 41, 43)])
@@ -217,14 +219,16 @@ def test_layers_stay_on_a_gpu_of_as_much_memory_as_the_page_says(resolution: str
     """`docs/generator.md`."""
     for guardrails, gib in ((False, without), (True, guarded)):
         workload = largest("cosmos3-nano", resolution, guardrails)
-        plans = [plan_for_machine(NANO, "diffusers", Host("mine", 1, one, 256), workload) for one in (gib - 1, gib)]
+        plans = [
+            parallel_plan_for_machine(NANO, "diffusers", Host("mine", 1, one, 256), workload) for one in (gib - 1, gib)
+        ]
         assert [str(plan) for plan in plans] == ["one GPU, offload", "one GPU"]
 
 
 def test_gpus_that_nothing_can_share_are_refused() -> None:
     for engine, gpus, told in (("vllm-omni", 3, "no plan for 3 GPUs"), ("diffusers", 2, "does not share by")):
         with pytest.raises(ValueError, match=told):
-            plan_for_machine(NANO, engine, Host("mine", gpus, 80, 256), largest("cosmos3-nano"))
+            parallel_plan_for_machine(NANO, engine, Host("mine", gpus, 80, 256), largest("cosmos3-nano"))
 
 
 @pytest.mark.parametrize("size", ["320x192", "832x480", "1280x720"])
@@ -275,20 +279,20 @@ def test_a_larger_job_never_needs_less(first: float, second: float) -> None:
 
 def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
     plans = {"H100": ParallelPlan(), "L40S": ParallelPlan()}
-    refuse_job(settled({"resolution": "480p", "num_frames": 93}), serving(plans), NANO)
+    refuse_large_generation(settled({"resolution": "480p", "num_frames": 93}), serving(plans), NANO)
     with pytest.raises(Failure, match=r"needs 52 GiB of a GPU, and the workers of cosmos3-nano \(one GPU\) have 44"):
-        refuse_job(settled(), serving(plans), NANO)
+        refuse_large_generation(settled(), serving(plans), NANO)
     error = refusal(plans=plans, engine="vllm-omni")
     assert "needs 52 GiB" in error.message and "g6e.12xlarge" in error.remedy and "p5.4xlarge" in error.remedy
-    refuse_job(settled(), serving({"H100": ParallelPlan()}), NANO)
+    refuse_large_generation(settled(), serving({"H100": ParallelPlan()}), NANO)
 
 
 def test_the_types_that_would_do() -> None:
     """Not those where layers would wait in the host's memory."""
-    assert types_for(NANO, "vllm-omni", largest("cosmos3-nano")) == [
+    assert instance_types_for(NANO, "vllm-omni", largest("cosmos3-nano")) == [
         "g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge",
     ]  # fmt: skip
-    assert types_for(SUPER, "phyai", largest("cosmos3-super")) == [
+    assert instance_types_for(SUPER, "phyai", largest("cosmos3-super")) == [
         "g6e.48xlarge", "p5.48xlarge", "p5en.48xlarge",
     ]  # fmt: skip
 
@@ -297,7 +301,7 @@ def test_a_pipeline_of_small_videos_makes_small_ones_and_refuses_larger() -> Non
     assert settled(max_resolution="480p").size == (832, 480)
     assert settled({"mode": "policy", "domain_name": "av"}, medium="image", max_resolution="256p").resolution == "256p"
     error = refusal({"resolution": "720p"}, max_resolution="480p")
-    assert "more than this pipeline makes" in error.message and error.remedy == "Use one of: 256p, 480p."
+    assert "larger than this pipeline admits" in error.message and error.remedy == "Use one of: 256p, 480p."
     assert "width, height: 720p" in refusal({"size": "1280x720"}, max_resolution="256p").message
     assert settled({"mode": "t2i", "resolution": "768p"}, max_resolution="256p").size == (1024, 1024)
 

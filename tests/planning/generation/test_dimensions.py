@@ -4,22 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.sizes import (
+from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.generation import (
     FRAME_LIMIT,
     SIZES,
     VIDEO_RESOLUTIONS,
     Size,
-    frames_within,
-    is_in_table,
     nearest_size,
-    refuse_size,
-    tier_around,
+    round_down_frames,
+    round_up_frames,
     tier_of,
-    whole_frames,
 )
-from cosmos_batch.contract.tasks import Medium
-from tests.contract.generations import EDGE, refusal, settled
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.planning.generation.abilities import is_in_table
+from cosmos_batch.planning.generation.aliases import tier_that_holds
+from cosmos_batch.planning.generation.dimensions import fit_to_input, refuse_size
+from tests.support.generations import EDGE, refusal, settled
 
 # As printed in docs/inference.md of NVIDIA/cosmos-framework.
 PUBLISHED = """
@@ -96,14 +96,14 @@ def test_the_size_that_a_refusal_names_is_a_multiple(width: int, height: int) ->
     try:
         refuse_size(Size(width, height), is_video=True)
     except Failure as failure:
-        if "no multiples" in failure.error.message:
+        if "not multiples" in failure.error.message:
             sides = failure.error.remedy.removeprefix("Use ").split(",")[0].split("x")
             assert all(int(side) >= 32 and int(side) % 16 == 0 for side in sides)
 
 
 @given(frames=st.integers(1, 10_000))
 def test_frames_become_the_nearest_of_the_models_on_either_side(frames: int) -> None:
-    above, below = whole_frames(frames), frames_within(frames)
+    above, below = round_up_frames(frames), round_down_frames(frames)
     assert above % 4 == below % 4 == 1
     assert below <= frames <= above and above - below in (0, 4)
 
@@ -113,7 +113,7 @@ def test_frames_are_made_or_refused_with_a_remedy(frames: int, tier: str) -> Non
     said = {"numFrames": frames, "resolution": tier}
     if 2 <= frames <= FRAME_LIMIT[tier]:  # type: ignore[index]
         made = settled(said)
-        assert made.num_frames == whole_frames(frames) and bool(made.notes) == (frames % 4 != 1)
+        assert made.num_frames == round_up_frames(frames) and bool(made.notes) == (frames % 4 != 1)
     else:
         error = refusal(said)
         assert f"{frames:,}" in error.message and str(FRAME_LIMIT[tier]) in error.remedy  # type: ignore[index]
@@ -127,7 +127,7 @@ def test_a_video_of_no_frames_and_of_ten_thousand(frames: int) -> None:
 
 def test_61x61() -> None:
     error = refusal({"width": 61, "height": 61})
-    assert error.message == "width, height: 61x61 are no multiples of 16."
+    assert error.message == "width, height: 61x61 are not multiples of 16."
     assert "64x64" in error.remedy
 
 
@@ -151,13 +151,13 @@ def test_a_picture_is_given_the_shape_nearest_to_its_own() -> None:
     assert nearest_size("720p", 1000, 1000) == (960, 960)
     assert nearest_size("480p", 1080, 1920) == (480, 832)
     made = settled({"resolution": "256p"}, medium="image")
-    assert made.size is None and made.fitted(4000, 3000).size == (320, 256)
+    assert made.size is None and fit_to_input(made, 4000, 3000).size == (320, 256)
     named = settled({"resolution": "256p", "aspectRatio": "16:9"}, medium="image")
-    assert named.fitted(4000, 3000).size == (320, 192)
+    assert fit_to_input(named, 4000, 3000).size == (320, 192)
 
 
 def test_a_canvas_holds_the_picture() -> None:
-    assert [tier_around(Size(*size)) for size in [(300, 190), (576, 320), (900, 500), (4000, 3000)]] == [
+    assert [tier_that_holds(Size(*size)) for size in [(300, 190), (576, 320), (900, 500), (4000, 3000)]] == [
         "256p", "480p", "720p", "720p",
     ]  # fmt: skip
 
@@ -165,6 +165,6 @@ def test_a_canvas_holds_the_picture() -> None:
 def test_a_pipeline_makes_no_larger_videos_than_it_is_configured_for_and_all_images() -> None:
     for said, field in (({"width": 1280, "height": 720}, "width, height"), ({"resolution": "720p"}, "resolution")):
         error = refusal({"mode": "t2v", **said}, max_resolution="480p")
-        assert error.message == f"{field}: 720p is more than this pipeline makes."
+        assert error.message == f"{field}: 720p is larger than this pipeline admits."
         assert error.remedy == "Use one of: 256p, 480p."
         assert settled({"mode": "t2i", **said}, max_resolution="480p").size

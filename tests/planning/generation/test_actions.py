@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmos_batch.catalogue.generation import DOMAINS
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.actions import DOMAINS, checked_actions, read_domain
-from tests.contract.generations import AV, refusal, settled
+from cosmos_batch.contract.generation.actions import checked_actions
+from cosmos_batch.planning.generation.aliases import read_domain
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from tests.support.generations import AV, refusal, settled
 
 # As Cosmos Framework at 5eee9ed has them, and hand_pose as Diffusers 0.42.1.
 WIDTHS = {
@@ -51,7 +54,7 @@ def test_an_array_of_the_right_width_is_taken_as_it_is(width: int, rows: int, da
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "true", '"1"', "null"])
 def test_what_is_no_finite_number_is_found(number: str) -> None:
     rows = json.loads(f"[[1, 2], [3, {number}]]")
-    with pytest.raises(Failure, match="row 1 holds"):
+    with pytest.raises(Failure, match="row 1 contains"):
         checked_actions(rows, 2)
 
 
@@ -82,11 +85,11 @@ def test_more_rows_than_the_chunk_are_not_cut_without_a_word() -> None:
 
 def test_forward_dynamics_has_one_source_of_actions() -> None:
     assert "is missing" in refusal({"mode": "forward_dynamics", "domain_name": "av"}, medium="image").message
-    assert "beside actionPath" in refusal({**AV, "action_path": "s3://b-1/a.json"}, medium="image").message
+    assert "combined with actionPath" in refusal({**AV, "action_path": "s3://b-1/a.json"}, medium="image").message
     said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "s3://my-bucket/a.json"}
     made = settled(said, medium="image")
     assert made.action is not None and (made.action.path, made.action.actions) == ("s3://my-bucket/a.json", None)
-    assert "means nothing to policy" in refusal({**AV, "mode": "policy"}, medium="image").message
+    assert "has no meaning in mode policy" in refusal({**AV, "mode": "policy"}, medium="image").message
 
 
 def test_actions_that_are_too_many_for_a_request_go_into_a_file() -> None:
@@ -134,7 +137,7 @@ def test_all_names_of_the_seed() -> None:
     )  # fmt: skip
     assert (made.mode, made.resolution, made.size) == ("inverse_dynamics", "480p", None)
     assert made.action is not None and (made.action.view_point, made.action.width) == ("ego_view", 10)
-    assert made.fitted(640, 480).size is None  # an engine pads it to the tier's canvas
+    assert fit_to_input(made, 640, 480).size is None  # an engine pads it to the tier's canvas
 
 
 @pytest.mark.parametrize("name", ["num_frames", "width", "aspect_ratio"])

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.generation import HINT_DEFAULTS, Hint, Size
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.controls import CONTROL_GUIDANCE, Hint, refuse_long_controls
-from cosmos_batch.contract.generation.sizes import Size
-from tests.contract.generations import EDGE, refusal, settled
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.transfer import follow_controls, may_have_frames, refuse_long_controls
+from tests.support.generations import EDGE, refusal, settled
 
-PATHS = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in CONTROL_GUIDANCE}
+PATHS = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in HINT_DEFAULTS}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_controls_may_be_said_as_engines_do(said: dict[str, Any]) -> None:
 def test_edge_and_blur_are_made_from_the_input_and_the_others_are_not() -> None:
     made = settled({"mode": "transfer", "edge": True, "blur": {}}, medium="video")
     assert made.transfer is not None and list(made.transfer.controls) == ["edge", "blur"]
-    assert "no input to make it from" in refusal({"mode": "transfer", "edge": True}).message
+    assert "no input to compute it from" in refusal({"mode": "transfer", "edge": True}).message
     assert "controls.depth: has no path" in refusal({"mode": "transfer", "depth": True}, medium="video").message
 
 
@@ -62,26 +63,26 @@ def test_a_server_by_url_takes_one_control() -> None:
 
 
 def test_nothing_to_follow() -> None:
-    assert "needs one" in refusal({"mode": "transfer"}, medium="video").message
-    assert "needs one" in refusal({"mode": "transfer", "edge": False}, medium="video").message
+    assert "needs at least one" in refusal({"mode": "transfer"}, medium="video").message
+    assert "needs at least one" in refusal({"mode": "transfer", "edge": False}, medium="video").message
     assert "weights are 0" in refusal({"mode": "transfer", "edge": {"weight": 0}}, medium="video").message
 
 
 def test_frames_rate_and_size_are_the_control_videos() -> None:
     made = settled(EDGE)
     assert (made.num_frames, made.fps, made.size, made.resolution) == (None, None, None, "720p")
-    after = made.fitted(640, 480).following({"edge": 120}, fps=30.0)
+    after = follow_controls(fit_to_input(made, 640, 480), {"edge": 120}, fps=30.0)
     assert (after.num_frames, after.fps, after.size) == (117, 30.0, (1104, 832))
-    asked = settled({**EDGE, "num_frames": 61, "fps": 15.0}).following({"edge": 121}, fps=30.0)
+    asked = follow_controls(settled({**EDGE, "num_frames": 61, "fps": 15.0}), {"edge": 121}, fps=30.0)
     assert (asked.num_frames, asked.fps) == (61, 15.0)
 
 
 @pytest.mark.parametrize(
     ("asked", "given", "made", "told"),
     [
-        (120, 120, 117, "121 frames became 117: the control videos have 120, and the model makes 4k+1."),
-        (119, 118, 117, "121 frames became 117: the control videos have 118, and the model makes 4k+1."),
-        (None, 120, 117, "Of the control videos' 120 frames the first 117 were followed: the model makes 4k+1."),
+        (120, 120, 117, "121 frames became 117: the control videos have 120, and the model generates 4k+1."),
+        (119, 118, 117, "121 frames became 117: the control videos have 118, and the model generates 4k+1."),
+        (None, 120, 117, "Only the first 117 of the control videos' 120 frames are used: the model generates 4k+1."),
         (121, 121, 121, None),
         (None, 121, 121, None),
         (61, 120, 61, None),
@@ -91,14 +92,14 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_shortens_the_result(
     asked: int | None, given: int, made: int, told: str | None
 ) -> None:
     planned = settled({**EDGE, "num_frames": asked})
-    followed = planned.following({"edge": given}, fps=30.0)
-    assert followed.num_frames == made and planned.may_have_frames(made)
+    followed = follow_controls(planned, {"edge": given}, fps=30.0)
+    assert followed.num_frames == made and may_have_frames(planned, made)
     assert [note for note in followed.notes if note not in planned.notes] == ([told] if told else [])
 
 
 def test_a_transfer_is_never_much_shorter_than_was_asked_for() -> None:
     planned = settled({**EDGE, "num_frames": 120})
-    assert [made for made in (125, 121, 117, 113, 1, None) if planned.may_have_frames(made)] == [121, 117]
+    assert [made for made in (125, 121, 117, 113, 1, None) if may_have_frames(planned, made)] == [121, 117]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_transfer_is_never_much_shorter_than_was_asked_for() -> None:
 )
 def test_a_control_video_of_another_length(asked: int | None, frames: dict[Hint, int], told: str) -> None:
     with pytest.raises(Failure, match=told):
-        settled({**EDGE, "num_frames": asked}).following(frames, fps=30.0)
+        follow_controls(settled({**EDGE, "num_frames": asked}), frames, fps=30.0)
 
 
 def test_chunks_fit_the_tier() -> None:
@@ -126,5 +127,5 @@ def test_controls_that_fill_a_hosts_memory_are_refused() -> None:
     large = Size(1280, 720)
     refuse_long_controls(5000, Size(832, 480), 4)
     refuse_long_controls(1800, large, 5)
-    with pytest.raises(Failure, match="5 of 2000 frames of 1280x720 are 26 GiB decoded; 24 are the most"):
+    with pytest.raises(Failure, match="5 of 2000 frames of 1280x720 take 26 GiB when decoded; the limit is 24"):
         refuse_long_controls(2000, large, 5)

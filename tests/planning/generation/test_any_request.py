@@ -4,17 +4,23 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from cosmos_batch.catalogue.generation import (
+    FRAME_LIMIT,
+    MODES,
+    MODES_OF_PIPELINE,
+    SIZE_STEP,
+    VIDEO_RESOLUTIONS,
+    tier_of,
+)
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.engines import ABILITIES
-from cosmos_batch.contract.generation.memory import Workload, gib_per_gpu
-from cosmos_batch.contract.generation.modes import MODES, MODES_OF_PIPELINE
-from cosmos_batch.contract.generation.parameters import read_generation
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.contract.generation.settling import settle
-from cosmos_batch.contract.generation.sizes import FRAME_LIMIT, STEP, VIDEO_RESOLUTIONS, tier_of
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.memory import Workload, gib_per_gpu
+from cosmos_batch.planning.generation.settling import settle
 
 ROW = st.lists(st.floats(-2, 2), min_size=9, max_size=9)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -58,7 +64,7 @@ SAID = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
     prompt=st.sampled_from([None, "A robot.", {"fps": 24}]),
     pipeline=st.sampled_from(list(MODES_OF_PIPELINE)),
     medium=st.sampled_from([None, "image", "video"]),
-    engine=st.sampled_from([*ABILITIES, "my.module:Engine"]),
+    engine=st.sampled_from([*GENERATOR_ABILITIES, "my.module:Engine"]),
     max_resolution=st.sampled_from(VIDEO_RESOLUTIONS),
     guardrails=st.booleans(),
 )
@@ -70,8 +76,8 @@ def test_whatever_is_asked_for(
     plans = {"H200": ParallelPlan()}
     serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans)
     try:
-        parameters = read_generation(said)
-    except (ValidationError, ValueError):
+        parameters = read_generation_parameters(said)
+    except Failure:
         return
     try:
         made = settle(parameters, prompt, found, medium, "job", serving)
@@ -81,10 +87,10 @@ def test_whatever_is_asked_for(
     assert made.mode in MODES_OF_PIPELINE[pipeline] and (medium is None or medium in MODES[made.mode].inputs)
     assert made.guardrails <= guardrails and (engine != "phyai" or not made.guardrails)
     assert gib_per_gpu(plans["H200"], found, "vllm-omni", Workload.of(made, guardrails)) <= 140.4
-    sized = made.fitted(1000, 700)
+    sized = fit_to_input(made, 1000, 700)
     if sized.size is not None:
         tier = tier_of(sized.size)
-        assert tier is not None and not any(side % STEP for side in sized.size)
+        assert tier is not None and not any(side % SIZE_STEP for side in sized.size)
         if made.mode in ("t2v", "i2v", "v2v"):
             assert made.num_frames is not None and made.num_frames <= FRAME_LIMIT[tier]
     assert not MODES[made.mode].action or sized.size is None

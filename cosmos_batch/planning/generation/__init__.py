@@ -1,0 +1,1 @@
+"""Decide what a generation will be, before it takes a GPU: settle its parameters, or refuse them with a reason."""

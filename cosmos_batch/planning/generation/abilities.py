@@ -1,0 +1,151 @@
+"""Refuse a generation that the engine of its pipeline cannot do, and name the engines that can.
+
+Also recognize distilled checkpoints, which no engine of this release can run.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from cosmos_batch.catalogue.generation import MODES, SIZES, Size
+from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.parameters import Controls
+
+
+class Obstacle(NamedTuple):
+    """The reason why an engine cannot do a generation, and what the caller can change."""
+
+    reason: str
+    """The end of a sentence that begins with the engine's title."""
+
+    remedy: str
+    """The end of a sentence."""
+
+
+def refuse_unable_engine(engine: str, generation: Generation) -> None:
+    """Raise Failure (InvalidInput) if an engine cannot do this. Custom engines are not checked, for nothing is known
+    of them.
+    """
+    abilities = GENERATOR_ABILITIES.get(engine)
+    obstacle = first_obstacle(abilities, generation) if abilities else None
+    if abilities is None or obstacle is None:
+        return
+    titles = [GENERATOR_ABILITIES[name].title for name in engines_for(generation)]
+    alternative = f"Use a pipeline on {' or '.join(titles)}" if titles else "No other engine can"
+    raise Failure(
+        "InvalidInput",
+        f"{abilities.title}, the engine of this pipeline, {obstacle.reason}.",
+        f"{alternative}; or {obstacle.remedy}.",
+    )
+
+
+def refuse_several_uploads(controls: Controls) -> None:
+    """Raise Failure if a transfer needs several files of an external server, which accepts one upload per request."""
+    if len(controls) > 1:
+        raise Failure(
+            "InvalidInput",
+            f"controls: are {len(controls)}, and the server of this pipeline accepts one upload.",
+            "Use one control, or a pipeline whose workers run the model themselves.",
+        )
+
+
+def engines_for(generation: Generation) -> list[str]:
+    """Return the engines that can do this, the fastest first."""
+    return [
+        engine for engine, abilities in GENERATOR_ABILITIES.items() if first_obstacle(abilities, generation) is None
+    ]
+
+
+def first_obstacle(engine: GeneratorAbilities, generation: Generation) -> Obstacle | None:
+    """Return the first reason why an engine cannot do this; None if it can."""
+    for obstacles in (_mode_obstacles, _rate_obstacles, _size_obstacles, _transfer_obstacles, _action_obstacles):
+        if obstacle := next(obstacles(engine, generation), None):
+            return obstacle
+    return None
+
+
+def _mode_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    mode = generation.mode
+    if mode not in engine.modes:
+        yield Obstacle(f"does not do {mode} ({MODES[mode].title})", f"use one of its modes: {', '.join(engine.modes)}")
+    if generation.sound and mode not in engine.sound:
+        yield Obstacle(f"generates no sound with {mode}", "leave sound out")
+    if generation.guardrails and not engine.guardrails:
+        yield Obstacle("has no guardrails", "set guardrails to false")
+    if generation.guardrails and mode in engine.unguarded:
+        yield Obstacle(f"has no guardrails for {mode}", "set guardrails to false")
+
+
+def _rate_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    guidance, fps = generation.guidance_scale, generation.fps
+    for is_outside, bound, limit in (
+        (guidance < engine.guidance_least, "at least", engine.guidance_least),
+        (guidance > engine.guidance_limit, "at most", engine.guidance_limit),
+    ):
+        if is_outside:
+            yield Obstacle(
+                f"requires a guidanceScale of {bound} {limit:g}, not {guidance:g}", f"set guidanceScale to {limit:g}"
+            )
+    if fps is not None and fps < engine.fps_least:
+        yield Obstacle(
+            f"requires an fps of at least {engine.fps_least:g}, not {fps:g}", f"set fps to {engine.fps_least:g} or more"
+        )
+    if engine.whole_fps and fps is not None and fps % 1:
+        yield Obstacle(f"requires a whole number as fps, not {fps:g}", f"set fps to {round(fps) or 1}")
+
+
+def _size_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    size = generation.size
+    if generation.mode in engine.table_sizes and size is not None and not is_in_table(size):
+        yield Obstacle(
+            f"generates only the sizes of NVIDIA's table, not {size}", "set resolution and aspectRatio instead"
+        )
+    if engine.flow_shift not in (None, generation.flow_shift):
+        yield Obstacle(
+            f"is started with a flowShift of {engine.flow_shift:g}, not {generation.flow_shift:g}",
+            "leave flowShift out",
+        )
+
+
+def is_in_table(size: Size) -> bool:
+    """Return whether a size is one of NVIDIA's table."""
+    return any(size in sizes.values() for sizes in SIZES.values())
+
+
+def _transfer_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    controls = generation.transfer.controls if generation.transfer else {}
+    if not engine.weights and len({control.weight for control in controls.values()}) > 1:
+        yield Obstacle("gives all controls the same weight", "leave their weights out")
+
+
+def _action_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    domain = generation.action.domain_name if generation.action else None
+    if domain in engine.unknown_domains:
+        yield Obstacle(f"does not have the domain {domain}", "use another domain")
+    if domain in engine.forward_only and generation.mode != "forward_dynamics":
+        yield Obstacle(f"predicts no actions of {domain}", "use mode forward_dynamics")
+
+
+# NVIDIA's `Cosmos3-Super-Text2Image-4Step` and `Cosmos3-Super-Image2Video-4Step` denoise in four fixed steps without
+# guidance (`fixed_step_sampler_config` of their scheduler). With another scheduler, other steps or guidance they
+# generate noise without an error, and vLLM-Omni, which has them, ignores the steps and guidance of a request.
+# The pattern also matches `Cosmos3-Nano-Distilled` of Cosmos Framework's own tests.
+_DISTILLED_NAME = re.compile(r"[-_](\d+[-_]?steps?|distilled)(?![a-z0-9])", re.IGNORECASE)
+
+# vLLM-Omni recognizes a distilled checkpoint by this scheduler (`pipeline_cosmos3.py`, 0.30.0); others have UniPC.
+_DISTILLED_SCHEDULER = "FlowMatchEulerDiscreteScheduler"
+
+DISTILLED_REASON = "is distilled to a few fixed steps, which no engine of this release can run"
+DISTILLED_REMEDY = "Use the checkpoint that it was distilled from, such as nvidia/Cosmos3-Super-Text2Image."
+
+
+def is_distilled_name(model: str) -> bool:
+    """Return whether a model's id on the Hub, or the path of its folder, names a distilled checkpoint."""
+    return _DISTILLED_NAME.search(model.partition("@")[0].rstrip("/").rpartition("/")[2]) is not None
+
+
+def is_distilled_scheduler(scheduler: Mapping[str, object]) -> bool:
+    """Return whether a checkpoint's `scheduler/scheduler_config.json` is that of a distilled one."""
+    return scheduler.get("_class_name") == _DISTILLED_SCHEDULER or "fixed_step_sampler_config" in scheduler

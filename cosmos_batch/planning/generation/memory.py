@@ -1,0 +1,144 @@
+"""How much memory a generation takes on each GPU of a worker, and how much a host has.
+
+Weights by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames: with Diffusers at
+320x192, 832x480 and 1280x720 (`docs/benchmarks.md`), with vLLM-Omni at 832x480.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, VIDEO_RESOLUTIONS, Mode, Resolution
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, USABLE_MEMORY
+from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
+from cosmos_batch.contract.generation.serving import ParallelPlan
+
+# GiB of each GPU as `nvidia-smi` reports them; the CUDA context takes one of them.
+GPU_GIB = {"A10G": 22.5, "L4": 22.5, "L40S": 45.0, "H100": 79.6, "H200": 140.4}
+CONTEXT_GIB = 1.0
+RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
+
+WEIGHTS_GIB: dict[str, dict[int, float]] = {  # by model size and by the GPUs that share the weights
+    "Nano": {1: 28.3, 2: 15.3, 4: 8.9, 8: 5.6},
+    "Super": {1: 119, 2: 61, 4: 32, 8: 17.5},
+}
+VAE_AND_SOUND_GIB = 1.3 + 0.9
+RESIDENT_SHARE = 0.1  # of offloaded weights: the embeddings and the layers in use stay on the GPU
+GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
+
+# The keys and values of a prompt are kept for all steps: layers x (key, value) x 8 heads x 128 x bfloat16.
+KEY_VALUE_GIB_PER_TOKEN = {"Nano": 36 * 2 * 8 * 128 * 2 / 2**30, "Super": 64 * 2 * 8 * 128 * 2 / 2**30}
+
+# Megapixels of all frames together, and the peak GiB beside weights and VAE. Each GPU of a parallel plan needs all of
+# it, because each decodes the whole video with its VAE. Measured with Diffusers and with an input video to encode; text
+# to video, which encodes none, takes up to 0.9 less.
+PEAKS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
+
+# From text at 832x480 vLLM-Omni 0.30.0 took 39.0 GiB where Diffusers took 35.6. At 1280x720 it was not measured: the
+# same difference is assumed there, and none for images and the smallest videos.
+_OMNI_SURPLUS = 39.0 - 35.6
+PEAKS_OF_ENGINE: dict[str, tuple[tuple[float, float], ...]] = {
+    "vllm-omni": (*PEAKS[:2], *((megapixels, gib + _OMNI_SURPLUS) for megapixels, gib in PEAKS[2:])),
+}
+CONTROL_SHARE = 0.3  # of the video's megapixels, for the tokens of each control video; an estimate
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The properties of a generation that its memory depends on.
+
+    Attributes
+    ----------
+    megapixels
+        Of all frames together, plus a share for each control video.
+    guided
+        Whether each step also runs the model for the negative prompt.
+    guardrails
+        Whether the worker has loaded guardrails.
+    tokens
+        Of all prompts.
+    """
+
+    megapixels: float
+    guided: bool
+    guardrails: bool
+    tokens: int = 2 * SEQUENCE_LIMIT
+
+    @classmethod
+    def largest(cls, modes: Sequence[Mode], resolution: Resolution, guardrails: bool) -> Self:
+        """Return the largest workload that a pipeline with these modes admits, with videos up to a resolution."""
+        tiers = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(resolution) + 1] if resolution in VIDEO_RESOLUTIONS else ()
+        areas = {tier: max(size.area for size in SIZES[tier].values()) for tier in SIZES}
+        image = areas["768p"] / 1e6
+        videos = [areas[tier] * FRAME_LIMIT[tier] / 1e6 for tier in tiers if set(modes) - {"t2i"}]
+        return cls(max([image, *videos]), any(MODES[mode].guidance_scale != 1 for mode in modes), guardrails)
+
+    @classmethod
+    def of(cls, generation: Generation, guardrails: bool) -> Self:
+        """Return the workload of a generation: with the largest size of its tier while its size is not known."""
+        sizes = [generation.size] if generation.size else SIZES[generation.resolution or "720p"].values()
+        area = max(size.area for size in sizes)
+        frames = float(generation.num_frames or FRAME_LIMIT["720p"])
+        if transfer := generation.transfer:
+            frames = min(frames, transfer.frames_per_chunk) * (1 + CONTROL_SHARE * len(transfer.controls))
+        prompts = [generation.prompt, generation.negative_prompt] if generation.guided else [generation.prompt]
+        tokens = sum(min(len(text.encode()), SEQUENCE_LIMIT) for text in prompts)  # a token has at least one byte
+        return cls(area * frames / 1e6, generation.guided, guardrails, tokens)
+
+    def peak_gib(self, engine: str) -> float:
+        """Return the peak GiB beside weights and VAE, interpolated between measurements and extrapolated beyond them.
+
+        An engine that was not measured is assumed to need as much as Diffusers.
+        """
+        segments = list(pairwise(PEAKS_OF_ENGINE.get(engine, PEAKS)))
+        (x0, y0), (x1, y1) = next((segment for segment in segments if self.megapixels <= segment[1][0]), segments[-1])
+        return y0 + (self.megapixels - x0) * (y1 - y0) / (x1 - x0)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The GPUs and memory of a machine that runs workers.
+
+    Attributes
+    ----------
+    name
+        The machine's name for people, such as its instance type.
+    gpus
+        How many GPUs it has.
+    gpu_gib
+        GiB of each GPU.
+    memory_gib
+        GiB of its own memory that workers can use.
+    """
+
+    name: str
+    gpus: int
+    gpu_gib: float
+    memory_gib: float
+
+    @classmethod
+    def of_type(cls, name: str) -> Self:
+        """Return the host that an EC2 instance type has."""
+        instance = INSTANCE_TYPES[name]
+        return cls(name, instance.gpus, GPU_GIB[instance.gpu], instance.memory_gib * USABLE_MEMORY)
+
+
+def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, engine: str, workload: Workload) -> float:
+    """Return the peak GiB that one GPU of a worker needs for this parallel plan and workload."""
+    weights = WEIGHTS_GIB[pipeline.model_size][plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
+    keys_and_values = workload.tokens * KEY_VALUE_GIB_PER_TOKEN[pipeline.model_size] / plan.tp
+    guardrails = GUARDRAILS_GIB if workload.guardrails else 0
+    return weights + VAE_AND_SOUND_GIB + workload.peak_gib(engine) + keys_and_values + guardrails + CONTEXT_GIB
+
+
+def usable_gib(gpu_gib: float) -> float:
+    """Return the GiB of a GPU that a worker can use."""
+    return gpu_gib * (1 - RESERVE)
+
+
+def offloaded_gib(plan: ParallelPlan, pipeline: Pipeline) -> float:
+    """Return the GiB of the host's memory that a worker's offloaded layers take: each GPU has its own copy."""
+    return WEIGHTS_GIB[pipeline.model_size][plan.tp] * plan.gpus if plan.offload else 0

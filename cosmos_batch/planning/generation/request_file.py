@@ -1,0 +1,86 @@
+"""Read `*.cosmos.json`: a request for a generation that is uploaded like any other file.
+
+It is a JSON object with the prompt and parameters by any of their names:
+`{"prompt": "A robot pours water.", "mode": "t2v", "resolution": "480p", "seed": 7}`. The document of an earlier
+generation is also a request: to generate the same again.
+"""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.generation.document import Recipe
+from cosmos_batch.contract.generation.origin import Origin
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.s3 import S3Uri
+from cosmos_batch.planning.generation.aliases import parameter_failure, read_generation_parameters
+
+SUFFIX = ".cosmos.json"
+SIZE_LIMIT = 1024 * 1024  # bytes
+
+
+class GenerationFile(Model):
+    """The content of a request file."""
+
+    pipeline: str | None = Field(
+        default=None, description="Id of an enabled generator; by default the smallest that has the mode"
+    )
+    prompt: str | dict[str, Any] = Field(description="What to generate: text, or NVIDIA's structured JSON")
+    input: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        default=None, description="Image or video to start from: S3 URI, or the name of a file beside this one"
+    )
+    output: S3Uri | None = Field(default=None, description="Prefix for the results; beside this file by default")
+    parameters: GenerationParameters = Field(description="Written beside these fields, or below `parameters`")
+    origin: Origin | None = Field(default=None, description="The earlier generation, if the file is its document")
+
+
+_FIELDS = ("pipeline", "prompt", "input", "output")
+_INPUT_ALIASES = ("vision_path", "input_reference", "image_reference", "video_reference")  # Framework's, vLLM-Omni's
+
+
+def read_request_file(text: bytes) -> GenerationFile:
+    """Return the content of a request file. Raises Failure (InvalidInput) that names each wrong field."""
+    if len(text) > SIZE_LIMIT:
+        raise parameter_failure(f"The request has {len(text):,} bytes; the limit is {SIZE_LIMIT:,}.")
+    try:
+        request = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise parameter_failure("The request is not JSON.") from error
+    if not isinstance(request, dict):
+        raise parameter_failure("The request is not a JSON object.")
+    if "generation" in request:
+        return _read_document(request)
+    fields = {name: request.pop(name) for name in _FIELDS if name in request}
+    for name in _INPUT_ALIASES:
+        if name in request:
+            fields.setdefault("input", request.pop(name))
+    nested = request.pop("parameters", {})
+    if not isinstance(nested, dict):
+        raise parameter_failure("parameters: is not a JSON object.")
+    parameters = read_generation_parameters({**nested, **request})
+    try:
+        return GenerationFile.model_validate({**fields, "parameters": parameters})
+    except ValidationError as error:
+        raise parameter_failure(explain(error)) from error
+
+
+def _read_document(document: dict[str, Any]) -> GenerationFile:
+    try:
+        recipe = Recipe.model_validate(document)
+        parameters = recipe.parameters
+    except ValidationError as error:
+        raise Failure(
+            "InvalidInput",
+            f"The document has been changed since it was written: {explain(error)}",
+            "Use it as it was written, and set what is to differ beside it, such as --seed 8.",
+        ) from error
+    return GenerationFile(
+        pipeline=recipe.pipeline,
+        prompt=recipe.generation.prompt,
+        input=None if recipe.input is None else recipe.input.uri,
+        parameters=parameters,
+        origin=recipe.origin,
+    )
