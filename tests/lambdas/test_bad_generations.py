@@ -68,17 +68,17 @@ def driven(action: Any) -> dict[str, Any]:
         pytest.param({"prompt": "x" * 100_000}, "prompt: 100,000 bytes", "32,768 bytes", id="a prompt of 100 KB"),
         pytest.param(driven([ROW[:8]] * 4), "row 0 has 8 numbers", "each of 9 finite numbers", id="wrong width"),
         pytest.param(
-            driven([ROW, [*ROW[:8], "NaN"], ROW, ROW]), "row 1 holds NaN", "finite numbers", id="NaN, written"
+            driven([ROW, [*ROW[:8], "NaN"], ROW, ROW]), "row 1 contains NaN", "finite numbers", id="NaN, written"
         ),
-        pytest.param(driven([[*ROW[:8], float("nan")]] * 4), "row 0 holds", "finite numbers", id="NaN"),
+        pytest.param(driven([[*ROW[:8], float("nan")]] * 4), "row 0 contains", "finite numbers", id="NaN"),
         pytest.param(driven([ROW] * 5), "5 rows, and actionChunkSize is 4", "as many rows", id="too many actions"),
         pytest.param(
             {"input": "s3://assets/car.pdf"}, ".pdf of s3://assets/car.pdf is not supported", ".png", id="PDF"
         ),
-        pytest.param(said(mode="t2i", sound=True), "sound: t2i makes none", "t2v, i2v, v2v", id="sound of an image"),
+        pytest.param(said(mode="t2i", sound=True), "sound: mode t2i has none", "t2v, i2v, v2v", id="sound of an image"),
         pytest.param(
             {"input": "s3://assets/car.mp4", **said(mode="transfer", edge=True, sound=True)},
-            "sound: transfer makes none",
+            "sound: mode transfer has none",
             "t2v, i2v, v2v",
             id="sound of transfer",
         ),
