@@ -18,6 +18,7 @@ from cosmos_batch.planning.generation.request_file import read_request_file
 from lambdas.planning.jobs import read_request
 
 ROOT = Path(__file__).resolve().parent.parent
+WORDS_OF_A_PAGE = 600
 
 
 def script(name: str) -> ModuleType:
@@ -33,6 +34,20 @@ def script(name: str) -> ModuleType:
 def test_the_configuration_reference_is_current() -> None:
     page = script("configuration_reference").page()
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == page, "run: make docs"
+
+
+def test_the_table_of_metadata_keys_is_current() -> None:
+    page = script("metadata_reference").page()
+    assert (ROOT / "docs" / "metadata.md").read_text(encoding="utf-8") == page, "run: make docs"
+
+
+def test_each_decision_is_in_the_index_and_a_page_at_most() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    decisions = sorted(folder.glob("[0-9]*.md"))
+    assert re.findall(r"\]\((.*?)\)", index) == [one.name for one in decisions]
+    too_long = [one.name for one in decisions if len(one.read_text(encoding="utf-8").split()) > WORDS_OF_A_PAGE]
+    assert not too_long
 
 
 @pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines"])

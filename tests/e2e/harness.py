@@ -40,7 +40,11 @@ def configuration(
 
 
 def configuration_text(
-    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = False, token: str = "", **cosmos_batch: Any
+    folder: Path,
+    entry: dict[str, Any] | None = None,
+    use_code_build: bool = False,
+    token: str = "",
+    **cosmos_batch: Any,
 ) -> str:
     """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
     models: dict[str, dict[str, Any]] = {}
