@@ -2,7 +2,7 @@
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 
-`wanted_now` and `workers_to_start` of `lambdas/scaling/`, the worker's `Pace` and `narrowed` are those that are
+`wanted_by_pipeline` and `workers_to_start` of `lambdas/scaling/`, the worker's `Pace` and `narrowed` are those that are
 deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, and the engine.
 """
 
@@ -24,7 +24,7 @@ from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.state import PipelineRow
 from cosmos_batch.worker.pace import Pace
 from lambdas.scaling.breaker import workers_to_start
-from lambdas.scaling.worker_count import seconds_per_unit, wanted_now
+from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
 
 ROOT = Path(__file__).parent.parent
 PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" / "scaling.json"
@@ -187,7 +187,7 @@ class Simulation:
         compute, items = self.pattern.compute, self.row.waiting_jobs
         if self.row.seconds_per_unit is None:
             self.row = self.row.model_copy(update={"seconds_per_unit": seconds_per_unit(compute, self.row)})
-        wanted = wanted_now(compute, self.row, items, len(self.workers), self.settings.target_drain_seconds)
+        wanted = wanted_by_pipeline(compute, self.row, items, len(self.workers), self.settings.target_drain_seconds)
         serving = sum(worker.served > 0 for worker in self.workers)
         now = START + timedelta(seconds=self.now)
         missing = workers_to_start(wanted, len(self.workers), serving, self.row, now)

@@ -1,16 +1,19 @@
-"""AWS clients, each made once, when it is first used; and what AWS says when it is asked too much."""
+"""The boto3 clients that the functions use, each created when it is first needed, and AWS's errors for throttling."""
 
 import threading
-from functools import cache
+import time
+from functools import cache, lru_cache
 from typing import Any
 
 from cosmos_batch.state import Table
 
-# Standard mode waits up to 20 s between tries, about half a minute in all: a burst of StartExecution is refilled
-# at 150 to 300 a second. What is still throttled then goes back to its queue.
+# In boto3's standard mode, 7 attempts with pauses of up to 20 s last about half a minute. A burst of StartExecution is
+# refilled at 150 to 300 calls a second; an event whose calls are still throttled then goes back to its queue.
 ATTEMPTS = 7
+SESSION_SECONDS = 1800  # how long credentials of VAMS's role are used: half of AssumeRole's default of an hour
 
-# By service: Step Functions, Lambda and others; DynamoDB; EC2's family; SQS; S3; an account's open executions.
+# The error codes of throttling: of Step Functions, Lambda and others; DynamoDB; EC2, Batch and others; SQS; S3; and of
+# an account's limit of open executions.
 _THROTTLING = {
     "Throttling",
     "ThrottlingException",
@@ -21,24 +24,24 @@ _THROTTLING = {
     "SlowDown",
     "ExecutionLimitExceeded",
 }
-_BUSY = (429, 503)  # HTTP status: the answer to S3's HEAD has no body that could name an error
+_BUSY = (429, 503)  # HTTP status: S3's answer to HEAD has no body, and so no error code
 
-# Clients may be shared by threads, but not be made by several at a time.
-MAKING = threading.Lock()
+# Threads may share a client, but boto3 must not create several clients at a time.
+_CREATION = threading.Lock()
 
 
 def client(service: str) -> Any:
-    """The boto3 client of a service."""
-    with MAKING:
-        return make_client(service)
+    """Return the boto3 client of a service."""
+    with _CREATION:
+        return cached_client(service)
 
 
 @cache
-def make_client(service: str) -> Any:
-    """Call `client` instead, which lets one thread at a time come here.
+def cached_client(service: str) -> Any:
+    """Return the boto3 client of a service. Call `client` instead, which lets one thread at a time create one.
 
-    boto3 is imported here: it takes longer to import than all else of a handler, and an event that is ignored by its
-    key alone, or a body that is refused, needs none of it.
+    boto3 is imported here and not at the module's top: it takes longer to import than everything else, and a handler
+    that ignores an event by its key, or refuses a body, needs no client.
     """
     import boto3
     from botocore.config import Config
@@ -48,12 +51,37 @@ def make_client(service: str) -> Any:
 
 @cache
 def state_table(name: str) -> Table:
-    """The state table."""
+    """Return the state table of this name."""
     return Table(client("dynamodb"), name)
 
 
+def vams_client(service: str, role_arn: str | None) -> Any:
+    """Return the boto3 client by which VAMS is called: as its role for callbacks, or as ourselves where there is none.
+
+    VAMS may run in another account, in which a role allows us to call Step Functions and EventBridge.
+    """
+    if role_arn is None:
+        return client(service)
+    return _client_of_role(service, role_arn, int(time.time() // SESSION_SECONDS))
+
+
+@lru_cache(maxsize=4)
+def _client_of_role(service: str, role_arn: str, _period: int) -> Any:
+    """Return a client with new credentials for each period, so that none is used for longer than half of its life."""
+    import boto3
+
+    session = client("sts").assume_role(RoleArn=role_arn, RoleSessionName="cosmos-batch")["Credentials"]
+    with _CREATION:
+        return boto3.client(
+            service,
+            aws_access_key_id=session["AccessKeyId"],
+            aws_secret_access_key=session["SecretAccessKey"],
+            aws_session_token=session["SessionToken"],
+        )
+
+
 def is_throttling(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was raised from, is AWS's word for too many requests."""
+    """Return whether an exception, or one that it was raised from, says that AWS was called too often."""
     while error is not None:
         response = getattr(error, "response", {})
         code = response.get("Error", {}).get("Code")

@@ -1,27 +1,27 @@
-"""Answers to CloudFormation, which waits for a custom resource until something is put to its ResponseURL."""
+"""Answer CloudFormation, which waits for a custom resource until a JSON object is put to the request's ResponseURL."""
 
 import json
 import urllib.request
 from typing import Any
 
-# Of the request: what CloudFormation must be answered with.
-SAME = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
+# The fields of a request that its answer repeats, and the URL of the answer.
+REPEATED = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
 
 
-def to_answer(event: dict[str, Any], physical_id: str) -> dict[str, str]:
-    """What an answer needs of a request. A deletion is about the id that the resource has."""
-    request = {name: event[name] for name in SAME if name in event}
+def request_to_answer(event: dict[str, Any], physical_id: str) -> dict[str, str]:
+    """Return what the answer to a request needs. The answer to a deletion has the id that the resource has already."""
+    request = {name: event[name] for name in REPEATED if name in event}
     if event["RequestType"] != "Delete":
         request["PhysicalResourceId"] = physical_id
     return request
 
 
-def answer(request: dict[str, str], failure: str | None = None) -> None:
-    """Tell CloudFormation that all is well, or what is not."""
+def answer_cloudformation(request: dict[str, str], failure: str | None = None) -> None:
+    """Tell CloudFormation that a request succeeded, or why it failed."""
     body = {name: value for name, value in request.items() if name != "ResponseURL"}
     body |= {"Status": "FAILED", "Reason": failure} if failure is not None else {"Status": "SUCCESS"}
-    # The URL is signed for no content type.
-    put = urllib.request.Request(  # noqa: S310 - CloudFormation's own
+    # CloudFormation signs the URL without a content type, so the PUT must have an empty one.
+    put = urllib.request.Request(  # noqa: S310 - the URL is CloudFormation's
         request["ResponseURL"], json.dumps(body).encode(), {"Content-Type": ""}, method="PUT"
     )
     urllib.request.urlopen(put, timeout=30).close()  # noqa: S310

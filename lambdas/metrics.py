@@ -1,4 +1,4 @@
-"""Metrics, by the names of `cosmos_batch.contract.metrics`."""
+"""Write CloudWatch metrics, by the names of `cosmos_batch.contract.metrics`, as log lines that CloudWatch extracts."""
 
 import json
 from collections.abc import Mapping
@@ -8,5 +8,5 @@ from lambdas.log import print_line
 
 
 def measure(pipeline: str, values: Mapping[str, float], unit: str = "Count", **dimensions: str) -> None:
-    """Metrics of a pipeline, as a log line."""
+    """Write metrics of a pipeline, in CloudWatch's embedded metric format."""
     print_line(json.dumps(embedded(pipeline, values, unit, **dimensions)))

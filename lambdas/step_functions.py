@@ -1,17 +1,24 @@
-"""Starting an execution, whoever asks for it. Asked twice, it is one."""
+"""Calls to Step Functions: start executions of the state machine, and answer task tokens."""
 
 import json
+from typing import Any
 
-from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.s3 import S3Location
 from lambdas.clients import client
+from lambdas.log import log
+from lambdas.long_texts import keep_if_long, prompt_location
+
+# The error codes of an answer that nobody waits for: the task timed out or was stopped, it was answered before, or the
+# token is of another account or region.
+NOBODY_WAITS = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
 
 
-def start(machine_arn: str, name: str, request: Request, state_bucket: str) -> bool:
-    """Start the execution of this name. False if another request had the name first: that is no error.
+def start_execution(machine_arn: str, name: str, request: Request, state_bucket: str) -> bool:
+    """Start the execution of this name, whose input is the request.
 
-    The prompt goes to S3 before the execution starts: `plan` must find it.
+    Return False if an execution of this name was started before with another input, which is no error. A long prompt is
+    written to S3 before the execution starts, for `plan` reads it there.
     """
     stepfunctions = client("stepfunctions")
     prompt, uri = keep_if_long(request.prompt, prompt_location(state_bucket, name))
@@ -25,37 +32,39 @@ def start(machine_arn: str, name: str, request: Request, state_bucket: str) -> b
     return True
 
 
-def keep_if_long(text: str | None, place: S3Location) -> tuple[str | None, str | None]:
-    """The text, or where it lies if it is a long one: a history, a message and an event have small limits."""
-    if text is None or len(text.encode()) <= PROMPT_INLINE_LIMIT:
-        return text, None
-    client("s3").put_object(
-        Bucket=place.bucket, Key=place.key, Body=text.encode(), ContentType="text/plain; charset=utf-8"
-    )
-    return None, place.uri
-
-
-def prompt_location(state_bucket: str, job_id: str) -> S3Location:
-    """Where the long prompt of a request lies."""
-    return S3Location(state_bucket, f"requests/{job_id}/prompt.txt")
-
-
-def question_location(state_bucket: str, job_id: str) -> S3Location:
-    """Where the long question of a job lies, which was made of the prompt: planned again, it must be made anew."""
-    return S3Location(state_bucket, f"requests/{job_id}/question.txt")
-
-
-def words_location(state_bucket: str, job_id: str) -> S3Location:
-    """Where the caller's own words lie, if they are long and the question holds more than them."""
-    return S3Location(state_bucket, f"requests/{job_id}/words.txt")
-
-
 def execution_arn(machine_arn: str, name: str) -> str:
-    """The ARN of an execution by its name."""
+    """Return the ARN of the execution of this name."""
     return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
 
 
-def input_of(arn: str) -> dict[str, object]:
-    """What an execution was started with."""
+def input_of_execution(arn: str) -> dict[str, object]:
+    """Return the input that an execution was started with."""
     parsed: dict[str, object] = json.loads(client("stepfunctions").describe_execution(executionArn=arn)["input"])
     return parsed
+
+
+def send_success(job_id: str, token: str, output: str, stepfunctions: Any = None) -> None:
+    """Answer a task token with a job's output (SendTaskSuccess); a token that nobody waits for is logged.
+
+    `stepfunctions` is the boto3 client that calls; by default that of our own account.
+    """
+    _answer(stepfunctions, job_id, "send_task_success", taskToken=token, output=output)
+
+
+def send_failure(job_id: str, token: str, error: Error, stepfunctions: Any = None) -> None:
+    """Answer a task token with a job's error (SendTaskFailure); a token that nobody waits for is logged.
+
+    `stepfunctions` is the boto3 client that calls; by default that of our own account.
+    """
+    _answer(stepfunctions, job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause())
+
+
+def _answer(stepfunctions: Any, job_id: str, operation: str, **arguments: Any) -> None:
+    stepfunctions = stepfunctions or client("stepfunctions")
+    try:
+        getattr(stepfunctions, operation)(**arguments)
+    except stepfunctions.exceptions.ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code not in NOBODY_WAITS:
+            raise
+        log("nobody waits for this answer", jobId=job_id, code=code)

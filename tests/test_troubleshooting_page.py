@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from cosmos_batch.contract.error import ErrorCode
-from lambdas.scaling.batch_reason import ending_by_batch
+from lambdas.scaling.batch_reasons import end_by_batch
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -90,8 +90,8 @@ def quotes(cell: str) -> list[str]:
 
 
 def told(code: str, quote: str) -> list[Saying]:
-    """Who says it: Batch, whose words `ending_by_batch` reads, or one of our functions."""
-    of_batch = ending_by_batch("worker", {"statusReason": quote}).error
+    """Who says it: Batch, whose words `end_by_batch` reads, or one of our functions."""
+    of_batch = end_by_batch("worker", {"statusReason": quote}).error
     by_batch = (
         [Saying({code}, [of_batch.remedy])] if of_batch.code == code and "Batch console" not in of_batch.remedy else []
     )

@@ -1,7 +1,14 @@
 """Final keys, each reserved for one job: two results can never take one name."""
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at
+
+# The timestamp in a key has a resolution of a second. So many seconds are tried, and so many jobs on files of one stem
+# within one folder can start at once.
+SECONDS_TRIED = 600
 
 
 def _pk(bucket: str, key: str) -> str:
@@ -22,6 +29,21 @@ class ReservedKeys:
             return True
         except ConditionFailed:
             return self.owner(output.bucket, output.key) == job_id
+
+    def reserve_second(
+        self, start: datetime, job_id: str, key_at: Callable[[str], OutputKey]
+    ) -> tuple[OutputKey, str] | None:
+        """Reserve the key of the first free second from `start` on, and return the key and the timestamp in it.
+
+        `key_at` returns the key that has a timestamp. The same job gets the same key again. Return None where the keys
+        of all `SECONDS_TRIED` seconds are other jobs'.
+        """
+        for seconds in range(SECONDS_TRIED):
+            timestamp = f"{start + timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
+            output = key_at(timestamp)
+            if self.reserve(output, job_id):
+                return output, timestamp
+        return None
 
     def owner(self, bucket: str, key: str) -> str | None:
         """The job that a key is reserved for, or None: then the object there is not ours."""

@@ -18,6 +18,7 @@ CODE = [
     "*",
     "!lambdas/**/*.py",
     "lambdas/handlers/image_build.py",
+    "lambdas/builds",
     "!cosmos_batch/__init__.py",
     "!cosmos_batch/catalogue",
     "!cosmos_batch/contract",
@@ -30,7 +31,15 @@ IMAGE_BUILD_CODE = [
     "*",
     *(
         f"!lambdas/{module}.py"
-        for module in ("__init__", "cloudformation", "handlers/__init__", "handlers/image_build", "log")
+        for module in (
+            "__init__",
+            "cloudformation",
+            "log",
+            "handlers/__init__",
+            "handlers/image_build",
+            "builds/__init__",
+            "builds/images",
+        )
     ),
     *CACHES,
 ]

@@ -1,141 +1,32 @@
-"""`plan`: everything that is policy, decided once. It may run twice and says the same: its clock is the execution's
-start, and what it writes is written under the job's name.
+"""`plan`: turn the request of an execution into a job, or refuse it.
 
-It raises `Failure`, whose text is the Error as JSON; the state machine does not try that again, and gives it to
-`report`. Anything else that it raises is a fault that may pass: it is called again.
+The state machine may call it twice for one execution, and it answers the same: its clock is the execution's start, and
+what it writes is written under the job's id.
+
+A refusal is raised as `Failure`, whose text is the Error as JSON; the state machine does not try that again, and passes
+it to `report`. For any other exception, which may be a passing fault, the function is called again.
 """
 
-import hashlib
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
-from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.request import Request
-from cosmos_batch.state import Callbacks, Jobs, Revisions
-from lambdas.clients import state_table
 from lambdas.deployed_pipelines import read_pipelines
-from lambdas.log import log
-from lambdas.planning.generating import plan_generation
-from lambdas.planning.jobs import Execution, plan_job, read_request
-from lambdas.scaling.nudges import nudge_for_work
-
-SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
-
-# The last version of the state machine that does not say its version to `plan`. It writes this number into its
-# messages, and workers that were deployed with it refuse a job with fields that they do not know.
-BEFORE_IDENTITIES = 3
-FIELDS_BEFORE_IDENTITIES = {
-    *("job_id", "execution_arn", "pipeline", "input", "more_inputs", "prompt", "prompt_uri", "system_prompt"),
-    *("parameters", "generation", "origin", "document", "timestamp", "created_at", "deadline", "invalidate_model"),
-}
+from lambdas.planning.plan import plan_execution
 
 
 @cache
 def environment() -> PlanEnvironment:
-    """Of this function."""
+    """Return the function's environment variables."""
     return PlanEnvironment.read()
 
 
 @cache
 def enabled_queues() -> dict[str, PipelineQueue]:
-    """The queues of all enabled pipelines, by the pipeline's id, smallest model first."""
-    return {one.queue.id: one.queue for one in read_pipelines(environment().pipeline_parameters)}
+    """Return the queues of all enabled pipelines by the pipeline's id, smallest model first."""
+    return {pipeline.queue.id: pipeline.queue for pipeline in read_pipelines(environment().pipeline_parameters)}
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """`{"request": <input of the execution>, "execution": {"id", "name", "startTime"}, "schemaVersion": 4}`."""
-    execution = Execution.read(event["execution"])
-    table = state_table(environment().state_table)
-    keep_callback(Callbacks(table), execution.name, event["request"])
-    request = read_request(event["request"])
-    refuse_faults(request)
-    queue = enabled_queue(request.pipeline)
-    if queue.serving is None:
-        job = plan_job(request, execution, environment())
-    else:
-        job = plan_generation(request, execution, environment(), queue.serving)
-    job = job.model_copy(update={"planned_for": identity_of(queue, request, Revisions(table, queue.id))})
-    Jobs(table).create(job)
-    nudge_for_work(environment().nudge_queue_url, job.pipeline)
-    log("planned", jobId=job.job_id, pipeline=job.pipeline)
-    body = message_body(job, event.get("schemaVersion", BEFORE_IDENTITIES))
-    return {**enqueueable(job, queue), "job": body, "messageGroup": message_group(request)}
-
-
-def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
-    """Store a token that a person typed, before anything can be refused: the refusal must reach it."""
-    token = request.get("callback") if isinstance(request, dict) else None
-    if isinstance(token, str) and token:
-        callbacks.keep(job_id, token)
-
-
-def refuse_faults(request: Request) -> None:
-    """Raises Failure where `upload` found faults: an answer to half of what was said is not what was asked for."""
-    if request.faults:
-        raise Failure(
-            "InvalidInput",
-            " ".join(request.faults),
-            "Correct the file's metadata, tags or sidecar and upload it again; docs/reasoner.md and docs/generator.md "
-            "name all settings.",
-        )
-
-
-def enabled_queue(pipeline: str) -> PipelineQueue:
-    """The queue of a pipeline. Raises Failure, which names those that are enabled."""
-    queues = enabled_queues()
-    if pipeline not in queues:
-        raise Failure(
-            "InvalidInput",
-            f"Pipeline {pipeline!r} is not enabled here.",
-            f"Use one of: {', '.join(queues)}; or enable it in config.json and deploy.",
-        )
-    return queues[pipeline]
-
-
-def identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -> Identity:
-    """What has to answer the job: the commit is the configured or the recorded one.
-
-    A job that asks for a new copy of the model moves the recorded commit itself, so it names none.
-    """
-    if queue.identity.revision is not None or request.invalidate_model:
-        return queue.identity
-    recorded = revisions.get(queue.identity.model, queue.revision)
-    return queue.identity.model_copy(update={"revision": None if recorded is None else recorded.commit})
-
-
-def message_group(request: Request) -> str:
-    """By whom SQS tells callers apart: one whose jobs fill the queue does not make the others wait.
-
-    A group's name is limited in length and characters, and says nothing of who it is.
-    """
-    return hashlib.sha256((request.caller or "").encode()).hexdigest()[:32]
-
-
-def message_body(job: Job, schema_version: int) -> dict[str, Any]:
-    """The job as the workers read it for whom the execution's state machine was deployed.
-
-    During a deployment `plan` is updated before the state machine, and executions that began before it keep their
-    definition: their messages may be read by workers of before.
-    """
-    if schema_version > BEFORE_IDENTITIES:
-        return job.model_dump(mode="json")
-    # Without what is at its default, so that neither parameters nor generations have fields that are newer than that.
-    return job.model_dump(mode="json", include=FIELDS_BEFORE_IDENTITIES, exclude_defaults=True)
-
-
-def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
-    """What the state machine needs to send the job and to wait for its end.
-
-    A heartbeat limit shorter than the wait would end jobs that wait for a worker's cold start.
-    """
-    seconds = max(SHORTEST_WAIT, int((job.deadline - datetime.now(UTC)).total_seconds()))
-    return {
-        "queueUrl": queue.queue_url,
-        "timeoutSeconds": seconds,
-        "heartbeatSeconds": seconds - 1,
-        "jobId": job.job_id,
-    }
+    """Handle `{"request": <input of the execution>, "execution": {"id", "name", "startTime"}, "schemaVersion": 4}`."""
+    return plan_execution(event, environment(), enabled_queues)

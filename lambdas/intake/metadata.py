@@ -1,9 +1,10 @@
-"""A file's metadata: what its uploader says about it, in the first of three places that says it."""
+"""Read what the uploader of a file writes about it: in its sidecar, in its user metadata, or in its tags."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
@@ -12,25 +13,43 @@ from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
 from cosmos_batch.contract.s3 import S3Location, extension
+from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
 from cosmos_batch.planning.generation.metadata import keys_of_metadata
 from lambdas.clients import client
-from lambdas.intake.metadata_faults import unknown_settings
 from lambdas.s3_objects import StoredObject, real_version
 
-SIDECAR_LIMIT = 1024 * 1024  # bytes; what is larger is no sidecar of ours
-VALUE_LIMIT = 32 * 1024  # characters; what is longer would not fit into the execution's input, which takes 256 KiB
+SIDECAR_LIMIT = 1024 * 1024  # bytes; a larger file is no sidecar of ours
+VALUE_LIMIT = 32 * 1024  # characters of a value: an execution's input takes 256 KiB in all
 SETTINGS = {**PARAMETERS, SYSTEM_PROMPT: "systemPrompt"}
+
+# A key with one of these prefixes is meant for us. VAMS's other pipelines have other names, as COSMOS_PREDICT_PROMPT.
+_PREFIXES = ("COSMOS_REASON_", "COSMOS3_")
+_KNOWN_KEYS = {PROMPT, SYSTEM_PROMPT, *PARAMETERS, *GENERATOR_KEYS}
+_NAME_LIMIT = 80  # characters of a key that a fault quotes
 
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """What counts of it.
+    """What a file's metadata says for us.
 
-    `settings` are parameters and system prompt as they were written, by their names in JSON: `plan` refuses what is
-    wrong in them, where a person can see it. `sidecar` is the version (or ETag) of the sidecar that it came from, if
-    any of it did. `generation` is what the COSMOS3_ keys beside the prompt say, by those keys. `faults` are sentences
-    about what cannot be meant, for which the file is refused.
+    Attributes
+    ----------
+    prompt
+        The reasoner's prompt.
+    pipeline
+        The id of the pipeline that the metadata names.
+    settings
+        The reasoner's parameters and system prompt as they were written, by their names in JSON. `plan` checks them,
+        so that the refusal of a wrong one reaches the uploader.
+    sidecar
+        The sidecar's version, or its ETag; None where no sidecar says anything for us.
+    generation_prompt
+        The generator's prompt.
+    generation
+        The values of the other keys for a generator, by key.
+    faults
+        Sentences about keys and sidecars that nobody can have meant; the file is refused for them.
     """
 
     prompt: str | None
@@ -42,19 +61,22 @@ class FileMetadata:
     faults: list[str] = field(default_factory=list)
 
     @property
-    def asks(self) -> bool:
-        """Whether it asks the model something: in words, or by the name of a task."""
+    def asks_reasoner(self) -> bool:
+        """Whether it has a question for a reasoner: a prompt, or the name of a task."""
         return self.prompt is not None or "task" in self.settings
 
     @property
-    def makes(self) -> bool:
-        """Whether it asks a generator for something."""
+    def asks_generator(self) -> bool:
+        """Whether it has a prompt for a generator."""
         return self.generation_prompt is not None
 
 
 @dataclass(frozen=True)
 class Sidecar:
-    """What stands beside a file: keys, or a fault; nothing where there is no sidecar. `version` or ETag."""
+    """The keys of a file's sidecar, or the fault in it; both are empty where the file has none.
+
+    `version` is the sidecar's version, or its ETag in a bucket without versioning.
+    """
 
     keys: dict[str, Any] = field(default_factory=dict)
     version: str | None = None
@@ -63,65 +85,68 @@ class Sidecar:
     @property
     def is_about_us(self) -> bool:
         """Whether anything in it changes what is done with its file."""
-        asks = find(self.keys, PROMPT) is not None or bool(_settings([self.keys])) or bool(keys_of_metadata(self.keys))
-        return asks or self.fault is not None or bool(unknown_settings(self.keys))
+        settings = _settings([self.keys]) or keys_of_metadata(self.keys) or unknown_settings(self.keys)
+        return find(self.keys, PROMPT) is not None or self.fault is not None or bool(settings)
 
 
 def read_metadata(file: StoredObject) -> FileMetadata:
-    """Look for each key in the sidecar, then in the object's user metadata, then in its tags; blank is absent."""
+    """Read each key from the sidecar, else from the object's user metadata, else from its tags; blank is absent."""
     sidecar = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
     sources = [sidecar.keys, user, _read_tags(file)]
     unknown = [fault for source in sources for fault in unknown_settings(source)]
-    said = keys_of_metadata(*sources)
-    prompt = said.pop(GENERATION_PROMPT, None)
+    generation = keys_of_metadata(*sources)
+    prompt = generation.pop(GENERATION_PROMPT, None)
     return FileMetadata(
         prompt=_first(sources, PROMPT),
         pipeline=_first(sources, PIPELINE),
         settings=_settings(sources),
         sidecar=sidecar.version if sidecar.is_about_us else None,
         generation_prompt=_encodable(prompt if isinstance(prompt, str) else json.dumps(prompt)) if prompt else None,
-        generation={key: _bounded(value) for key, value in said.items()},
+        generation={key: _bounded(value) for key, value in generation.items()},
         faults=[*([] if sidecar.fault is None else [sidecar.fault]), *dict.fromkeys(unknown)],
     )
 
 
 def earlier_sidecars(file: StoredObject) -> list[str]:
-    """The versions of its sidecar that came after it and are not the latest; none where no versions are kept."""
+    """Return the versions of a file's sidecar that were written after the file, without the latest.
+
+    There are none in a bucket without versioning.
+    """
     key, written_at = file.location.key + SIDECAR_SUFFIX, datetime.fromisoformat(file.last_modified)
     listed = client("s3").list_object_versions(Bucket=file.location.bucket, Prefix=key)
     return [
-        one["VersionId"]
-        for one in listed.get("Versions", [])
-        if one["Key"] == key and not one["IsLatest"] and one["LastModified"] >= written_at
+        version["VersionId"]
+        for version in listed.get("Versions", [])
+        if version["Key"] == key and not version["IsLatest"] and version["LastModified"] >= written_at
     ]
 
 
 def find(source: dict[str, Any], name: str) -> str | None:
-    """A key's text; what is none is absent."""
+    """Return the text of a key; None if it is absent, blank or not text."""
     return next((_encodable(value) for value in _values(source, name) if isinstance(value, str)), None)
 
 
 def _values(source: dict[str, Any], name: str) -> Iterator[Any]:
-    """S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`: both are accepted."""
+    """Yield the values of a key. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`."""
     for key, value in source.items():
         if key.upper().replace("-", "_") == name and is_said(value):
             yield value
 
 
 def _encodable(text: str) -> str:
-    """JSON can hold half a surrogate pair, UTF-8 cannot."""
+    """Replace what UTF-8 cannot encode: JSON may hold half of a surrogate pair."""
     return text.encode(errors="replace").decode()
 
 
 def _settings(sources: list[dict[str, Any]]) -> dict[str, Any]:
-    """Each setting, from the first source that has it."""
-    found = ((alias, _values(source, key)) for key, alias in SETTINGS.items() for source in reversed(sources))
-    return {alias: _bounded(value) for alias, values in found for value in values}
+    """Return the reasoner's settings, each from the first source that has it."""
+    values_by_alias = ((alias, _values(source, key)) for key, alias in SETTINGS.items() for source in reversed(sources))
+    return {alias: _bounded(value) for alias, values in values_by_alias for value in values}
 
 
 def _bounded(value: Any) -> Any:
-    """The value as an execution can be started with it. What is too long is told, and so refused by `plan`."""
+    """Return a value, or a text that `plan` refuses in the place of one that does not fit into an execution's input."""
     text = json.dumps(value)
     if len(text) > VALUE_LIMIT or too_deep(value):
         return f"(a value of {len(text):,} characters)"
@@ -129,7 +154,10 @@ def _bounded(value: Any) -> Any:
 
 
 def decode_rfc2047(value: str) -> str:
-    """`=?UTF-8?B?w6k=?=` as `é`: so S3 hands out what is not ASCII. What is no such encoding is returned as it is."""
+    """Decode a header as RFC 2047 encodes it, such as `=?UTF-8?B?w6k=?=` for `é`; return any other text as it is.
+
+    S3 returns user metadata that is not ASCII in this encoding.
+    """
     try:
         return "".join(_decode_part(text, charset) for text, charset in decode_header(value))
     except (HeaderParseError, LookupError, ValueError):
@@ -137,7 +165,13 @@ def decode_rfc2047(value: str) -> str:
 
 
 def parse_sidecar(text: bytes) -> dict[str, Any]:
-    """The keys of a sidecar, flat or as VAMS nests them (`VAMS.fileMetadata`). Raises ValueError with what is wrong."""
+    """Return the keys of a sidecar: a JSON object, or the one below `VAMS.fileMetadata` in it, as VAMS writes it.
+
+    Raises
+    ------
+    ValueError
+        The text is no JSON object, or too long. The message continues a sentence that begins with the file's name.
+    """
     if len(text) > SIDECAR_LIMIT:
         raise ValueError(f"has more than {SIDECAR_LIMIT:,} bytes")
     try:
@@ -154,6 +188,20 @@ def parse_sidecar(text: bytes) -> dict[str, Any]:
     return parsed
 
 
+def unknown_settings(source: dict[str, Any]) -> list[str]:
+    """Return a sentence for each key with one of our prefixes that is no setting, unless its value is blank.
+
+    Values are not checked here but by `plan`, which knows the pipeline.
+    """
+    keys = {key.upper().replace("-", "_") for key, value in source.items() if is_said(value)}
+    return [_unknown(key) for key in sorted(keys) if key.startswith(_PREFIXES) and key not in _KNOWN_KEYS]
+
+
+def _unknown(key: str) -> str:
+    similar = get_close_matches(key, sorted(_KNOWN_KEYS), 1)
+    return f"{key[:_NAME_LIMIT]}: there is no such setting" + (f"; is {similar[0]} meant?" if similar else ".")
+
+
 def _first(sources: list[dict[str, Any]], name: str) -> str | None:
     return next((text for source in sources if (text := find(source, name)) is not None), None)
 
@@ -161,7 +209,7 @@ def _first(sources: list[dict[str, Any]], name: str) -> str | None:
 def _decode_part(text: str | bytes, charset: str | None) -> str:
     if isinstance(text, str):
         return text
-    # What stands between encoded words comes as bytes without a charset.
+    # `decode_header` returns the text between encoded words as bytes without a charset.
     return text.decode(charset or "raw-unicode-escape")
 
 
@@ -175,7 +223,7 @@ def _read_sidecar(file: S3Location) -> Sidecar:
     try:
         return Sidecar(parse_sidecar(answer["Body"].read(SIDECAR_LIMIT + 1)), version)
     except ValueError as error:
-        if extension(file.key) not in EXTENSIONS:  # another tool's, beside a file that is no input of ours
+        if extension(file.key) not in EXTENSIONS:  # another tool wrote it, beside a file that is no input of ours
             return Sidecar()
         return Sidecar(version=version, fault=f"{key.rpartition('/')[2]}: {error}.")
 

@@ -1,34 +1,34 @@
-"""The run of one pipeline on one file, and the run that takes its place when a sidecar comes late."""
+"""Start the run of a pipeline on an uploaded file, and replace a run that started before its sidecar was written."""
 
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, execution_name
 from cosmos_batch.state import Jobs
 from lambdas.clients import client, state_table
-from lambdas.intake.choosing import surface_of
 from lambdas.intake.metadata import FileMetadata, earlier_sidecars
+from lambdas.intake.pipeline_choice import surface_of
 from lambdas.log import log
 from lambdas.s3_objects import StoredObject
-from lambdas.step_functions import execution_arn, input_of, start
+from lambdas.step_functions import execution_arn, input_of_execution, start_execution
 
 
 def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:
-    """Start the run, unless it was started before.
+    """Start the run of a pipeline on a file, unless it was started before.
 
-    If it was, with another sidecar or none, the prompt of this one is not in it: a run whose name has the sidecar's
-    version takes its place. Every event of the file and of its sidecars comes through here and reads the sidecar as
-    it is now, so the order of events does not matter, and each of them may come again:
+    A run that was started before with another sidecar, or with none, lacks the prompt of the present one. It is stopped
+    and replaced by a run whose name contains the sidecar's version. Every event of the file and of its sidecars calls
+    this function, which reads the sidecar as it is now; so the events may come in any order, and each more than once:
 
-    - before the first start: the run has this sidecar, and the late event finds it there;
-    - stopped between the two starts: the event comes back to a run with another sidecar, stops it again (which
-      changes nothing) and starts the second;
-    - an attempt opens between the look at the row and the stop: the run is closed as cancelled, which its attempt
-      cannot win against; the work is lost, the answer is not;
-    - it was committed before: then its document stands, and the second one beside it.
+    - An event before the first start: the run has this sidecar, and the event of the sidecar finds it there.
+    - A crash after the old run was stopped: the event is received again, finds a run with another sidecar, stops it
+      again (which changes nothing) and starts the new one.
+    - A worker begins the old run between the check and the stop: the job is closed as cancelled, so the worker cannot
+      commit it. Its work is lost, and the new run has the answer.
+    - The old run was committed before: its document stays, and the new run writes a second one beside it.
 
-    A second late sidecar takes the place of the first late one in the same way: the run of each earlier version is
-    known by its name. Two that are written within the same moment may both be answered, and so may all of a bucket
-    that keeps no versions: a run too many, none too few.
+    A second late sidecar replaces the run of the first late one in the same way, for that run's name follows from the
+    sidecar's version. Two sidecars that are written at the same moment may both get an answer, and so may all of a
+    bucket without versioning: there may be a run too many, but never one too few.
     """
     location = file.location
     identity = (location.bucket, location.key, file.identity)
@@ -45,19 +45,20 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
         uploaded=True,
         faults=metadata.faults,
     )
-    if start(environment.state_machine_arn, name, request, environment.state_bucket) or metadata.sidecar is None:
+    started = start_execution(environment.state_machine_arn, name, request, environment.state_bucket)
+    if started or metadata.sidecar is None:
         return
-    if input_of(execution_arn(environment.state_machine_arn, name)).get("sidecar") == metadata.sidecar:
+    if input_of_execution(execution_arn(environment.state_machine_arn, name)).get("sidecar") == metadata.sidecar:
         return
     late = [execution_name(pipeline, *identity, version) for version in earlier_sidecars(file)]
-    for superseded in (name, *late):
-        _stop_unless_begun(environment, superseded)
+    for replaced in (name, *late):
+        _stop_unless_begun(environment, replaced)
     latest = execution_name(pipeline, *identity, metadata.sidecar)
-    start(environment.state_machine_arn, latest, request, environment.state_bucket)
+    start_execution(environment.state_machine_arn, latest, request, environment.state_bucket)
 
 
 def start_request_file(environment: UploadEnvironment, pipeline: str, file: StoredObject) -> None:
-    """Start the run of an uploaded `*.cosmos.json`, which `plan` reads: what is wrong in it is told there."""
+    """Start the run of an uploaded `*.cosmos.json`. `plan` reads the file, and refuses what is wrong in it."""
     location = file.location
     request = Request(
         pipeline=pipeline,
@@ -67,16 +68,16 @@ def start_request_file(environment: UploadEnvironment, pipeline: str, file: Stor
         uploaded=True,
     )
     name = execution_name(pipeline, location.bucket, location.key, file.identity)
-    start(environment.state_machine_arn, name, request, environment.state_bucket)
+    start_execution(environment.state_machine_arn, name, request, environment.state_bucket)
 
 
 def caller_of(location: S3Location) -> str:
-    """Who uploaded a file, as far as its place says."""
+    """Return the caller of an uploaded file: its bucket and the first folder of its key."""
     return f"{location.bucket}/{location.key.partition('/')[0] if '/' in location.key else ''}"
 
 
 def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
-    """Stop a run, if there is one, that no engine has begun; one that has is let finish: its work is paid for."""
+    """Stop a run, if it exists, that no worker has begun. One that has begun may finish, for its GPU time is paid."""
     row = Jobs(state_table(environment.state_table)).get(name)
     if row is not None and (row.state != "PLANNED" or row.attempts > 0):
         return
@@ -87,6 +88,6 @@ def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
             error="Cancelled",
             cause="A sidecar with another prompt came before the run began; another run has taken its place.",
         )
-    except stepfunctions.exceptions.ExecutionDoesNotExist:  # not every version of a sidecar is read in its time
+    except stepfunctions.exceptions.ExecutionDoesNotExist:  # an event may come too late to read this sidecar's version
         return
     log("superseded by a late sidecar", jobId=name)

@@ -24,12 +24,12 @@ from cosmos_batch.contract.s3 import (
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.state import ReservedKeys
+from cosmos_batch.state.reserved_keys import SECONDS_TRIED
 from lambdas.clients import state_table
-from lambdas.output_keys import NEXT_SECONDS, reserve_second
+from lambdas.long_texts import keep_if_long, question_location, words_location
 from lambdas.planning.input_files import inspect_inputs
 from lambdas.planning.prompts import read_prompt
 from lambdas.planning.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
-from lambdas.step_functions import keep_if_long, question_location, words_location
 
 EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
 
@@ -163,14 +163,13 @@ def reserve_document(
         _refuse_outside(S3Location(output.bucket, output.key), environment.asset_buckets)
         return output
 
-    reserved = reserve_second(
-        ReservedKeys(state_table(environment.state_table)), execution.started_at, execution.name, at
-    )
+    keys = ReservedKeys(state_table(environment.state_table))
+    reserved = keys.reserve_second(execution.started_at, execution.name, at)
     if reserved is not None:
         return reserved
     raise Failure(
         "Internal",
-        f"All names of the document in {directory.uri} within {NEXT_SECONDS} s are taken.",
+        f"All names of the document in {directory.uri} within {SECONDS_TRIED} s are taken.",
         "Start again in a few minutes, or with another output prefix.",
         retryable=True,
     )

@@ -5,8 +5,8 @@ from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, allowed, parse_uri
+from lambdas.long_texts import prompt_location
 from lambdas.planning.input_files import head_or_refuse, read_or_refuse
-from lambdas.step_functions import prompt_location
 
 
 def read_prompt(request: Request, job_id: str, environment: PlanEnvironment) -> str | None:

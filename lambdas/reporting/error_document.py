@@ -1,4 +1,4 @@
-"""An error, written beside the file whose upload asked for a result: who uploads may see nothing else of ours."""
+"""Write a job's error beside the file whose upload started it: the uploader may see nothing else of Cosmos Batch."""
 
 import json
 from datetime import datetime
@@ -11,53 +11,53 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, error_document_key, parse_ur
 from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client
 from lambdas.log import log, log_fault
-from lambdas.output_keys import reserve_second
 
-# A person stopped it, or a late sidecar did: then another run has taken its place.
-UNTOLD = ("Cancelled",)
-# The bucket's owner does not let us write there, or there is no such bucket: that gets no better.
+# Codes of errors for which no document is written. A cancelled job was stopped by a person, or by a late sidecar, for
+# which another run has taken its place.
+NOT_WRITTEN = ("Cancelled",)
+# The HTTP status where the bucket's policy lets us not write, or there is no such bucket: trying again changes nothing.
 _FORBIDDEN = (403, 404)
 
 
-def write_error_document(job_id: str, error: Error, request: Any, started_at: datetime, outputs: ReservedKeys) -> None:
-    """Write it, if an upload started the job: `request` is its execution's input, of any JSON type.
+def write_error_document(job_id: str, error: Error, request: Any, started_at: datetime, keys: ReservedKeys) -> None:
+    """Write the error of a job that an upload started; do nothing for any other job.
 
-    Written again, it is the same document under the same name.
+    `request` is the execution's input, of any JSON type. A second call writes the same document under the same key.
     """
-    if not isinstance(request, dict) or request.get("uploaded") is not True or error.code in UNTOLD:
+    if not isinstance(request, dict) or request.get("uploaded") is not True or error.code in NOT_WRITTEN:
         return
     uri = str(request.get("requestFile") or request.get("input"))
     try:
         file = parse_uri(uri)
-        reserved = reserve_second(
-            outputs,
+        reserved = keys.reserve_second(
             started_at,
             job_id,
             lambda timestamp: OutputKey(bucket=file.bucket, key=error_document_key(file.key, timestamp)),
         )
-    except ValueError as fault:  # no URI, or no room for a longer name in S3's limit
+    except ValueError as fault:  # it is no S3 URI, or the document's key would be longer than S3 allows
         log_fault("no document of the error", fault, jobId=job_id)
         return
     if reserved is None:
         log("no document of the error: all names are taken", level="ERROR", jobId=job_id)
         return
+    output, timestamp = reserved
     document = ErrorDocument(
         error=error,
         input_file=uri,
         input_version_id=request.get("requestFileVersion") or request.get("inputVersionId"),
         pipeline=str(request.get("pipeline")),
         job_id=job_id,
-        timestamp=reserved[1],
+        timestamp=timestamp,
     )
-    _put(reserved[0], document)
+    _put(output, document)
 
 
-def _put(place: OutputKey, document: ErrorDocument) -> None:
+def _put(output: OutputKey, document: ErrorDocument) -> None:
     s3 = client("s3")
     try:
         s3.put_object(
-            Bucket=place.bucket,
-            Key=place.key,
+            Bucket=output.bucket,
+            Key=output.key,
             Body=json.dumps(document.model_dump(mode="json"), ensure_ascii=False, indent=2).encode(),
             ContentType="application/json",
             Metadata={OBJECT_MARKER: document.job_id},

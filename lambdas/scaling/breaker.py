@@ -1,6 +1,7 @@
-"""When to stop starting workers, and when to refuse what waits: judged from how workers ended, without a call to AWS.
+"""The circuit breaker of a pipeline: when to stop starting workers, and when to fail the jobs that wait for one.
 
-Decision 005 says why. Jobs are refused for a cause that does not pass by itself, and for no other.
+It is computed from how workers ended, without a call to AWS; decision 005 gives the reasons. Waiting jobs are failed
+only for a cause that does not pass by itself.
 """
 
 from dataclasses import dataclass
@@ -10,85 +11,89 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
 
-# An engine that died while several jobs were in it costs little: each of those jobs runs alone next. So many such
-# deaths weigh as one failure.
-COMPANY_DEATHS_PER_FAILURE = 3
+# A crash with several jobs in flight costs little, for each of these jobs runs alone next. It counts a third of a
+# failure.
+SHARED_CRASHES_PER_FAILURE = 3
 
-# Workers that are killed from outside are replaced at once, but not for ever: what kills each worker while it starts
-# (the kernel's out-of-memory killer, for instance) will kill the next one too, and each start is paid for.
+# Workers that are killed from outside while they start are replaced at once, so many times: whatever kills each of them
+# (the kernel's out-of-memory killer, for instance) would kill the next one too, and each start costs money.
 KILLS_REPLACED_AT_ONCE = 5
 
 
 @dataclass(frozen=True)
-class Death:
-    """The end of a worker that had answered nothing.
+class FailedWorker:
+    """A worker that ended before it had completed a job.
 
     Attributes
     ----------
     cause
-        What kind of cause ended it.
+        The kind of cause that ended it.
     error
         What happened, for a person.
-    by_own_word
-        Whether the worker itself gave the reason. Otherwise it was read from what Batch says.
+    reported_by_itself
+        Whether the worker itself gave the error. Otherwise it was read from what Batch says of its job.
     submitted_at
-        When the worker was submitted, where that is known.
+        When the worker was submitted, if that is known.
     alone_with
-        The job that was alone in its engine, if one was.
+        The id of the job that was alone in its engine, if one was.
     in_company
-        Whether it had several jobs in its engine at once.
+        Whether several jobs were in its engine at once.
     """
 
     cause: Cause
     error: Error
-    by_own_word: bool = False
+    reported_by_itself: bool = False
     submitted_at: str | None = None
     alone_with: str | None = None
     in_company: bool = False
 
     @property
-    def is_of_jobs(self) -> bool:
-        """Whether one of its jobs may have killed it. The loss of a host is no job's fault."""
+    def may_be_a_jobs_fault(self) -> bool:
+        """Whether a job may have crashed it. No job can make Batch lose a host."""
         return self.cause != "lost" and (self.alone_with is not None or self.in_company)
 
 
 def may_start(breaker: PipelineRow, now: datetime) -> bool:
-    """Whether no pause holds up new workers. After the pause of an open breaker, one worker may try."""
+    """Return whether a worker may start: no pause holds, or the pause of an open breaker is over and one may try."""
     return breaker.retry_at is None or now >= datetime.fromisoformat(breaker.retry_at)
 
 
 def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow, now: datetime) -> int:
-    """How many workers to start: those that are missing, but none within a pause, and one at a time after failures.
+    """Return how many workers to start: all that are missing, none during a pause, and one at a time after failures.
 
-    `serving` of the `live` ones have brought a job to its end; the others have yet to show that they can.
+    `serving` counts the live workers that have completed a job; the others have yet to show that they can.
     """
     if not may_start(breaker, now):
         return 0
-    most = wanted if breaker.failures == 0 and not breaker.open else min(wanted, serving + 1)
-    return max(0, most - live)
+    limit = wanted if breaker.failures == 0 and not breaker.open else min(wanted, serving + 1)
+    return max(0, limit - live)
 
 
-def judged(
-    breaker: PipelineRow, served: bool, deaths: list[Death], settings: ScalingSettings, now: datetime
+def breaker_after(
+    breaker: PipelineRow, served: bool, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """The breaker after a look at the workers: whether one of them served for the first time, and which ones died.
+    """Return the breaker after a look at the workers.
 
-    Only a job brought to its end closes the breaker. A loaded model does not: an engine that dies of the first job of
-    every worker would start workers for ever. Each worker is heard once: an old one that goes on serving says nothing
-    of those that cannot start beside it.
+    `served` says whether one of them has completed its first job since the last look; `failed` are those that ended
+    without having completed any.
+
+    Only a completed job closes the breaker. A loaded model does not: an engine that crashes at each worker's first job
+    would have workers started for ever. Each worker counts once, so an old one that keeps serving does not close the
+    breaker while others fail to start beside it.
     """
     if served:
         breaker = _closed(breaker)
-    starting = [death for death in deaths if not death.is_of_jobs]
-    breaker = _after_jobs_killed(breaker, [death for death in deaths if death.is_of_jobs], settings, now)
-    breaker = _after_kills(breaker, [death for death in starting if death.cause == "killed"], settings, now)
+    failed_to_start = [worker for worker in failed if not worker.may_be_a_jobs_fault]
+    breaker = _after_crashes(breaker, [worker for worker in failed if worker.may_be_a_jobs_fault], settings, now)
+    breaker = _after_kills(breaker, [worker for worker in failed_to_start if worker.cause == "killed"], settings, now)
     for cause in ("passing", "permanent"):
-        breaker = _after_failed_starts(breaker, [one for one in starting if one.cause == cause], settings, now)
-    return _after_lack_of_capacity(breaker, [death for death in starting if death.cause == "capacity"])
+        of_cause = [worker for worker in failed_to_start if worker.cause == cause]
+        breaker = _after_failed_starts(breaker, of_cause, settings, now)
+    return _after_lack_of_capacity(breaker, [worker for worker in failed_to_start if worker.cause == "capacity"])
 
 
-def of_deployment(breaker: PipelineRow, job_definition: str) -> PipelineRow:
-    """The breaker of the workers that are deployed now: what was learnt of others says nothing of them."""
+def breaker_of_deployment(breaker: PipelineRow, job_definition: str) -> PipelineRow:
+    """Return the breaker for the deployed job definition: closed if it was about the workers of another one."""
     known = breaker if breaker.job_definition in (None, job_definition) else _closed(breaker)
     return known.model_copy(update={"job_definition": job_definition})
 
@@ -100,23 +105,24 @@ def _closed(breaker: PipelineRow) -> PipelineRow:
 
 
 def _after_failed_starts(
-    breaker: PipelineRow, deaths: list[Death], settings: ScalingSettings, now: datetime
+    breaker: PipelineRow, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """Workers that ended before any job, of causes that either all pass by themselves or all do not.
+    """Count workers that failed to start, all of causes that pass by themselves, or all of causes that do not.
 
-    All that were submitted before the last of their kind was counted belong to one wave, and a wave is one failure:
-    sixteen workers that start together die of one cause together. Failures in a row are of one kind: a Hub that could
-    not be reached says nothing of the token that it refuses next.
+    A wave is one failure: sixteen workers that start together fail together for one cause. Every worker that was
+    submitted before a worker of its kind was last counted belongs to that one's wave.
+
+    Failures in a row are of one kind: a Hub that could not be reached says nothing about a token that it rejects next.
     """
-    wave = [death for death in deaths if _is_news(death, breaker)]
+    wave = [worker for worker in failed if _starts_a_wave(worker, breaker)]
     if not wave:
         return breaker
     last = wave[-1]
     permanent = last.cause == "permanent"
-    of_this_kind = breaker.reason is not None and breaker.reason.retryable != permanent
-    failures = breaker.failures + 1 if of_this_kind else 1
-    # A worker that says itself that no other could do better is believed at once.
-    opens = failures >= settings.breaker_failures or (permanent and last.by_own_word)
+    same_kind = breaker.reason is not None and breaker.reason.retryable != permanent
+    failures = breaker.failures + 1 if same_kind else 1
+    # A permanent error that a worker gave itself opens the breaker at once: the worker knows that no other could start.
+    opens = failures >= settings.breaker_failures or (permanent and last.reported_by_itself)
     pause = settings.breaker_probe_seconds if permanent and opens else _pause(failures, settings)
     return breaker.model_copy(
         update={
@@ -129,9 +135,14 @@ def _after_failed_starts(
     )
 
 
-def _after_kills(breaker: PipelineRow, deaths: list[Death], settings: ScalingSettings, now: datetime) -> PipelineRow:
-    """Workers that were killed while they started. The first waves change nothing: the next look replaces them."""
-    wave = [death for death in deaths if _is_news(death, breaker)]
+def _after_kills(
+    breaker: PipelineRow, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
+) -> PipelineRow:
+    """Count workers that were killed while they started.
+
+    The first `KILLS_REPLACED_AT_ONCE` waves set no pause, so the next look replaces their workers.
+    """
+    wave = [worker for worker in failed if _starts_a_wave(worker, breaker)]
     if not wave:
         return breaker
     counted_at = {**breaker.counted_at, "killed": now.isoformat()}
@@ -149,57 +160,59 @@ def _after_kills(breaker: PipelineRow, deaths: list[Death], settings: ScalingSet
     )
 
 
-def _after_jobs_killed(
-    breaker: PipelineRow, deaths: list[Death], settings: ScalingSettings, now: datetime
+def _after_crashes(
+    breaker: PipelineRow, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """Workers whose jobs may have killed them.
+    """Count workers that a job may have crashed.
 
-    That is the jobs' account: each of the company runs alone next, and a job that kills its engine alone fails after
-    some attempts. So a death in company does not count here, and each job that kills an engine alone counts once,
-    without a pause: one such job is one failure, an engine that dies of every job is soon many. Where new jobs keep
-    coming, company may never run out: many deaths in company without any answer count too.
+    Each job's own attempts deal with these: after a crash with several jobs in flight each of them runs alone, and a
+    job that crashes its engine alone fails after some attempts. So each job that was alone counts once, and sets no
+    pause: one bad job is one failure, but an engine that crashes at every job soon has many. A crash with several jobs
+    in flight is not a failure by itself, but `SHARED_CRASHES_PER_FAILURE` of them for each failure that the breaker
+    allows open it too: where new jobs keep coming, jobs may never get to run alone.
     """
     culprits = [*breaker.culprits]
-    counted: list[Death] = []
-    for death in deaths:
-        if death.alone_with is not None and death.alone_with not in culprits:
-            culprits.append(death.alone_with)
-            counted.append(death)
-    in_company = [death for death in deaths if death.alone_with is None]
-    if not counted and not in_company:
+    counted: list[FailedWorker] = []
+    for worker in failed:
+        if worker.alone_with is not None and worker.alone_with not in culprits:
+            culprits.append(worker.alone_with)
+            counted.append(worker)
+    shared = [worker for worker in failed if worker.alone_with is None]
+    if not counted and not shared:
         return breaker
     failures = breaker.failures + len(counted)
-    company_deaths = breaker.company_deaths + len(in_company)
-    too_many_in_company = company_deaths > settings.breaker_failures * COMPANY_DEATHS_PER_FAILURE
-    opens = bool(counted and failures >= settings.breaker_failures) or bool(in_company and too_many_in_company)
-    changes: dict[str, object] = {"failures": failures, "company_deaths": company_deaths, "culprits": culprits}
+    shared_crashes = breaker.company_deaths + len(shared)
+    too_many_shared = shared_crashes > settings.breaker_failures * SHARED_CRASHES_PER_FAILURE
+    opens = bool(counted and failures >= settings.breaker_failures) or bool(shared and too_many_shared)
+    changes: dict[str, object] = {"failures": failures, "company_deaths": shared_crashes, "culprits": culprits}
     if counted or opens:
-        changes["reason"] = (counted or in_company)[-1].error
+        changes["reason"] = (counted or shared)[-1].error
     if opens:
         pause = _pause(max(failures, settings.breaker_failures), settings)
         changes |= {"open": True, "retry_at": _later(now, pause)}
     return breaker.model_copy(update=changes)
 
 
-def _after_lack_of_capacity(breaker: PipelineRow, deaths: list[Death]) -> PipelineRow:
-    """Batch found no instance. Waiting for one costs nothing, so the worker is submitted again at once; the reason is
-    kept for whoever asks why nothing happens.
+def _after_lack_of_capacity(breaker: PipelineRow, failed: list[FailedWorker]) -> PipelineRow:
+    """Keep the reason why Batch found no instance, for people and alarms to see.
+
+    Nothing else changes: waiting for an instance costs nothing, so the worker is submitted again at once.
     """
-    if not deaths or breaker.failures:
+    if not failed or breaker.failures:
         return breaker
-    return breaker.model_copy(update={"reason": deaths[-1].error})
+    return breaker.model_copy(update={"reason": failed[-1].error})
 
 
-def _is_news(death: Death, breaker: PipelineRow) -> bool:
-    """Whether the worker was submitted after the last of its kind was counted, and so is not of the same wave."""
-    counted_at = breaker.counted_at.get(death.cause)
-    if counted_at is None or death.submitted_at is None:
+def _starts_a_wave(worker: FailedWorker, breaker: PipelineRow) -> bool:
+    """Return whether the worker was submitted after one of its cause was last counted, and so is of a new wave."""
+    counted_at = breaker.counted_at.get(worker.cause)
+    if counted_at is None or worker.submitted_at is None:
         return True
-    return datetime.fromisoformat(death.submitted_at) > datetime.fromisoformat(counted_at)
+    return datetime.fromisoformat(worker.submitted_at) > datetime.fromisoformat(counted_at)
 
 
 def _pause(failures: int, settings: ScalingSettings) -> float:
-    """Seconds before the next worker may start: twice as many after each failure, up to the longest pause."""
+    """Return the seconds until the next worker may start: doubled by each failure, up to `breaker_probe_seconds`."""
     return min(settings.breaker_delay_seconds * 2.0 ** (failures - 1), settings.breaker_probe_seconds)
 
 

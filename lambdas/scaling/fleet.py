@@ -1,4 +1,4 @@
-"""The workers of a pipeline: what their rows say together with what Batch says."""
+"""The workers of a pipeline: their rows in the state table, together with their jobs in Batch."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,25 +9,26 @@ from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.clients import client
-from lambdas.scaling.batch_reason import Ending, ending_by_batch
-from lambdas.scaling.breaker import Death
+from lambdas.scaling.batch_reasons import WorkerEnd, end_by_batch
+from lambdas.scaling.breaker import FailedWorker
 
-DESCRIBED_AT_ONCE = 100  # of DescribeJobs
-OUTDATED = "Another deployment has taken its place."  # for people: TerminateJob's reason
-# Batch forgets ended jobs after a week or more. A row is younger than its job is known, or nobody ended it.
+DESCRIBED_AT_ONCE = 100  # jobs in one call of DescribeJobs
+OUTDATED = "Another deployment has taken its place."  # TerminateJob's reason, for people
+# If Batch does not know a worker's job, the worker has ended once its row is this old. Batch forgets a job a week or
+# more after its end, and knows a new one at once; a row that nobody has updated for 15 minutes is stale.
 FORGOTTEN_AFTER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
-class Worker:
-    """One worker. `batch` is None where Batch knows no such job."""
+class FleetWorker:
+    """One worker: its row, and its job as DescribeJobs describes it; None where Batch does not know the job."""
 
     row: WorkerRow
     batch: dict[str, Any] | None
 
     @property
     def has_ended(self) -> bool:
-        """By its own word, by Batch's, or because nothing has been heard of it for long."""
+        """Whether it says so in its row, Batch says so, or Batch does not know it and its row is stale."""
         if self.row.state == "ENDED":
             return True
         if self.batch is not None:
@@ -35,12 +36,15 @@ class Worker:
         return datetime.now(UTC) - datetime.fromisoformat(self.row.last_seen) > FORGOTTEN_AFTER
 
     @property
-    def counts(self) -> bool:
-        """Whether work may be left to it: one that drains takes no more."""
+    def takes_work(self) -> bool:
+        """Whether it takes jobs or will: it has not ended and does not drain."""
         return not self.has_ended and not self.row.must_drain and self.row.state != "DRAINING"
 
     def is_past_its_life(self, hours: float, now: datetime) -> bool:
-        """Whether it has lived its hours, give or take a tenth that is its own: not all of a fleet end at once."""
+        """Return whether it is older than `hours`, changed by up to a tenth.
+
+        The change depends on the worker's id, so that the workers of a fleet do not all end together.
+        """
         if self.row.submitted_at is None:
             return False
         tenth = int(hashlib.sha256(self.row.worker.encode()).hexdigest()[:4], 16) / 0xFFFF / 5 - 0.1
@@ -48,38 +52,38 @@ class Worker:
 
     @property
     def job_definition(self) -> str | None:
-        """What it was started from; one that registered itself leaves that to Batch to say."""
+        """The ARN of the job definition it runs. A row that the worker wrote itself lacks it; then Batch says it."""
         return self.row.job_definition or (self.batch or {}).get("jobDefinition")
 
-    def failure(self) -> Ending | None:
-        """Why it ended without having served; None where it served, or left because there was nothing to do."""
+    def failure(self) -> WorkerEnd | None:
+        """Return why it ended; None if it lives, has completed a job, or left because there was nothing to do."""
         if not self.has_ended or self.row.completed > 0:
             return None
         if self.row.state == "ENDED" or self.row.error is not None:
-            return self._by_its_row()
+            return self._failure_in_row()
         if self.batch is not None and self.batch["status"] == "SUCCEEDED":
             return None
-        return ending_by_batch(self.row.worker, self.batch)
+        return end_by_batch(self.row.worker, self.batch)
 
-    def _by_its_row(self) -> Ending | None:
-        """As it said itself, or as an earlier look wrote for it."""
+    def _failure_in_row(self) -> WorkerEnd | None:
+        """Return the failure that the worker wrote into its row, or that an earlier look wrote there for it."""
         error = self.row.error
         if error is None:
             return None
         if error.retryable or "modelLoaded" in self.row.stages:
-            # Who had loaded its model was able to serve: another worker may be too, whatever this one says.
-            return Ending(self.row.cause or "passing", error.model_copy(update={"retryable": True}))
-        return Ending(self.row.cause or "permanent", error)
+            # A worker that has loaded its model could serve, so another one may be able to, whatever this error says.
+            return WorkerEnd(self.row.cause or "passing", error.model_copy(update={"retryable": True}))
+        return WorkerEnd(self.row.cause or "permanent", error)
 
-    def death(self) -> Death | None:
-        """What the breaker must know of its end, if it ended without having served."""
-        ending = self.failure()
-        if ending is None:
+    def failed_worker(self) -> FailedWorker | None:
+        """Return what the breaker needs to know if the worker ended before it had completed a job."""
+        end = self.failure()
+        if end is None:
             return None
-        return Death(
-            ending.cause,
-            ending.error,
-            by_own_word=self.row.error is not None and self.row.cause is None,
+        return FailedWorker(
+            end.cause,
+            end.error,
+            reported_by_itself=self.row.error is not None and self.row.cause is None,
             submitted_at=self.row.submitted_at,
             alone_with=self.row.alone_with,
             in_company=self.row.in_company,
@@ -87,98 +91,94 @@ class Worker:
 
 
 class Fleet:
-    """All workers of one pipeline."""
+    """All workers of one pipeline, as they were when this object was created."""
 
     def __init__(self, pipeline: PipelineCompute, workers: Workers) -> None:
         self._pipeline = pipeline
         self._workers = workers
-        self._recorded = {(one.model, one.revision): one.commit for one in workers.revisions.list()}
+        revisions = workers.revisions.list()
+        self._recorded_commits = {(revision.model, revision.revision): revision.commit for revision in revisions}
         rows = workers.list()
-        described = _describe([row.worker for row in rows if row.state != "ENDED"])
-        self._fleet = [Worker(row, described.get(row.worker)) for row in rows]
+        jobs = _describe_jobs([row.worker for row in rows if row.state != "ENDED"])
+        self.all = [FleetWorker(row, jobs.get(row.worker)) for row in rows]
 
     @property
-    def live(self) -> list[Worker]:
-        """Those that work may be left to."""
-        return [worker for worker in self._fleet if worker.counts]
+    def live(self) -> list[FleetWorker]:
+        """The workers that take jobs, or will."""
+        return [worker for worker in self.all if worker.takes_work]
 
     @property
     def running(self) -> int:
-        """How many take up room, those that leave included: each has its GPU until it ends."""
-        return sum(not worker.has_ended for worker in self._fleet)
+        """The number of workers that have not ended. One that drains counts: it has its GPU until it ends."""
+        return sum(not worker.has_ended for worker in self.all)
 
     @property
-    def unjudged(self) -> list[Worker]:
-        """Those that have served or ended since the breaker last looked."""
+    def uncounted(self) -> list[FleetWorker]:
+        """The workers that have completed a job or ended since the breaker was last updated."""
         return [
-            worker for worker in self._fleet if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
+            worker for worker in self.all if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
         ]
 
     @property
-    def deaths(self) -> list[Death]:
-        """Of those, the ends that the breaker must know of."""
-        return [death for worker in self._unjudged_of_today if (death := worker.death()) is not None]
+    def failed(self) -> list[FailedWorker]:
+        """Of the uncounted workers, those that ended before they had completed a job."""
+        return [failed for worker in self._uncounted_of_deployment if (failed := worker.failed_worker()) is not None]
 
     @property
     def has_served(self) -> bool:
-        """Whether one of those has brought a job to its end."""
-        return any(worker.row.completed > 0 for worker in self._unjudged_of_today)
+        """Whether one of the uncounted workers has completed a job."""
+        return any(worker.row.completed > 0 for worker in self._uncounted_of_deployment)
 
     @property
-    def _unjudged_of_today(self) -> list[Worker]:
-        """Without workers of an earlier deployment, which say nothing of what is deployed now."""
+    def _uncounted_of_deployment(self) -> list[FleetWorker]:
+        """Leave out workers of an earlier deployment: how they ended says nothing about the present one."""
         current = (None, self._pipeline.job_definition)
-        return [worker for worker in self.unjudged if worker.job_definition in current]
+        return [worker for worker in self.uncounted if worker.job_definition in current]
 
-    def settle(self) -> None:
-        """Write the end of those that could not do so themselves."""
-        for worker in self._fleet:
+    def record_ends(self) -> None:
+        """Write the end of each worker that could not write it itself into its row."""
+        for worker in self.all:
             if worker.has_ended and worker.row.state != "ENDED":
                 failure = worker.failure()
                 error, cause = (None, None) if failure is None else (failure.error, failure.cause)
                 self._workers.ended(worker.row.worker, error, cause=cause)
 
-    def is_outdated(self, worker: Worker) -> bool:
-        """Whether its image or settings are old, or the commit of its model is not the recorded one any more."""
+    def is_outdated(self, worker: FleetWorker) -> bool:
+        """Return whether its job definition is not the deployed one, or its model's commit not the recorded one."""
         if worker.job_definition not in (None, self._pipeline.job_definition):
             return True
         row = worker.row
         if row.model is None or row.revision is None:
-            return False  # it has not loaded its model yet, or is of a version that does not tell
-        return row.commit != self._recorded.get((row.model, row.revision), row.commit)
+            return False  # it has not loaded its model yet, or is of a version that does not write these fields
+        return row.commit != self._recorded_commits.get((row.model, row.revision), row.commit)
 
     def drain_outdated(self) -> None:
-        """Ask outdated workers to leave, and give up those that still wait for an instance: it would be for nothing."""
+        """Ask outdated workers to leave, and terminate those that still wait for an instance."""
         for worker in self.live:
             if self.is_outdated(worker):
                 self._workers.must_drain(worker.row.worker)
                 if worker.batch is not None and worker.batch["status"] == "RUNNABLE":
                     client("batch").terminate_job(jobId=worker.row.worker, reason=OUTDATED)
 
-    def retire(self, workers: list[Worker]) -> None:
-        """Ask workers at the end of their life to leave."""
+    def drain(self, workers: list[FleetWorker]) -> None:
+        """Ask workers to leave."""
         for worker in workers:
             self._workers.must_drain(worker.row.worker)
 
-    def keep_warm(self, live: list[Worker]) -> None:
-        """Ask as many as are wanted warm to stay, those first that were asked before; the others may leave."""
+    def keep_warm(self, live: list[FleetWorker]) -> None:
+        """Ask `warmWorkers` workers to stay without work, first those that were asked before, and let others leave."""
         in_order = sorted(live, key=lambda worker: not worker.row.keep)
         for number, worker in enumerate(in_order):
             keep = number < self._pipeline.warm_workers
             if keep != worker.row.keep:
                 self._workers.keep(worker.row.worker, keep)
 
-    @property
-    def all(self) -> list[Worker]:
-        """Every worker that is known, ended ones included."""
-        return self._fleet
-
     def start(self, count: int) -> None:
         """Submit workers.
 
-        SubmitJob takes no client token. If we die before the row is written, the worker registers itself when it
-        starts; if it never starts, the event of its end brings it here (`scale.known`). Until then it is not counted,
-        and one worker too many may be started: it finds no work and leaves.
+        SubmitJob takes no client token. After a crash before the row is written, the worker registers itself when it
+        starts; if it never starts, the event of its end leads to a row (`PipelineScaler`). Until then it does not
+        count, and one worker too many may be started, which finds no work and leaves.
         """
         batch = client("batch")
         for number in range(count):
@@ -191,7 +191,8 @@ class Fleet:
             self._workers.submitted(job["jobId"], self._pipeline.job_definition)
 
 
-def _describe(workers: list[str]) -> dict[str, dict[str, Any]]:
+def _describe_jobs(workers: list[str]) -> dict[str, dict[str, Any]]:
+    """Return Batch's descriptions of the workers' jobs, by job id, without those that Batch does not know."""
     batch = client("batch")
     jobs: dict[str, dict[str, Any]] = {}
     for start in range(0, len(workers), DESCRIBED_AT_ONCE):

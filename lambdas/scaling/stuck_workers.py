@@ -1,7 +1,7 @@
-"""Workers for which there is no instance: given up after a while, with what AWS says of its queue as the reason.
+"""End workers for which Batch has found no instance for too long, with AWS's state of their queue as the reason.
 
-Waiting for an instance costs nothing, so `scale` submits another in its place for as long as jobs wait. Giving up is
-how the reason comes to be known.
+A job that waits for an instance costs nothing, and `scale` submits another one for as long as jobs wait. The worker is
+ended so that its reason reaches the breaker's row, and thereby people.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,20 +10,20 @@ from typing import Any
 from cosmos_batch.contract.environment import PipelineCompute
 from lambdas.clients import client
 from lambdas.log import log
-from lambdas.scaling.fleet import Worker
+from lambdas.scaling.fleet import FleetWorker
 
 REASON_LIMIT = 1000  # characters of TerminateJob's reason that Batch shows
 
 
-def give_up_stuck(pipeline: PipelineCompute, workers: list[Worker], after: timedelta, now: datetime) -> None:
-    """Terminate the jobs that have been RUNNABLE for too long; their end, with the reason, is heard like any other.
+def end_stuck_workers(pipeline: PipelineCompute, workers: list[FleetWorker], after: timedelta, now: datetime) -> None:
+    """Terminate the jobs that have been RUNNABLE for longer than `after`; their ends are handled like all others.
 
-    Batch cancels by itself what it knows to be stuck (`infra/constructs/gpu_compute.py`); this is for the rest.
+    Batch cancels some stuck jobs by itself (`infra/constructs/gpu_compute.py` configures it); these are the rest.
     """
     stuck = [worker for worker in workers if is_stuck(worker.batch, after, now)]
     if not stuck:
         return
-    states = what_aws_says(pipeline.job_queue)
+    states = states_of_queue(pipeline.job_queue)
     for worker in stuck:
         own = (worker.batch or {}).get("statusReason")
         reason = (
@@ -34,27 +34,27 @@ def give_up_stuck(pipeline: PipelineCompute, workers: list[Worker], after: timed
 
 
 def is_stuck(job: dict[str, Any] | None, after: timedelta, now: datetime) -> bool:
-    """Whether Batch has looked for an instance for too long."""
+    """Return whether a job of Batch has waited for an instance for longer than `after`."""
     if job is None or job["status"] != "RUNNABLE":
         return False
     return now - datetime.fromtimestamp(job["createdAt"] / 1000, UTC) > after
 
 
-def what_aws_says(job_queue: str) -> list[str]:
-    """The state of the queue and of its compute environments, one text for each."""
+def states_of_queue(job_queue: str) -> list[str]:
+    """Return what AWS says of the job queue, if anything, and of each of its compute environments."""
     batch = client("batch")
     (queue,) = batch.describe_job_queues(jobQueues=[job_queue])["jobQueues"]
-    names = [one["computeEnvironment"] for one in queue["computeEnvironmentOrder"]]
+    names = [order["computeEnvironment"] for order in queue["computeEnvironmentOrder"]]
     environments = batch.describe_compute_environments(computeEnvironments=names)["computeEnvironments"]
     return [
-        *([_said("the job queue", queue)] if queue.get("statusReason") else []),
-        *(_said(_types(one), one) for one in environments),
+        *([_state("the job queue", queue)] if queue.get("statusReason") else []),
+        *(_state(_instance_types(environment), environment) for environment in environments),
     ]
 
 
-def _types(environment: dict[str, Any]) -> str:
+def _instance_types(environment: dict[str, Any]) -> str:
     return "/".join(environment.get("computeResources", {}).get("instanceTypes", [])) or "a compute environment"
 
 
-def _said(what: str, described: dict[str, Any]) -> str:
-    return f"{what} is {described['status']} ({described.get('statusReason') or 'no reason given'})"
+def _state(name: str, described: dict[str, Any]) -> str:
+    return f"{name} is {described['status']} ({described.get('statusReason') or 'no reason given'})"

@@ -1,40 +1,90 @@
-"""One total of vCPUs for all pipelines: who may start workers, and whose must leave.
+"""Share one total of vCPUs (`maxTotalVCpus`) among the pipelines, by priority.
 
-Batch cannot take a GPU from a resident worker, so priority between its queues would mean nothing here.
+Batch's own priorities between job queues would have no effect here: a worker keeps its GPU for hours, and Batch does
+not take one from a running job.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
 from cosmos_batch.state import Workers
 from lambdas.clients import state_table
 from lambdas.log import log
-from lambdas.scaling.worker_count import Share, shared_room, to_take_back
 
 
-def allowed_to_start(
+@dataclass(frozen=True)
+class VCpuShare:
+    """How many workers a pipeline runs and wants, and how many vCPUs each of them takes."""
+
+    priority: int
+    vcpus: int
+    running: int
+    wanted: int
+    leaving: int = 0  # how many of the running ones drain
+
+    @property
+    def unmet_vcpus(self) -> int:
+        """The vCPUs of the workers that the pipeline wants and does not have."""
+        return max(0, self.wanted - self.running) * self.vcpus
+
+
+def workers_within_total(
     environment: ScaleEnvironment,
-    deployed_pipelines: Callable[[], list[PipelineCompute]],
+    pipelines: Sequence[PipelineCompute],
     pipeline: PipelineCompute,
     running: int,
     wanted: int,
 ) -> int | None:
-    """How many more workers the total leaves to a pipeline; None where there is no total.
+    """Return how many more workers a pipeline may start within the total; None where no total is configured.
 
-    Where that is too few, workers of lower pipelines are asked to leave: there is room as soon as they have.
+    If that is fewer than it wants, workers of pipelines of lower priority are asked to leave; a later look finds the
+    room that they have left.
     """
     total = environment.scaling.max_total_vcpus
     if total is None:
         return None
-    own = Share(pipeline.priority, pipeline.vcpus, running, wanted)
-    others = [_Other(environment, one) for one in deployed_pipelines() if one.id != pipeline.id]
+    own = VCpuShare(pipeline.priority, pipeline.vcpus, running, wanted)
+    others = [_OtherPipeline(environment, other) for other in pipelines if other.id != pipeline.id]
     shares = [other.share for other in others]
-    for other, count in zip(others, to_take_back(total, own, shares), strict=True):
-        other.take_back(count)
-    return shared_room(total, own, shares)
+    for other, count in zip(others, workers_to_take_back(total, own, shares), strict=True):
+        other.drain(count)
+    return workers_with_room(total, own, shares)
 
 
-class _Other:
+def workers_with_room(total_vcpus: int, own: VCpuShare, others: list[VCpuShare]) -> int:
+    """Return how many workers a pipeline may add within the total, less what higher priorities still want.
+
+    >>> high, low = VCpuShare(1, 12, running=0, wanted=2), VCpuShare(0, 12, running=1, wanted=4)
+    >>> workers_with_room(48, low, [high])
+    1
+    """
+    free = total_vcpus - sum(share.running * share.vcpus for share in [own, *others])
+    reserved = sum(share.unmet_vcpus for share in others if share.priority > own.priority)
+    return max(0, free - reserved) // own.vcpus
+
+
+def workers_to_take_back(total_vcpus: int, own: VCpuShare, others: list[VCpuShare]) -> list[int]:
+    """Return how many workers each of `others` must drain so that `own` gets what it wants, lowest priority first.
+
+    >>> own, low = VCpuShare(1, 12, running=0, wanted=2), VCpuShare(0, 12, running=2, wanted=2)
+    >>> workers_to_take_back(48, own, [VCpuShare(-1, 12, running=2, wanted=2, leaving=1), low])
+    [1, 0]
+    """
+    counts = [0] * len(others)
+    if own.unmet_vcpus == 0:
+        return counts
+    free = total_vcpus - sum(share.running * share.vcpus for share in [own, *others])
+    lacking = own.unmet_vcpus - free - sum(share.leaving * share.vcpus for share in others)
+    for index, share in sorted(enumerate(others), key=lambda item: item[1].priority):
+        if share.priority < own.priority and lacking > 0:
+            counts[index] = min(share.running - share.leaving, math.ceil(lacking / share.vcpus))
+            lacking -= counts[index] * share.vcpus
+    return counts
+
+
+class _OtherPipeline:
     """Another pipeline that shares the total."""
 
     def __init__(self, environment: ScaleEnvironment, pipeline: PipelineCompute) -> None:
@@ -42,7 +92,7 @@ class _Other:
         live = [row for row in self._workers.list() if row.state != "ENDED"]
         self._staying = [row for row in live if not row.must_drain and row.state != "DRAINING"]
         self._pipeline = pipeline.id
-        self.share = Share(
+        self.share = VCpuShare(
             pipeline.priority,
             pipeline.vcpus,
             running=len(live),
@@ -50,8 +100,8 @@ class _Other:
             leaving=len(live) - len(self._staying),
         )
 
-    def take_back(self, count: int) -> None:
-        """Ask so many of its workers to leave."""
+    def drain(self, count: int) -> None:
+        """Ask so many of the pipeline's workers to leave."""
         for row in self._staying[:count]:
             self._workers.must_drain(row.worker)
             log("worker makes room for a pipeline of higher priority", pipeline=self._pipeline, worker=row.worker)

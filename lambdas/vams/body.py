@@ -1,4 +1,4 @@
-"""The body that VAMS sends. 2.5 says all in it; 2.6 says where its manifest lies."""
+"""Read the body that VAMS sends: 2.5 has everything in it, 2.6 has the S3 location of a manifest."""
 
 import json
 from datetime import datetime
@@ -8,13 +8,22 @@ from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.vams.manifest import read_manifest_run
-from lambdas.vams.requests import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
+from lambdas.vams.requests import (
+    FileRequest,
+    Run,
+    VamsSettings,
+    inner,
+    make_request,
+    output_below,
+    starts_from_text,
+    text,
+)
 
 TASK_TOKEN = "TaskToken"  # noqa: S105 - the name of a field
 
 
 def read_body(event: dict[str, Any]) -> dict[str, Any]:
-    """The body, which is an object or JSON text. Raises Failure."""
+    """Return the body, which is an object or JSON text. Raises Failure."""
     body = event.get("body") if isinstance(event, dict) else None
     if isinstance(body, str):
         try:
@@ -27,7 +36,7 @@ def read_body(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_token(body: dict[str, Any]) -> str:
-    """The task token. Raises Failure."""
+    """Return the task token. Raises Failure."""
     token = body.get(TASK_TOKEN)
     if not isinstance(token, str) or not token.strip():
         raise Failure(
@@ -39,33 +48,33 @@ def read_token(body: dict[str, Any]) -> str:
 
 
 def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
-    """What the workflow asks for, in whichever version. Raises Failure."""
+    """Return what the workflow asks for, in either version. Raises Failure."""
     manifest = text(body, "inputManifestS3Location")
     if manifest is not None:
         return read_manifest_run(manifest, body, pipeline, deadline)
     parameters, metadata = _object(body, "inputParameters"), _object(body, "inputMetadata")
     of_vams = inner(metadata, "VAMS")
-    of_run = Said(parameters, of_asset=inner(of_vams, "assetMetadata"))
+    run_settings = VamsSettings(parameters, of_asset=inner(of_vams, "assetMetadata"))
     files, caller = _location(body, "outputS3AssetFilesPath"), text(body, "databaseId")
-    if starts_from_text(of_run, pipeline):
-        request = make_request(pipeline, deadline, of_run, output=files.uri, caller=caller)
-        return Run([Asked("the run", request)], files.uri)
+    if starts_from_text(run_settings, pipeline):
+        request = make_request(pipeline, deadline, run_settings, output=files.uri, caller=caller)
+        return Run([FileRequest("the run", request)], files.uri)
     file = _location(body, "inputS3AssetFilePath")
     request = make_request(
         pipeline,
         deadline,
-        Said(parameters, inner(of_vams, "fileMetadata"), of_run.of_asset),
+        VamsSettings(parameters, inner(of_vams, "fileMetadata"), run_settings.of_asset),
         input=file.uri,
         caller=caller,
         **_output(body, file, files),
     )
-    return Run([Asked(file.uri, request)], files.uri)
+    return Run([FileRequest(file.uri, request)], files.uri)
 
 
 def _output(body: dict[str, Any], file: S3Location, files: S3Location) -> dict[str, str | None]:
-    """The request's fields that say where the results go: into the directory that the file has within its asset.
+    """Return the request's fields for its output: the results go into the file's own directory within its asset.
 
-    `inputAssetLocationKey` is the asset's root in its bucket, which need not contain the asset's id.
+    `inputAssetLocationKey` is the asset's root in its bucket; it may lack the asset's id.
     """
     root = (text(body, "inputAssetLocationKey") or "").strip("/")
     if root and file.key.startswith(f"{root}/"):
@@ -75,7 +84,7 @@ def _output(body: dict[str, Any], file: S3Location, files: S3Location) -> dict[s
 
 
 def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
-    """A field that is an object, JSON text of one, or nothing. Raises Failure."""
+    """Return a field that is an object or JSON text of one; an empty object if it is absent. Raises Failure."""
     value = body.get(name)
     if isinstance(value, str) and value.strip():
         try:
@@ -90,7 +99,7 @@ def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _location(body: dict[str, Any], name: str) -> S3Location:
-    """A field that is an S3 URI. Raises Failure."""
+    """Return the location in a field that is an S3 URI. Raises Failure."""
     if (uri := text(body, name)) is None:
         raise Failure("InvalidInput", f"The body has no {name}.", "Start the workflow on a file of an asset.")
     try:

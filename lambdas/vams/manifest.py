@@ -1,4 +1,4 @@
-"""VAMS 2.6: the body says where manifest, configuration and metadata lie; they are read from S3."""
+"""Read a run of VAMS 2.6, whose body has the S3 locations of its manifest, configuration and metadata."""
 
 import json
 from datetime import datetime
@@ -11,21 +11,30 @@ from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.s3_objects import Missing, Unreadable, head, read
-from lambdas.vams.requests import Asked, Run, Said, inner, make_request, output_below, starts_from_text, text
+from lambdas.vams.requests import (
+    FileRequest,
+    Run,
+    VamsSettings,
+    inner,
+    make_request,
+    output_below,
+    starts_from_text,
+    text,
+)
 
-# All are started by one call of the function, within its time.
+# One call of the function has to start the executions of all files before its timeout.
 FILES_LIMIT = 500
-GROUPED = 2  # schemaVersion of metadata by asset and file; 1 has the shape that 2.5 sent
+GROUPED = 2  # the schemaVersion of metadata that is grouped by asset and file; 1 has the shape of VAMS 2.5
 
 
-class _Sent(BaseModel):
-    """A part of the manifest. What is not ours is left alone."""
+class _ManifestPart(BaseModel):
+    """A part of the manifest. Fields that we do not know are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
-class Asset(_Sent):
-    """An asset; VAMS writes "" for what it does not know."""
+class Asset(_ManifestPart):
+    """An asset. VAMS writes "" where it does not know a value."""
 
     asset_id: str = ""
     database_id: str = ""
@@ -40,20 +49,20 @@ class File(Asset):
     relative_path: str = Field(default="", description="Within the asset, with a leading slash")
 
 
-class Outputs(_Sent):
-    """Where results go: a bucket, and prefixes in it."""
+class Outputs(_ManifestPart):
+    """Where the results go: a bucket, and a prefix in it."""
 
     bucket: str = Field(min_length=1)
     files: str = Field(min_length=1)
 
 
-class SystemConfig(_Sent):
-    """What VAMS says of itself."""
+class SystemConfig(_ManifestPart):
+    """Facts about the deployment of VAMS."""
 
     orchestration_event_prefix: str = ""
 
 
-class Manifest(_Sent):
+class Manifest(_ManifestPart):
     """The inputs and outputs of one pipeline within one run."""
 
     input_files: list[File] = Field(default_factory=list)
@@ -64,35 +73,35 @@ class Manifest(_Sent):
 
     @property
     def asset(self) -> Asset:
-        """That the run is about: its first file's, or the one that its results go to."""
+        """The asset of the run's first file, or the one that its results go to where it has no files."""
         return self.input_files[0] if self.input_files else self.output_target
 
 
 def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
-    """What a workflow of VAMS 2.6 asks for. Raises Failure."""
+    """Return what a workflow of VAMS 2.6 asks for. Raises Failure."""
     manifest = _manifest(uri)
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
     metadata = _metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location"))
-    _refuse_number(len(manifest.input_files), pipeline)
+    _check_number(len(manifest.input_files), pipeline)
     files = S3Location(manifest.outputs.bucket, manifest.outputs.files).uri
     event_prefix = manifest.system_config.orchestration_event_prefix or None
-    of_run = Said(parameters, of_asset=_of_asset(metadata, manifest.asset))
-    if not manifest.input_files or starts_from_text(of_run, pipeline):
+    run_settings = VamsSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
+    if not manifest.input_files or starts_from_text(run_settings, pipeline):
         request = make_request(
             pipeline,
             deadline,
-            of_run,
+            run_settings,
             output=_output(manifest.outputs, None),
             caller=manifest.asset.database_id or None,
         )
-        return Run([Asked("the run", request)], files, event_prefix)
-    asked = [
-        Asked(
+        return Run([FileRequest("the run", request)], files, event_prefix)
+    requests = [
+        FileRequest(
             _name(file, manifest.input_files),
             make_request(
                 pipeline,
                 deadline,
-                Said(parameters, file_metadata(metadata, file), _of_asset(metadata, file)),
+                VamsSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
                 input=S3Location(file.bucket, file.key).uri,
                 input_version_id=file.version_id or None,
                 output=_output(manifest.outputs, file),
@@ -101,34 +110,34 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
         )
         for file in manifest.input_files
     ]
-    return Run(asked, files, event_prefix)
+    return Run(requests, files, event_prefix)
 
 
 def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:
-    """The file's own, and never that of its asset, whose record has the key `/`."""
+    """Return the metadata of a file itself, and never that of its asset, whose record has the key `/`."""
     if metadata.get("schemaVersion") != GROUPED:
         return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "fileMetadata")
     return _record(metadata, file, _path(file.relative_path)) if _path(file.relative_path) else {}
 
 
-def _of_asset(metadata: dict[str, Any], place: Asset) -> dict[str, Any]:
-    """That of the asset, for a generator: a mode that starts from text has no file."""
+def _asset_metadata(metadata: dict[str, Any], asset: Asset) -> dict[str, Any]:
+    """Return the metadata of an asset, which generators read: a mode that starts from text has no file."""
     if metadata.get("schemaVersion") != GROUPED:
         return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "assetMetadata")
-    return _record(metadata, place, "")
+    return _record(metadata, asset, "")
 
 
-def _record(metadata: dict[str, Any], place: Asset, path: str) -> dict[str, Any]:
-    """What is written of one path of an asset."""
+def _record(metadata: dict[str, Any], owner: Asset, path: str) -> dict[str, Any]:
+    """Return the metadata of one path of an asset, from metadata that is grouped by asset and file."""
     for asset in _objects(metadata.get("assets")):
-        if (asset.get("databaseId"), asset.get("assetId")) == (place.database_id, place.asset_id):
+        if (asset.get("databaseId"), asset.get("assetId")) == (owner.database_id, owner.asset_id):
             for record in _objects(asset.get("files")):
                 if _path(record.get("fileKey")) == path:
                     return inner(record, "metadata")
     return {}
 
 
-def _refuse_number(files: int, pipeline: Pipeline) -> None:
+def _check_number(files: int, pipeline: Pipeline) -> None:
     if files == 0 and pipeline.surface == "reasoner":
         raise Failure(
             "InvalidInput", "The workflow was started on no file.", f"Select a file: {pipeline.id} looks at files."
@@ -151,7 +160,7 @@ def _manifest(uri: str) -> Manifest:
 
 
 def _configuration(uri: str | None) -> dict[str, Any]:
-    """VAMS names its place whether or not somebody has written one."""
+    """Return the workflow's configuration; VAMS sends its location even if nobody has written one."""
     try:
         return {} if uri is None else _read(uri, "configuration")
     except Failure as failure:
@@ -165,22 +174,22 @@ def _metadata(uri: str | None) -> dict[str, Any]:
 
 
 def _read(uri: str, what: str) -> dict[str, Any]:
-    """A JSON object in S3; an empty file is an empty object. Raises Failure."""
+    """Return the JSON object in a file in S3; an empty file is an empty object. Raises Failure."""
     try:
         content = read(head(_location(uri, what)))
-    except Missing as missing:  # what it is comes first: VAMS shows the beginning
+    except Missing as missing:  # the message begins with the fault, for VAMS shows only its beginning
         raise Failure("InvalidInput", f"The {what} does not exist: {uri}", "Run the workflow again.") from missing
     except Unreadable as unreadable:
         raise Failure(
             "InvalidInput", f"The {what} may not be read ({unreadable}): {uri}", "Name its bucket in vams.buckets."
         ) from unreadable
     try:
-        found = json.loads(content) if content.strip() else {}
+        parsed = json.loads(content) if content.strip() else {}
     except ValueError as error:
         raise Failure("InvalidInput", f"The {what}, {uri}, is not JSON.", f"Correct the {what} in VAMS.") from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise Failure("InvalidInput", f"The {what}, {uri}, is not a JSON object.", f"Correct the {what} in VAMS.")
-    return found
+    return parsed
 
 
 def _location(uri: str, what: str) -> S3Location:
@@ -196,9 +205,9 @@ def _output(outputs: Outputs, file: File | None) -> str:
 
 
 def _name(file: File, files: list[File]) -> str:
-    """A file's path within its asset; after the asset's id where the run has files of several."""
+    """Return a file's path within its asset, with the asset's id before it if the run has files of several assets."""
     path = _path(file.relative_path) or file.key
-    return path if len({one.asset_id for one in files}) == 1 else f"{file.asset_id}/{path}"
+    return path if len({other.asset_id for other in files}) == 1 else f"{file.asset_id}/{path}"
 
 
 def _path(relative: object) -> str:
@@ -206,4 +215,4 @@ def _path(relative: object) -> str:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,19 +1,21 @@
-"""VAMS 2.6's orchestration bus: it hears which executions a workflow has led to, so that an abort stops them."""
+"""Register executions on the event bus of VAMS 2.6, so that aborting a workflow in VAMS stops them."""
 
 import json
 
 from cosmos_batch.contract.environment import VamsEnvironment
+from lambdas.clients import vams_client
 from lambdas.log import log, log_fault
-from lambdas.vams_client import vams_client
+from lambdas.step_functions import execution_arn
 
 REGISTER = "pipeline.execution.register"
-ENTRIES_AT_ONCE = 10  # of PutEvents
+ENTRIES_AT_ONCE = 10  # entries in one call of PutEvents
 
 
 def register(jobs: list[str], event_prefix: str | None, environment: VamsEnvironment) -> None:
-    """Register executions of ours. VAMS runs without that too: a failure is logged and stops nothing.
+    """Register the executions of these jobs. A failure is logged and nothing else: VAMS runs without it.
 
-    `event_prefix` is `<source>.execution.<id>.pipeline.<id>`, from the manifest.
+    `event_prefix` is `<source>.execution.<id>.pipeline.<id>`, from the manifest; without one, or without a bus, nothing
+    is registered.
     """
     bus = environment.orchestration_bus
     if bus is None or not event_prefix:
@@ -41,7 +43,7 @@ def _detail(job: str, event_prefix: str, environment: VamsEnvironment) -> dict[s
         "subExecution": {
             "resourceType": "stepFunctionsExecution",
             "stateMachineArn": machine,
-            "executionArn": f"{machine.replace(':stateMachine:', ':execution:')}:{job}",
+            "executionArn": execution_arn(machine, job),
         },
         "logs": [{"logGroupArn": log_group, "logGroupName": log_group.partition(":log-group:")[2].removesuffix(":*")}],
     }

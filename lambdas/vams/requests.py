@@ -1,4 +1,4 @@
-"""What every version of VAMS says of a run, as requests of ours. What is not ours in it is left alone."""
+"""Turn what a workflow of VAMS sends, in any version, into requests. Fields that are not ours are ignored."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,13 +26,13 @@ from cosmos_batch.planning.generation.prompts import prompt_text
 
 PROMPT_PARAMETERS = ("prompt", "PROMPT")
 
-# What VAMS calls this family of models in its own pipelines.
+# The names of the Cosmos Reason models in VAMS's own pipelines.
 MODEL_TYPES = ("reason", "reason2", "cosmos-reason", "cosmos-reason2")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One file of a run; `name` is what a person knows it by."""
+class FileRequest:
+    """The request for one file of a run. `name` identifies the file to a person."""
 
     name: str
     request: Request
@@ -42,28 +42,29 @@ class Asked:
 class Run:
     """What one call of VAMS asks for.
 
-    `files` is the S3 prefix of all its results; `event_prefix` is its name on the orchestration bus, if it has one.
+    `output_files` is the S3 URI of the prefix below which all results go; `event_prefix` is the run's source name on
+    the orchestration bus, if it has one.
     """
 
-    asked: list[Asked]
-    files: str
+    files: list[FileRequest]
+    output_files: str
     event_prefix: str | None = None
 
 
 @dataclass(frozen=True)
-class Said:
-    """What VAMS's users wrote: beside the file, beside its asset, into the workflow's configuration."""
+class VamsSettings:
+    """What users wrote in VAMS: the workflow's configuration, the file's metadata and the metadata of its asset."""
 
     configuration: dict[str, Any]
     of_file: dict[str, Any] = field(default_factory=dict)
     of_asset: dict[str, Any] = field(default_factory=dict)
 
 
-def make_request(pipeline: Pipeline, deadline: datetime, said: Said, **where: Any) -> Request:
-    """The request for one file; `where` are the fields of Request that say where it lies. Raises Failure."""
+def make_request(pipeline: Pipeline, deadline: datetime, settings: VamsSettings, **locations: Any) -> Request:
+    """Return the request for one file; `locations` are Request's fields for its input and output. Raises Failure."""
     if pipeline.surface == "generator":
-        return _generation(pipeline, deadline, said, **where)
-    parameters, file_metadata = said.configuration, said.of_file
+        return _generator_request(pipeline, deadline, settings, **locations)
+    parameters, file_metadata = settings.configuration, settings.of_file
     check_model(parameters, pipeline)
     try:
         return Request(
@@ -73,101 +74,106 @@ def make_request(pipeline: Pipeline, deadline: datetime, said: Said, **where: An
             parameters=_parameters(parameters, file_metadata),
             invalidate_model=_invalidates(parameters),
             deadline=deadline,
-            **where,
+            **locations,
         )
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
 
 
 def output_below(files: S3Location, directory: str) -> str:
-    """The output prefix for a file: VAMS keeps the directory that a result has below `files` on the asset."""
+    """Return the output prefix for a file: VAMS moves results below `files` into the same directory of the asset."""
     return f"{S3Location(files.bucket, join_below(files.key, directory)).uri}/"
 
 
-def starts_from_text(of_run: Said, pipeline: Pipeline) -> bool:
-    """Whether a generator is asked for a mode that looks at no file: VAMS may send one whatever is asked.
+def starts_from_text(settings: VamsSettings, pipeline: Pipeline) -> bool:
+    """Return whether a run asks a generator for a mode that reads no file; VAMS may send a file all the same.
 
-    Such a mode is said by the asset or by the configuration, and reads those.
+    The mode is given in the asset's metadata or in the configuration, and its other settings are read there too.
     """
     if pipeline.surface == "reasoner":
         return False
     offered = MODES_OF_PIPELINE[pipeline.id]
-    mode = _parameters_of_generation(of_run, pipeline)[1].mode or (offered[0] if len(offered) == 1 else None)
+    mode = _prompt_and_generation(settings, pipeline)[1].mode or (offered[0] if len(offered) == 1 else None)
     return mode is not None and not MODES[mode].inputs
 
 
-def _generation(pipeline: Pipeline, deadline: datetime, said: Said, **where: Any) -> Request:
-    prompt, generation = _parameters_of_generation(said, pipeline)
+def _generator_request(pipeline: Pipeline, deadline: datetime, settings: VamsSettings, **locations: Any) -> Request:
+    prompt, generation = _prompt_and_generation(settings, pipeline)
     try:
         return Request(
             pipeline=pipeline.id,
             prompt=None if prompt is None else prompt_text("prompt", prompt),
             generation=generation,
-            invalidate_model=bool(read_switch(said.configuration, INVALIDATE)),
+            invalidate_model=bool(read_switch(settings.configuration, INVALIDATE)),
             deadline=deadline,
-            **where,
+            **locations,
         )
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
 
 
-def _parameters_of_generation(
-    said: Said, pipeline: Pipeline
+def _prompt_and_generation(
+    settings: VamsSettings, pipeline: Pipeline
 ) -> tuple[str | dict[str, Any] | None, GenerationParameters]:
-    """The prompt and the rest: the file's metadata first, then the asset's, then the configuration, name by name.
+    """Return the prompt and the other parameters of a generation. Raises Failure.
 
-    Raises Failure.
+    Each is taken from the file's metadata if it is there, else from the asset's, else from the configuration.
     """
-    configured = keys_of_configuration(said.configuration, pipeline)
+    file_metadata, asset_metadata = keys_of_metadata(settings.of_file), keys_of_metadata(settings.of_asset)
+    configured = keys_of_configuration(settings.configuration, pipeline)
     try:
-        prompt, parameters = prompt_and_parameters(
-            keys_of_metadata(said.of_file), keys_of_metadata(said.of_asset), configured
-        )
+        prompt, parameters = prompt_and_parameters(file_metadata, asset_metadata, configured)
     except ValueError as error:
         raise Failure("InvalidInput", f"{error}.", "Correct what VAMS sends for this workflow.") from error
     return prompt, read_generation_parameters(parameters)
 
 
 def read_prompt(file_metadata: dict[str, Any], parameters: dict[str, Any]) -> str | None:
-    """The file's metadata first, then the parameters; the asset's metadata does not count; blank is absent."""
+    """Return a reasoner's prompt from the file's metadata, or else from the parameters; a blank one is absent.
+
+    The asset's metadata is not read.
+    """
     if (prompt := text(file_metadata, PROMPT)) is not None:
         return prompt
-    return next((found for name in PROMPT_PARAMETERS if (found := text(parameters, name)) is not None), None)
+    return next((prompt for name in PROMPT_PARAMETERS if (prompt := text(parameters, name)) is not None), None)
 
 
 def check_model(parameters: dict[str, Any], pipeline: Pipeline) -> None:
-    """MODEL_TYPE and MODEL_SIZE may be said; what they say must be this pipeline's. Raises Failure."""
-    kind, size = text(parameters, "MODEL_TYPE"), text(parameters, "MODEL_SIZE")
-    if kind is not None and kind.strip().lower() not in MODEL_TYPES:
-        raise _other_model("MODEL_TYPE", kind, pipeline, MODEL_TYPES[0])
+    """Check that MODEL_TYPE and MODEL_SIZE, if they are set, are those of this pipeline's model. Raises Failure."""
+    model_type, size = text(parameters, "MODEL_TYPE"), text(parameters, "MODEL_SIZE")
+    if model_type is not None and model_type.strip().lower() not in MODEL_TYPES:
+        raise _other_model("MODEL_TYPE", model_type, pipeline, MODEL_TYPES[0])
     if size is not None and size.strip().upper() != pipeline.model_size.upper():
         raise _other_model("MODEL_SIZE", size, pipeline, pipeline.model_size)
 
 
 def inner(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """A field that is an object; an empty one otherwise."""
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    """Return a field that is an object; an empty object if it is absent or something else."""
+    field_value = value.get(name)
+    return field_value if isinstance(field_value, dict) else {}
 
 
 def text(value: dict[str, Any], name: str) -> str | None:
-    """A field's text; None if it is absent or blank. Raises Failure if it is no text."""
-    found = value.get(name)
-    if found is not None and not isinstance(found, str):
+    """Return a field's text; None if it is absent or blank. Raises Failure if it is not text."""
+    field_value = value.get(name)
+    if field_value is not None and not isinstance(field_value, str):
         raise Failure("InvalidInput", f"{name} must be text.", f"Correct {name} in VAMS.")
-    return found if found and found.strip() else None
+    return field_value if field_value and field_value.strip() else None
 
 
-def _other_model(name: str, given: str, pipeline: Pipeline, right: str) -> Failure:
+def _other_model(name: str, value: str, pipeline: Pipeline, right: str) -> Failure:
     return Failure(
         "InvalidInput",
-        f"{name} is {given!r}, but {pipeline.id} runs {pipeline.model}.",
+        f"{name} is {value!r}, but {pipeline.id} runs {pipeline.model}.",
         f"Set {name} to {right!r} or leave it out, or run the workflow of the other pipeline.",
     )
 
 
 def _parameters(parameters: dict[str, Any], file_metadata: dict[str, Any]) -> Parameters:
-    """Ours among the parameters, each unless the file's metadata says it. VAMS's form makes text of numbers."""
+    """Return a reasoner's parameters: each from the file's metadata, or else from the workflow's.
+
+    VAMS's form turns numbers into text, which `read_parameters` accepts.
+    """
     ours = {name: value for name, value in parameters.items() if name in NAMES and is_said(value)}
     of_file = {alias: file_metadata[key] for key, alias in PARAMETERS.items() if is_said(file_metadata.get(key))}
     return read_parameters({**ours, **of_file})

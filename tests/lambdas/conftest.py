@@ -22,7 +22,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         cloud = Cloud()
         monkeypatch.setattr(boto3, "client", cloud.client)
         environments = [function.environment for function in FUNCTIONS]
-        for cached in (clients.make_client, clients.state_table, plan.enabled_queues, *environments):
+        for cached in (clients.cached_client, clients.state_table, plan.enabled_queues, *environments):
             cached.cache_clear()
         yield cloud
 

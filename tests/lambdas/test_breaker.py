@@ -8,23 +8,23 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
-from lambdas.scaling.batch_reason import ending_by_batch
-from lambdas.scaling.breaker import KILLS_REPLACED_AT_ONCE, Death, judged, may_start, workers_to_start
+from lambdas.scaling.batch_reasons import end_by_batch
+from lambdas.scaling.breaker import KILLS_REPLACED_AT_ONCE, FailedWorker, breaker_after, may_start, workers_to_start
 
 NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
 PASSING = Error(code="ModelUnavailable", message="The Hub cannot be reached.", remedy="r", retryable=True)
 PERMANENT = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="r")
-DEATH = Death("passing", PASSING)
-REFUSED = Death("permanent", PERMANENT)
-COMPANY = Death("passing", PASSING, in_company=True)
+DEATH = FailedWorker("passing", PASSING)
+REFUSED = FailedWorker("permanent", PERMANENT)
+COMPANY = FailedWorker("passing", PASSING, in_company=True)
 
 
-def after(*waves: list[Death], breaker: PipelineRow | None = None) -> PipelineRow:
+def after(*waves: list[FailedWorker], breaker: PipelineRow | None = None) -> PipelineRow:
     """The breaker after several looks, of which none found a worker that had served."""
     breaker = breaker or PipelineRow()
     for deaths in waves:
-        breaker = judged(breaker, served=False, deaths=deaths, settings=SETTINGS, now=NOW)
+        breaker = breaker_after(breaker, served=False, failed=deaths, settings=SETTINGS, now=NOW)
     return breaker
 
 
@@ -67,7 +67,7 @@ class TestWhatDoesNotPass:
         assert thrice.refuses and thrice.reason == PERMANENT and pause_of(thrice) == 900
 
     def test_what_a_worker_says_itself_is_believed_at_once(self) -> None:
-        breaker = after([replace(REFUSED, by_own_word=True)])
+        breaker = after([replace(REFUSED, reported_by_itself=True)])
         assert breaker.refuses and pause_of(breaker) == 900
 
     def test_what_passes_does_not_add_up_with_what_does_not(self) -> None:
@@ -99,46 +99,46 @@ class TestWaves:
     def test_another_cause_is_another_wave(self) -> None:
         submitted = (NOW - timedelta(seconds=1)).isoformat()
         breaker = after([replace(DEATH, submitted_at=submitted)])
-        refused = replace(REFUSED, submitted_at=submitted, by_own_word=True)
+        refused = replace(REFUSED, submitted_at=submitted, reported_by_itself=True)
         assert after([refused], breaker=breaker).refuses
 
 
 class TestNoFault:
     @pytest.mark.parametrize("cause", ["capacity", "lost"])
     def test_a_lack_of_instances_and_a_lost_host_are_replaced_at_once_for_ever(self, cause: Cause) -> None:
-        breaker = after(*[[Death(cause, PASSING)] * 16] * 50)
+        breaker = after(*[[FailedWorker(cause, PASSING)] * 16] * 50)
         assert (breaker.failures, breaker.open, breaker.retry_at) == (0, False, None)
         assert workers_to_start(16, 0, 0, breaker, NOW) == 16
 
     def test_why_there_is_no_instance_is_kept_for_who_asks(self) -> None:
-        assert after([Death("capacity", PASSING)]).reason == PASSING
+        assert after([FailedWorker("capacity", PASSING)]).reason == PASSING
 
     def test_a_host_that_is_taken_away_is_no_jobs_fault(self) -> None:
-        lost = Death("lost", PASSING, alone_with="job", in_company=True)
+        lost = FailedWorker("lost", PASSING, alone_with="job", in_company=True)
         assert after(*[[lost]] * 20) == PipelineRow()
 
     def test_the_killed_are_replaced_at_once_so_many_times(self) -> None:
-        breaker = after(*[[Death("killed", PASSING)] * 16] * KILLS_REPLACED_AT_ONCE)
+        breaker = after(*[[FailedWorker("killed", PASSING)] * 16] * KILLS_REPLACED_AT_ONCE)
         assert (breaker.failures, breaker.retry_at) == (0, None)
         assert workers_to_start(16, 0, 0, breaker, NOW) == 16
 
     def test_what_kills_every_start_is_not_paid_for_without_end(self) -> None:
-        breaker = after(*[[Death("killed", PASSING)]] * (KILLS_REPLACED_AT_ONCE + 1))
+        breaker = after(*[[FailedWorker("killed", PASSING)]] * (KILLS_REPLACED_AT_ONCE + 1))
         assert (breaker.failures, pause_of(breaker), breaker.refuses) == (1, 60, False)
 
 
 class TestServing:
     def test_a_worker_that_served_closes_it(self) -> None:
         was_open = after([REFUSED], [REFUSED], [REFUSED], breaker=PipelineRow(cold_start_seconds=2, wanted=3))
-        assert judged(was_open, True, [], SETTINGS, NOW) == PipelineRow(cold_start_seconds=2, wanted=3)
-        assert judged(was_open, True, [DEATH], SETTINGS, NOW).failures == 1
+        assert breaker_after(was_open, True, [], SETTINGS, NOW) == PipelineRow(cold_start_seconds=2, wanted=3)
+        assert breaker_after(was_open, True, [DEATH], SETTINGS, NOW).failures == 1
 
     def test_nothing_learnt_changes_nothing(self) -> None:
         breaker = PipelineRow(failures=2, retry_at=NOW.isoformat())
-        assert judged(breaker, False, [], SETTINGS, NOW) == breaker
+        assert breaker_after(breaker, False, [], SETTINGS, NOW) == breaker
 
     def test_who_serves_clears_the_culprits(self) -> None:
-        assert judged(PipelineRow(failures=1, culprits=["a"]), True, [], SETTINGS, NOW).culprits == []
+        assert breaker_after(PipelineRow(failures=1, culprits=["a"]), True, [], SETTINGS, NOW).culprits == []
 
 
 class TestJobsThatKill:
@@ -152,14 +152,14 @@ class TestJobsThatKill:
         assert breaker.open and breaker.reason == PASSING and not breaker.refuses
         assert not may_start(breaker, NOW)
         assert workers_to_start(4, 0, 0, breaker, NOW + timedelta(seconds=900)) == 1, "one tries"
-        assert judged(breaker, True, [], SETTINGS, NOW) == PipelineRow()
+        assert breaker_after(breaker, True, [], SETTINGS, NOW) == PipelineRow()
 
     def test_one_poison_is_one_failure_however_often_it_kills(self) -> None:
-        breaker = after(*[[Death("killed", PASSING, alone_with="poison", in_company=True)]] * 5)
+        breaker = after(*[[FailedWorker("killed", PASSING, alone_with="poison", in_company=True)]] * 5)
         assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
 
     def test_an_engine_that_dies_of_every_job_opens_the_breaker_and_its_jobs_wait(self) -> None:
-        breaker = after(*[[Death("killed", PASSING, alone_with=job)] for job in ("a", "a", "b", "b", "c")])
+        breaker = after(*[[FailedWorker("killed", PASSING, alone_with=job)] for job in ("a", "a", "b", "b", "c")])
         assert breaker.open and not breaker.refuses and pause_of(breaker) == 240
 
 
@@ -226,7 +226,7 @@ class TestJobsThatKill:
     ],
 )
 def test_what_batch_says_becomes_a_cause_and_a_reason(job: dict[str, object] | None, cause: Cause, code: str) -> None:
-    ending = ending_by_batch("job-1", job)
+    ending = end_by_batch("job-1", job)
     assert (ending.cause, ending.error.code) == (cause, code)
     assert ending.error.retryable == (cause != "permanent")
     assert ending.error.remedy

@@ -14,8 +14,10 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.handlers import scale
-from lambdas.scaling.fleet import Worker
-from lambdas.scaling.worker_count import Share, retiring, shared_room, to_take_back
+from lambdas.scaling.fleet import FleetWorker
+from lambdas.scaling.scale import count_jobs
+from lambdas.scaling.vcpu_shares import VCpuShare, workers_to_take_back, workers_with_room
+from lambdas.scaling.worker_count import workers_to_retire
 from tests.lambdas.cloud import LARGE, SMALL, Cloud
 from tests.lambdas.test_scale import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
 
@@ -117,7 +119,7 @@ class TestLife:
         ends = []
         for number in range(200):
             row = WorkerRow(worker=f"w{number}", state="READY", last_seen="", submitted_at=now.isoformat())
-            worker = Worker(row, None)
+            worker = FleetWorker(row, None)
             ends.append(next(h for h in range(300) if worker.is_past_its_life(2, now + timedelta(hours=h / 100))))
         assert min(ends) >= 180 and max(ends) <= 221 and len(set(ends)) > 20
 
@@ -148,11 +150,11 @@ class TestLife:
 
     @given(*[st.integers(0, 20)] * 4)
     def test_never_are_more_sent_away_than_there_are(self, aging: int, ready: int, wanted: int, room: int) -> None:
-        assert 0 <= retiring(aging, ready, wanted, room) <= aging
+        assert 0 <= workers_to_retire(aging, ready, wanted, room) <= aging
 
     @given(aging=st.integers(1, 20), ready=st.integers(0, 20), wanted=st.integers(0, 40))
     def test_with_room_the_pool_stays_as_large_as_it_is_wanted(self, aging: int, ready: int, wanted: int) -> None:
-        left = ready + aging - retiring(aging, ready, wanted, room=1)
+        left = ready + aging - workers_to_retire(aging, ready, wanted, room=1)
         assert left >= min(wanted, ready + aging)
 
 
@@ -176,7 +178,7 @@ class TestEnds:
                 job |= {"status": "FAILED", "statusReason": reason, "container": container}
 
     def holds_all(self, cloud: Cloud) -> bool:
-        return cloud.stepfunctions.answers == [] and scale.count(cloud.jobs_queue) == 20
+        return cloud.stepfunctions.answers == [] and count_jobs(cloud.jobs_queue) == 20
 
     @pytest.mark.parametrize(
         "reason",
@@ -339,19 +341,19 @@ class TestTotal:
 
 
 SHARES = st.builds(
-    Share, st.integers(0, 3), st.integers(1, 48), st.integers(4, 8), st.integers(0, 12), st.integers(0, 4)
+    VCpuShare, st.integers(0, 3), st.integers(1, 48), st.integers(4, 8), st.integers(0, 12), st.integers(0, 4)
 )
 
 
 @given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
-def test_what_may_start_stays_within_the_total(total: int, own: Share, others: list[Share]) -> None:
+def test_started_workers_stay_within_the_total(total: int, own: VCpuShare, others: list[VCpuShare]) -> None:
     running = sum(one.running * one.vcpus for one in [own, *others])
-    assert max(running, running + shared_room(total, own, others) * own.vcpus) <= max(total, running)
+    assert max(running, running + workers_with_room(total, own, others) * own.vcpus) <= max(total, running)
 
 
 @given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
-def test_what_leaves_is_enough_for_the_higher_one_or_all_there_is(total: int, own: Share, others: list[Share]) -> None:
-    back = to_take_back(total, own, others)
+def test_workers_taken_back_are_enough_or_all_there_are(total: int, own: VCpuShare, others: list[VCpuShare]) -> None:
+    back = workers_to_take_back(total, own, others)
     lower = [one.priority < own.priority for one in others]
     assert all(count == 0 for count, is_lower in zip(back, lower, strict=True) if not is_lower or not own.unmet_vcpus)
     free = total - sum(one.running * one.vcpus for one in [own, *others])

@@ -1,4 +1,4 @@
-"""`image_build`: a build begins when CloudFormation asks, and CloudFormation is told when it ends."""
+"""`image_build` starts a build at CloudFormation's request, and answers the request when the build ends."""
 
 import json
 import threading
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from lambdas.builds import images
 from lambdas.handlers import image_build
 from tests.lambdas.cloud import event
 
@@ -16,10 +17,10 @@ TAG = "0123abcd"
 
 
 class Fakes:
-    """ECR with the tags in `there`, and CodeBuild, whose builds end as the test says."""
+    """ECR with the images of the tags in `tags`, CodeBuild with one build, and CloudWatch with that build's log."""
 
     def __init__(self) -> None:
-        self.there: set[str] = set()
+        self.tags: set[str] = set()
         self.started: list[dict[str, Any]] = []
         self.build: dict[str, Any] = {}
         self.refusal: Exception | None = None
@@ -29,7 +30,7 @@ class Fakes:
         class ImageNotFoundException(Exception): ...  # noqa: N818
 
     def describe_images(self, repositoryName: str, imageIds: list[dict[str, str]]) -> None:  # noqa: N803
-        if imageIds[0]["imageTag"] not in self.there:
+        if imageIds[0]["imageTag"] not in self.tags:
             raise self.exceptions.ImageNotFoundException
 
     def get_log_events(self, **arguments: Any) -> dict[str, Any]:
@@ -45,25 +46,25 @@ class Fakes:
         return {"build": {"id": "reasoner:1"}}
 
     def batch_get_builds(self, ids: list[str]) -> dict[str, Any]:
-        assert ids == [self.build["id"]], "an ARN is none"
+        assert ids == [self.build["id"]], "BatchGetBuilds takes ids and no ARNs"
         return {"builds": [self.build]}
 
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
-    monkeypatch.setattr(image_build, "client", lambda service: fakes)
+    monkeypatch.setattr(images, "client", lambda service: fakes)
     return fakes
 
 
 @pytest.fixture
 def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A ResponseURL, and what was put to it."""
+    """Yield a ResponseURL, and the list of the answers that were put to it."""
     answers: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            assert self.headers["Content-Type"] == ""  # the URL is signed for none
+            assert self.headers["Content-Type"] == ""  # CloudFormation signs the URL without one
             answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
@@ -76,81 +77,81 @@ def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.shutdown()
 
 
-def asked(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
+def request_of(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
     request: dict[str, Any] = event("cloudformation_create")
     properties = {**request["ResourceProperties"], "Tag": TAG}
     return {**request, "RequestType": request_type, "ResponseURL": url, "ResourceProperties": properties, **more}
 
 
-def test_a_build_begins_once_however_often_it_is_asked_for(fakes: Fakes, cloudformation) -> None:
+def test_a_request_starts_one_build_even_if_it_is_repeated(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    request = asked(url)
+    request = request_of(url)
     image_build.handler(request, None)
-    assert answers == []  # nobody is told before the end
+    assert answers == []  # CloudFormation is answered when the build ends
     (started,) = fakes.started
     assert started["projectName"] == request["ResourceProperties"]["Project"]
     assert started["idempotencyToken"] == request["RequestId"]
 
 
 @pytest.mark.parametrize("request_type", ["Create", "Update"])
-def test_an_image_that_is_there_is_not_built(fakes: Fakes, cloudformation, request_type: str) -> None:
+def test_an_existing_image_is_not_built_again(fakes: Fakes, cloudformation, request_type: str) -> None:
     url, answers = cloudformation
-    fakes.there.add(TAG)
-    image_build.handler(asked(url, request_type), None)
+    fakes.tags.add(TAG)
+    image_build.handler(request_of(url, request_type), None)
     assert fakes.started == []
     assert answers[0]["Status"] == "SUCCESS"
     assert answers[0]["PhysicalResourceId"].endswith(f":{TAG}")
 
 
-def test_an_image_that_is_no_longer_wanted_stays(fakes: Fakes, cloudformation) -> None:
+def test_a_deletion_leaves_the_image(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    image_build.handler(asked(url, "Delete", PhysicalResourceId="images:old"), None)
+    image_build.handler(request_of(url, "Delete", PhysicalResourceId="images:old"), None)
     assert fakes.started == []
     assert (answers[0]["Status"], answers[0]["PhysicalResourceId"]) == ("SUCCESS", "images:old")
 
 
 @pytest.mark.parametrize("request_type", ["Create", "Delete"])
-def test_an_answer_that_does_not_arrive_is_no_failed_build(
+def test_an_answer_that_times_out_is_not_followed_by_a_failure(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, request_type: str
 ) -> None:
-    """Lambda repeats the request; CloudFormation must not hear in between that something failed."""
-    put: list[Any] = []
+    """Lambda calls the handler again; until then CloudFormation must not be told of a failure."""
+    statuses: list[Any] = []
 
-    def lost(request: Any, timeout: int) -> None:
-        put.append(json.loads(request.data)["Status"])
+    def time_out(request: Any, timeout: int) -> None:
+        statuses.append(json.loads(request.data)["Status"])
         raise TimeoutError
 
-    monkeypatch.setattr("urllib.request.urlopen", lost)
-    fakes.there.add(TAG)
+    monkeypatch.setattr("urllib.request.urlopen", time_out)
+    fakes.tags.add(TAG)
     with pytest.raises(TimeoutError):
-        image_build.handler(asked("http://nowhere", request_type, PhysicalResourceId="images:old"), None)
-    assert put == ["SUCCESS"]
+        image_build.handler(request_of("http://nowhere", request_type, PhysicalResourceId="images:old"), None)
+    assert statuses == ["SUCCESS"]
 
 
-def test_a_build_that_cannot_begin_fails_the_deployment(fakes: Fakes, cloudformation) -> None:
+def test_a_build_that_cannot_be_started_fails_the_deployment(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
     fakes.refusal = ClientError({"Error": {"Code": "AccountLimitExceededException", "Message": "no"}}, "StartBuild")
-    image_build.handler(asked(url), None)
+    image_build.handler(request_of(url), None)
     assert answers[0]["Status"] == "FAILED"
     assert "AccountLimitExceededException" in answers[0]["Reason"]
 
 
 def end(fakes: Fakes, status: str, **build: Any) -> None:
-    """The build that was started ends."""
-    given = fakes.started[0]["environmentVariablesOverride"]
+    """End the build that was started, with this status."""
+    override = fakes.started[0]["environmentVariablesOverride"]
     ended = event("codebuild_build_failed")
     fakes.build = {
         "id": ended["detail"]["build-id"].partition("build/")[2],
         "buildStatus": status,
-        "environment": {"environmentVariables": [{"name": "IMAGE", "value": "reasoner"}, *given]},
+        "environment": {"environmentVariables": [{"name": "IMAGE", "value": "reasoner"}, *override]},
         **build,
     }
     image_build.handler(ended, None)
 
 
-def test_cloudformation_is_told_of_success(fakes: Fakes, cloudformation) -> None:
+def test_cloudformation_is_answered_when_a_build_succeeds(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    request = asked(url)
+    request = request_of(url)
     image_build.handler(request, None)
     end(fakes, "SUCCEEDED")
     (answer,) = answers
@@ -163,9 +164,9 @@ def test_cloudformation_is_told_of_success(fakes: Fakes, cloudformation) -> None
     }
 
 
-def test_cloudformation_is_told_why_a_build_failed_and_where_its_log_is(fakes: Fakes, cloudformation) -> None:
+def test_the_answer_for_a_failed_build_has_its_reason_and_a_link_to_its_log(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    image_build.handler(asked(url), None)
+    image_build.handler(request_of(url), None)
     phases = [
         {"phaseType": "DOWNLOAD_SOURCE", "phaseStatus": "SUCCEEDED"},
         {
@@ -181,9 +182,9 @@ def test_cloudformation_is_told_why_a_build_failed_and_where_its_log_is(fakes: F
         assert word in answers[0]["Reason"]
 
 
-def test_the_build_s_own_words_are_quoted(fakes: Fakes, cloudformation) -> None:
+def test_the_answer_quotes_the_last_lines_of_the_builds_log(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    image_build.handler(asked(url), None)
+    image_build.handler(request_of(url), None)
     own = [f"line {number}" for number in range(9)] + ["", "ERROR: toomanyrequests: pull rate limit\n"]
     fakes.lines = ["[Container] Running command", *own, "[Container] Phase complete: BUILD State: FAILED"]
     end(fakes, "FAILED", logs={"deepLink": "https://console/log", "groupName": "g", "streamName": "s"})
@@ -192,16 +193,16 @@ def test_the_build_s_own_words_are_quoted(fakes: Fakes, cloudformation) -> None:
     )
 
 
-def test_a_log_that_cannot_be_read_delays_no_answer(fakes: Fakes, cloudformation) -> None:
+def test_an_unreadable_log_does_not_prevent_the_answer(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    image_build.handler(asked(url), None)
+    image_build.handler(request_of(url), None)
     end(fakes, "FAULT", logs={"deepLink": "https://console/log", "groupName": "g", "streamName": "s"})
     assert answers[0]["Reason"].endswith("Its log: https://console/log")
 
 
-def test_a_long_reason_is_cut_for_cloudformation(fakes: Fakes, cloudformation) -> None:
+def test_a_long_reason_is_cut_to_cloudformations_limit(fakes: Fakes, cloudformation) -> None:
     url, answers = cloudformation
-    image_build.handler(asked(url), None)
+    image_build.handler(request_of(url), None)
     phases = [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "x" * 9000}]}]
     fakes.lines = ["y" * 9000]
     logs = {"deepLink": "https://console/log", "groupName": "g", "streamName": "s"}
@@ -210,6 +211,13 @@ def test_a_long_reason_is_cut_for_cloudformation(fakes: Fakes, cloudformation) -
     assert answers[0]["Reason"].endswith("https://console/log")
 
 
-def test_a_build_that_a_person_started_concerns_nobody(fakes: Fakes) -> None:
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])
+def test_a_build_that_a_person_started_is_not_answered(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch, status: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    puts: list[Any] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: puts.append(request))
     fakes.started = [{"environmentVariablesOverride": []}]
-    end(fakes, "FAILED")
+    end(fakes, status)
+    assert puts == []
+    assert capsys.readouterr().out == "", "it is not logged either"

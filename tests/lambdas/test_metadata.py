@@ -111,4 +111,4 @@ def test_each_setting_comes_from_the_first_place_that_says_it(cloud: Cloud) -> N
     metadata = read_metadata(head(S3Location("assets", "clip.mp4"), version))
     assert metadata.settings == {"topP": 0.9, "reasoning": True, "jsonSchema": schema, "seed": "2", "fps": "1"}
     assert metadata.sidecar == sidecar, "a late sidecar with settings alone counts too"
-    assert not metadata.asks
+    assert not metadata.asks_reasoner

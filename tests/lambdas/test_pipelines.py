@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import PipelineCompute, PipelineQueue, PlanEnvironment, ScaleEnvironment
-from lambdas.deployed_pipelines import MOST_NAMES, read_pipelines
+from lambdas.deployed_pipelines import NAMES_AT_ONCE, read_pipelines
 from lambdas.handlers import plan, scale
+from lambdas.planning.plan import enabled_queue
 from tests.lambdas.cloud import DEFINITION, IDENTITY, JOB_QUEUE, LARGE, SMALL, Cloud
 
 
@@ -29,7 +30,7 @@ def deploy(cloud: Cloud, number: int) -> str:
 
 def test_they_are_read_in_the_order_of_the_names_however_many_there_are(cloud: Cloud) -> None:
     """`plan` names the smallest model first, and AWS answers ten names in any order."""
-    names = [deploy(cloud, number) for number in reversed(range(2 * MOST_NAMES + 1))]
+    names = [deploy(cloud, number) for number in reversed(range(2 * NAMES_AT_ONCE + 1))]
     assert [f"CFN-{one.queue.id}" for one in read_pipelines(names)] == names
 
 
@@ -58,10 +59,10 @@ def test_plan_reads_them_once_for_a_burst_of_files(
     real = cloud.ssm
     monkeypatch.setattr(cloud, "ssm", Counting(real, calls))
     configure(PlanEnvironment)
-    assert [plan.enabled_queue(SMALL).id for _ in range(200)] == [SMALL] * 200
+    assert [enabled_queue(SMALL, plan.enabled_queues()).id for _ in range(200)] == [SMALL] * 200
     assert len(calls) == 1
     with pytest.raises(Exception, match=f"{LARGE}.*is not enabled"):
-        plan.enabled_queue(LARGE)
+        enabled_queue(LARGE, plan.enabled_queues())
 
 
 class Counting:

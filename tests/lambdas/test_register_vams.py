@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambdas.handlers import register_vams
+from lambdas.vams import registration
 from tests.lambdas.cloud import event
 
 ID = "vams-import/cosmos-reason2-2b"
@@ -37,7 +38,7 @@ class ImportFunction:
 @pytest.fixture
 def vams(monkeypatch: pytest.MonkeyPatch) -> ImportFunction:
     function = ImportFunction()
-    monkeypatch.setattr(register_vams, "client", lambda: function)
+    monkeypatch.setattr(registration, "client", lambda: function)
     return function
 
 

@@ -10,7 +10,8 @@ from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Callbacks, Jobs, Waiting
-from lambdas.handlers.report import NotDeliveredYet, handler
+from lambdas.handlers.report import handler
+from lambdas.reporting.report import NotDeliveredYet
 from tests.lambdas.cloud import Cloud, event, sqs_batch
 from tests.state.jobs import make_job
 

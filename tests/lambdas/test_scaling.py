@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import PipelineCompute
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow
-from lambdas.scaling.worker_count import backlog_seconds, wanted_now, wanted_workers
+from lambdas.scaling.worker_count import backlog_seconds, wanted_by_pipeline, wanted_workers
 from tests.state.jobs import make_job
 from tests.support.generations import settled
 
@@ -26,8 +26,8 @@ COMPUTE = PipelineCompute(
 )
 
 
-def wanted(items: int, live: int = 0, item: float = 10, cold: float = 100, drain: float = 600, most: int = 8) -> int:
-    return wanted_workers(items, items * item, live, cold, drain, most)
+def wanted(jobs: int, live: int = 0, job_seconds: float = 10, cold: float = 100, drain: float = 600, limit=8) -> int:
+    return wanted_workers(jobs, jobs * job_seconds, live, cold, drain, limit)
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_wanted(backlog: int, live: int, expected: int) -> None:
 
 
 def test_no_worker_whose_cold_start_outlasts_the_work() -> None:
-    # 40 items of 10 s: 200 s for two workers.
+    # 40 jobs of 10 s: 200 s for two workers.
     assert wanted(40, 2, cold=199, drain=60) == 7
     assert wanted(40, 2, cold=200, drain=60) == 2
 
 
 def test_an_item_cannot_be_shared() -> None:
-    assert wanted(2, item=5000) == 2
+    assert wanted(2, job_seconds=5000) == 2
 
 
 @given(st.integers(0, 10**6), st.integers(0, 50), st.floats(0.001, 1e4), st.floats(0, 1e4), st.integers(1, 40))
-def test_always_within_bounds(backlog: int, live: int, item: float, cold: float, most: int) -> None:
-    assert (backlog > 0) <= wanted(backlog, live, item, cold, most=most) <= min(most, backlog)
+def test_always_within_bounds(backlog: int, live: int, job_seconds: float, cold: float, limit: int) -> None:
+    assert (backlog > 0) <= wanted(backlog, live, job_seconds, cold, limit=limit) <= min(limit, backlog)
 
 
 class TestPace:
@@ -71,12 +71,12 @@ class TestPace:
         """A thousand clips are 76 s of an H100, and 295 s of an L40S."""
         for gpu in ("H100", "L40S"):
             compute = COMPUTE.model_copy(update={"gpu": gpu})
-            assert [wanted_now(compute, PipelineRow(), items, 0, 600) for items in (1, 1000)] == [1, 1]
+            assert [wanted_by_pipeline(compute, PipelineRow(), jobs, 0, 600) for jobs in (1, 1000)] == [1, 1]
 
     def test_a_quiet_hour_does_not_make_ten_thousand_files_want_fifteen_workers(self) -> None:
         """With one job in flight an answer takes 0.9 s, at a full batch 0.076 s: two workers do in ten minutes."""
         quiet = narrowed(first_seconds_per_unit("cosmos-reason2-2b", "H100", 1), 0.9, in_flight=1, places=256)
-        assert wanted_now(COMPUTE, PipelineRow(seconds_per_unit=quiet), 10_000, 0, 600) == 2
+        assert wanted_by_pipeline(COMPUTE, PipelineRow(seconds_per_unit=quiet), 10_000, 0, 600) == 2
 
     def test_what_was_measured_at_load_goes_before_the_guess(self) -> None:
         assert narrowed(0.076, 0.5, in_flight=256, places=256) == 0.5
@@ -113,8 +113,8 @@ class TestWeight:
     def test_large_jobs_want_more_workers_than_as_many_small_ones(self) -> None:
         small = PipelineRow(waiting_jobs=40, waiting_weight=40 * 400)
         large = PipelineRow(waiting_jobs=40, waiting_weight=40 * 12_000)
-        assert wanted_now(self.NANO, small, 40, 0, 600) == 1
-        assert wanted_now(self.NANO, large, 40, 0, 600) == 10
+        assert wanted_by_pipeline(self.NANO, small, 40, 0, 600) == 1
+        assert wanted_by_pipeline(self.NANO, large, 40, 0, 600) == 10
 
     def test_the_queue_says_how_many_and_the_totals_what_one_weighs(self) -> None:
         """A hundred jobs that commit 0f4e7e0 planned are in no total; they are taken to weigh what the others do."""

@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError
 from cosmos_batch.contract.environment import UploadEnvironment
 from lambdas.clients import is_throttling
 from lambdas.handlers import upload
-from lambdas.sqs_batches import MARGIN_SECONDS, each_record
+from lambdas.intake import uploads
+from lambdas.sqs_records import MARGIN_SECONDS, each_record
 from tests.lambdas.cloud import Cloud, sqs_batch
 from tests.lambdas.test_upload import NOTHING_FAILED, PROMPT, created
 
@@ -30,7 +31,7 @@ REFUSALS = {
 @pytest.fixture(autouse=True)
 def _environment(configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     configure(UploadEnvironment)
-    monkeypatch.setattr(upload, "PUT_OFF_SECONDS", (1, 1))
+    monkeypatch.setattr(uploads, "THROTTLED_SECONDS", (1, 1))
 
 
 @pytest.fixture(params=REFUSALS)

@@ -12,7 +12,7 @@ from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import execution_name
 from cosmos_batch.state import ReservedKeys
 from lambdas.handlers.upload import handler
-from lambdas.intake.metadata_faults import unknown_settings
+from lambdas.intake.metadata import unknown_settings
 from lambdas.s3_objects import real_version
 from tests.lambdas.cloud import LARGE, SMALL, STATE_BUCKET, Cloud, event, sqs_batch
 

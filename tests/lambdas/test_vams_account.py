@@ -10,9 +10,10 @@ from cosmos_batch.contract.environment import ReportEnvironment, VamsEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Callbacks
-from lambdas import vams_client as vams_account
+from lambdas import clients
+from lambdas.clients import vams_client
 from lambdas.handlers import report, vams
-from lambdas.vams_client import vams_client
+from lambdas.reporting import report as reporting
 from tests.lambdas.cloud import Cloud
 
 ROLE = "arn:aws:iam::999999999999:role/cosmos-callbacks"
@@ -34,9 +35,9 @@ def sessions(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
         return cloud.client(service)
 
     monkeypatch.setattr(boto3, "client", client)
-    vams_account._as_role.cache_clear()
+    clients._client_of_role.cache_clear()
     yield who
-    vams_account._as_role.cache_clear()
+    clients._client_of_role.cache_clear()
 
 
 def ended(job_id: str, error: Error | None = None) -> None:
@@ -79,7 +80,7 @@ class TestAnotherAccount:
         self, cloud: Cloud, sessions: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for now in (3600.0, 5399.0, 5400.0):
-            monkeypatch.setattr(vams_account.time, "time", lambda now=now: now)
+            monkeypatch.setattr(clients.time, "time", lambda now=now: now)
             vams_client("stepfunctions", ROLE)
         assert len(sessions) == 2
 
@@ -92,7 +93,7 @@ class TestAnotherAccount:
         def refuses(*_: str) -> None:
             raise PermissionError
 
-        monkeypatch.setattr(report, "vams_client", refuses)
+        monkeypatch.setattr(reporting, "vams_client", refuses)
         Callbacks(cloud.table).keep("job-1", TOKEN)
         with pytest.raises(PermissionError):
             ended("job-1")

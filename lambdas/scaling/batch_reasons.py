@@ -1,4 +1,4 @@
-"""What Batch says of a worker that failed and left no reason of its own."""
+"""Classify why Batch says that a worker's job failed, for a worker that gave no reason itself."""
 
 import re
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from cosmos_batch.state import Cause
 
 
 @dataclass(frozen=True)
-class Ending:
-    """Why a worker ended: the kind of cause decides what `scale` does, the error is for a person."""
+class WorkerEnd:
+    """Why a worker ended: the kind of cause, by which the breaker decides, and the error, for a person."""
 
     cause: Cause
     error: Error
 
 
-# The first pattern that is found in what Batch says decides. Such texts are "Host EC2 (instance i-...) terminated.",
-# "CannotPullContainerError: ...", "ResourceInitializationError: failed to invoke EFS utils ...", "Canceled by
-# JobStateTimeLimit action due to reason: CAPACITY:..." or "...: MISCONFIGURATION:...", "OutOfMemoryError: Container
-# killed due to memory usage" (in `container.reason`) and "Essential container in task exited".
-# Source of the reasons that are written in capitals: "Jobs stuck in RUNNABLE" in AWS Batch's user guide.
+# Pattern, cause, error code and remedy: the first pattern that matches Batch's texts decides. Examples of such texts:
+# "Host EC2 (instance i-...) terminated.", "CannotPullContainerError: ...", "ResourceInitializationError: failed to
+# invoke EFS utils ...", "Canceled by JobStateTimeLimit action due to reason: CAPACITY:..." or "...: MISCONFIGURATION:
+# ...", "OutOfMemoryError: Container killed due to memory usage" (in `container.reason`) and "Essential container in
+# task exited". The reasons in capitals are from AWS Batch's user guide, "Jobs stuck in a RUNNABLE status".
 _PATTERNS: tuple[tuple[str, Cause, ErrorCode, str], ...] = (
     (
         "runnable for",
@@ -30,7 +30,8 @@ _PATTERNS: tuple[tuple[str, Cause, ErrorCode, str], ...] = (
     ),
     ("capacity:", "capacity", "NoCapacity", "Add an instance type or an availability zone, or ask for a higher quota."),
     ("misconfiguration:", "permanent", "NoCapacity", "Correct instanceTypes and maxVCpus in config.json and deploy."),
-    # What a registry says of an image that is not there or not ours, as opposed to a registry that is out of reach.
+    # The registry answered that the image does not exist or may not be pulled. A registry that cannot be reached
+    # matches the next pattern.
     (
         r"cannotpull.*(not found|manifest unknown|does not exist|not registered|denied|no basic auth|no match)",
         "permanent",
@@ -56,7 +57,7 @@ _PATTERNS: tuple[tuple[str, Cause, ErrorCode, str], ...] = (
         "EngineFailed",
         "The worker's image cannot be run: see that it was built for the hosts' architecture, and build it again.",
     ),
-    # 128 + SIGKILL, 128 + SIGTERM, of a container that left no word: somebody ended it from outside.
+    # 128 + SIGKILL or SIGTERM, and no error from the container itself: it was ended from outside.
     (r"exit status (137|143)\b", "killed", "EngineFailed", "Nothing: another worker is started. See the worker's log."),
     ("essential container", "passing", "EngineFailed", "See the worker's log."),
     ("host ec2", "lost", "NoCapacity", "Spot capacity was taken back: try later, or use On-Demand instances."),
@@ -64,17 +65,20 @@ _PATTERNS: tuple[tuple[str, Cause, ErrorCode, str], ...] = (
 _OTHER: tuple[Cause, ErrorCode, str] = ("passing", "NoCapacity", "See the worker's job in the Batch console.")
 
 
-def ending_by_batch(worker: str, job: dict[str, Any] | None) -> Ending:
-    """`job` as DescribeJobs has it; None where Batch knows of no such job any more, which is as lost as its host."""
+def end_by_batch(worker: str, job: dict[str, Any] | None) -> WorkerEnd:
+    """Return why a worker ended, from its job as DescribeJobs describes it.
+
+    `job` is None where Batch does not know the job any more: the worker then counts as lost with its host.
+    """
     if job is None:
         text = "Batch does not know the job any more"
-        return Ending("lost", _error(worker, text, "NoCapacity", "Nothing: another worker is started.", True))
+        return WorkerEnd("lost", _error(worker, text, "NoCapacity", "Nothing: another worker is started.", True))
     text = _reasons(job)
     cause, code, remedy = next(
         ((cause, code, remedy) for pattern, cause, code, remedy in _PATTERNS if re.search(pattern, text.lower())),
         _OTHER,
     )
-    return Ending(cause, _error(worker, text, code, remedy, retryable=cause != "permanent"))
+    return WorkerEnd(cause, _error(worker, text, code, remedy, retryable=cause != "permanent"))
 
 
 def _error(worker: str, text: str, code: ErrorCode, remedy: str, retryable: bool) -> Error:

@@ -1,0 +1,1 @@
+"""Have CodeBuild build the workers' images while CloudFormation deploys them."""
