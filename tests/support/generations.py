@@ -1,4 +1,4 @@
-"""What the tests of generations have in common."""
+"""Helpers of tests that settle a generation: `settled` returns it, `refusal` returns the error instead."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.formats import Medium
-from cosmos_batch.catalogue.generation import Resolution
+from cosmos_batch.catalogue.generation import Mode, Resolution
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.generation import Generation
@@ -17,9 +17,21 @@ from cosmos_batch.planning.generation.settling import settle
 AV = {"mode": "forward_dynamics", "domain_name": "av", "action": [[0.0] * 9] * 60}
 EDGE = {"mode": "transfer", "controls": {"edge": {"path": "s3://my-bucket/edge.mp4"}}}
 
+# For each mode: parameters of a request, and the kind of its input.
+REQUEST_OF_MODE: dict[Mode, tuple[dict[str, Any], Any]] = {
+    "t2i": ({"mode": "t2i"}, None),
+    "t2v": ({}, None),
+    "i2v": ({}, "image"),
+    "v2v": ({}, "video"),
+    "transfer": (EDGE, None),
+    "forward_dynamics": (AV, "image"),
+    "inverse_dynamics": ({"mode": "inverse_dynamics", "domain_name": "av"}, "video"),
+    "policy": ({"mode": "policy", "domain_name": "av"}, "image"),
+}
+
 
 def settled(
-    said: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None = None,
     medium: Medium | None = None,
     prompt: str | dict[str, Any] | None = "A robot pours water.",
     pipeline: str = "cosmos3-nano",
@@ -32,9 +44,9 @@ def settled(
     by_url: bool = False,
     guardrails_required: bool = False,
 ) -> Generation:
-    """What a request becomes; it goes through JSON, as a queue's message does."""
-    found = pipeline_named(pipeline)
-    assert found is not None
+    """Settle a request, and check that the generation survives JSON, as in the message of a queue."""
+    catalogue_pipeline = pipeline_named(pipeline)
+    assert catalogue_pipeline is not None
     serving = Serving(
         engine=engine,
         by_url=by_url,
@@ -44,15 +56,28 @@ def settled(
         upsamples=upsamples,
         plans=plans or {},
     )
-    made = settle(read_generation_parameters(said or {}), prompt, found, medium, job_id, serving)
-    assert Generation.model_validate_json(made.model_dump_json()) == made
-    json.loads(made.model_dump_json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    return made
+    generation = settle(
+        read_generation_parameters(parameters or {}), prompt, catalogue_pipeline, medium, job_id, serving
+    )
+    assert Generation.model_validate_json(generation.model_dump_json()) == generation
+    json.loads(generation.model_dump_json(), parse_constant=lambda name: pytest.fail(f"{name} is not valid JSON"))
+    return generation
 
 
-def refusal(said: dict[str, Any] | None = None, **how: Any) -> Error:
-    """The error with which a request is refused."""
+def refusal(parameters: dict[str, Any] | None = None, **settings: Any) -> Error:
+    """Return the error with which a request is refused."""
     with pytest.raises(Failure) as raised:
-        settled(said, **how)
+        settled(parameters, **settings)
     assert raised.value.error.code == "InvalidInput" and raised.value.error.remedy
     return raised.value.error
+
+
+def document_of(generation: Generation, medium: str | None, names: list[str]) -> dict[str, Any]:
+    """Return the fields of a document that every release writes."""
+    files = [{"uri": f"s3://my-bucket/{name}", "versionId": name} for name in names]
+    start = {"uri": f"s3://my-bucket/in.{medium}", "versionId": "first"}
+    return {
+        "pipeline": "cosmos3-nano", "model": "nvidia/Cosmos3-Nano", "revision": "1234", "engine": "diffusers 0.38.0",
+        "input": start if medium else None, "moreInputs": files, "generation": json.loads(generation.model_dump_json()),
+        "ofAnotherRelease": 1,
+    }  # fmt: skip

@@ -25,8 +25,7 @@ from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from lambdas.planning.jobs import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
-from tests.planning.generation.test_request_file import document_of
-from tests.support.generations import settled
+from tests.support.generations import document_of, settled
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 

@@ -1,4 +1,4 @@
-"""What an engine cannot do is refused with the engines that can."""
+"""A generation that the engine of its pipeline cannot do is refused, and the message names engines that can."""
 
 from typing import Any
 
@@ -10,28 +10,27 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.images import IMAGE_OF_ENGINE
 from cosmos_batch.planning.generation.abilities import engines_for, refuse_unable_engine
 from cosmos_batch.planning.generation.aliases import read_domain
-from tests.planning.generation.test_settling import OF_MODE
-from tests.support.generations import AV, EDGE, refusal, settled
+from tests.support.generations import AV, EDGE, REQUEST_OF_MODE, refusal, settled
 
 ALL = ["vllm-omni", "cosmos-framework", "diffusers", "phyai"]
 GUARDED = ALL[:3]
 NOT_FRAMEWORK = ["vllm-omni", "diffusers"]
 
 
-def test_every_engine_of_ours_has_an_image() -> None:
+def test_every_engine_has_a_container_image() -> None:
     assert list(GENERATOR_ABILITIES) == ALL and set(GENERATOR_ABILITIES) <= set(IMAGE_OF_ENGINE)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mode) -> None:
-    said, medium = OF_MODE[mode]
-    assert engines_for(settled(said, medium=medium)) == (NOT_FRAMEWORK if mode == "transfer" else GUARDED)
-    unguarded = engines_for(settled(said, medium=medium, guardrails=False))
+def test_the_engines_of_each_mode(mode: Mode) -> None:
+    parameters, medium = REQUEST_OF_MODE[mode]
+    assert engines_for(settled(parameters, medium=medium)) == (NOT_FRAMEWORK if mode == "transfer" else GUARDED)
+    unguarded = engines_for(settled(parameters, medium=medium, guardrails=False))
     assert unguarded == (GUARDED if mode in ("t2i", "transfer") else ALL)
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "medium", "told", "can"),
+    ("engine", "parameters", "medium", "message", "able_engines"),
     [
         ("cosmos-framework", {"guidance_scale": 8}, None, "guidanceScale of at most 7, not 8", NOT_FRAMEWORK),
         ("cosmos-framework", {"fps": 29.97}, None, "whole number as fps, not 29.97", NOT_FRAMEWORK),
@@ -56,17 +55,19 @@ def test_three_engines_do_every_mode_and_phyai_only_without_guardrails(mode: Mod
          "does not have the domain libero", GUARDED[:1]),
     ],
 )  # fmt: skip
-def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, told: str, can: list[str]) -> None:
-    asked = settled(said, medium=medium)
-    assert engines_for(asked) == can
-    with pytest.raises(Failure, match=told) as raised:
-        refuse_unable_engine(engine, asked)
-    assert refusal(said, medium=medium, engine=engine) == raised.value.error
-    assert all(GENERATOR_ABILITIES[name].title in raised.value.error.remedy for name in can)
+def test_a_generation_beyond_an_engines_limit_is_refused(
+    engine: str, parameters: dict[str, Any], medium: Any, message: str, able_engines: list[str]
+) -> None:
+    generation = settled(parameters, medium=medium)
+    assert engines_for(generation) == able_engines
+    with pytest.raises(Failure, match=message) as raised:
+        refuse_unable_engine(engine, generation)
+    assert refusal(parameters, medium=medium, engine=engine) == raised.value.error
+    assert all(GENERATOR_ABILITIES[name].title in raised.value.error.remedy for name in able_engines)
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "medium", "way_out"),
+    ("engine", "parameters", "medium", "remedy"),
     [
         ("phyai", {"guardrails": False, "sound": True}, "video", "or leave sound out."),
         ("phyai", {}, None, "or set guardrails to false."),
@@ -76,22 +77,27 @@ def test_a_limit_of_an_engine(engine: str, said: dict[str, Any], medium: Any, to
         ("cosmos-framework", {"size": "640x480"}, None, "or set resolution and aspectRatio instead."),
     ],
 )
-def test_the_remedy_says_what_to_leave_or_set(engine: str, said: dict[str, Any], medium: Any, way_out: str) -> None:
-    assert way_out in refusal(said, medium=medium, engine=engine).remedy
+def test_the_remedy_names_the_parameter_to_change(
+    engine: str, parameters: dict[str, Any], medium: Any, remedy: str
+) -> None:
+    assert remedy in refusal(parameters, medium=medium, engine=engine).remedy
 
 
-def test_what_no_engine_can_do_says_so() -> None:
-    asked = settled({**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "size": "640x480"})
+def test_the_remedy_says_if_no_engine_can_do_it() -> None:
+    generation = settled({**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "size": "640x480"})
     with pytest.raises(Failure, match="No other engine can") as raised:
-        refuse_unable_engine("vllm-omni", asked)
-    assert engines_for(asked) == [] and raised.value.error.remedy
+        refuse_unable_engine("vllm-omni", generation)
+    assert engines_for(generation) == [] and raised.value.error.remedy
 
 
-def test_an_engine_that_can_and_one_by_its_class() -> None:
+def test_able_engines_and_custom_engines_are_not_refused() -> None:
     refuse_unable_engine("vllm-omni", settled(AV, medium="image"))
     refuse_unable_engine("my.module:Engine", settled())
 
 
-def test_domains_that_an_engine_calls_otherwise_are_ours() -> None:
+def test_engines_names_of_domains_are_aliases_of_ours() -> None:
     for engine in GENERATOR_ABILITIES.values():
-        assert all(ours in DOMAINS and read_domain(theirs) == ours for ours, theirs in engine.domain_names.items())
+        assert all(
+            our_name in DOMAINS and read_domain(engine_name) == our_name
+            for our_name, engine_name in engine.domain_names.items()
+        )

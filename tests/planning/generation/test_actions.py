@@ -1,4 +1,4 @@
-"""Actions: an array that fits its embodiment, or is refused by the row that does not."""
+"""Actions are settled by their embodiment, and an array that does not fit it is refused by its row."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from cosmos_batch.planning.generation.aliases import read_domain
 from cosmos_batch.planning.generation.dimensions import fit_to_input
 from tests.support.generations import AV, refusal, settled
 
-# As Cosmos Framework at 5eee9ed has them, and hand_pose as Diffusers 0.42.1.
+# Those of Cosmos Framework at 5eee9ed; hand_pose's is Diffusers 0.42.1's.
 WIDTHS = {
     "av": 9, "camera_pose": 9, "pusht": 2, "umi": 10, "bridge_orig_lerobot": 10, "droid_lerobot": 10,
     "robomind-franka": 10, "robomind-franka-dual": 20, "robomind-ur": 10, "galbot": 30, "agibotworld": 29,
@@ -28,16 +28,16 @@ numbers = st.floats(allow_nan=True, allow_infinity=True) | st.integers()
 anything = st.recursive(st.none() | st.booleans() | numbers | st.text(max_size=5), st.lists, max_leaves=30)
 
 
-def test_the_widths_are_nvidias() -> None:
+def test_the_widths_are_those_that_nvidia_publishes() -> None:
     fixed = {name: domain.widths[0] for name, domain in DOMAINS.items() if len(domain.widths) == 1}
     assert fixed == WIDTHS and DOMAINS.keys() - fixed == {"libero"}
     assert all(domain.chunk_size % 4 == 0 for domain in DOMAINS.values())
 
 
-@given(given_=anything, width=st.integers(1, 60))
-def test_whatever_comes_is_an_array_of_finite_rows_or_refused(given_: object, width: int) -> None:
+@given(rows_=anything, width=st.integers(1, 60))
+def test_any_value_is_an_array_of_finite_rows_or_refused(rows_: object, width: int) -> None:
     try:
-        rows = checked_actions(given_, width)
+        rows = checked_actions(rows_, width)
     except Failure as failure:
         assert failure.error.message.startswith("action: ") and str(width) in failure.error.remedy
     else:
@@ -45,28 +45,32 @@ def test_whatever_comes_is_an_array_of_finite_rows_or_refused(given_: object, wi
 
 
 @given(width=st.integers(1, 60), rows=st.integers(1, 30), data=st.data())
-def test_an_array_of_the_right_width_is_taken_as_it_is(width: int, rows: int, data: st.DataObject) -> None:
+def test_an_array_of_the_right_width_stays_as_it_is(width: int, rows: int, data: st.DataObject) -> None:
     row = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=width, max_size=width)
-    given_ = data.draw(st.lists(row, min_size=rows, max_size=rows))
-    assert checked_actions(given_, width) == given_
+    rows_ = data.draw(st.lists(row, min_size=rows, max_size=rows))
+    assert checked_actions(rows_, width) == rows_
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "true", '"1"', "null"])
-def test_what_is_no_finite_number_is_found(number: str) -> None:
+def test_a_value_that_is_no_finite_number_is_refused(number: str) -> None:
     rows = json.loads(f"[[1, 2], [3, {number}]]")
     with pytest.raises(Failure, match="row 1 contains"):
         checked_actions(rows, 2)
 
 
-def test_actions_of_the_wrong_width_name_row_and_width() -> None:
+def test_a_row_of_the_wrong_width_is_refused_by_its_index() -> None:
     error = refusal({**AV, "action": [[0.0] * 9] * 59 + [[0.0] * 10]}, medium="image")
     assert error.message == "action: row 59 has 10 numbers."
     assert "9 finite numbers" in error.remedy
 
 
-def test_a_chunk_is_the_array_the_domain_or_what_was_said() -> None:
-    made = settled(AV, medium="image")
-    assert made.action is not None and (made.action.chunk_size, made.num_frames, made.fps) == (60, 61, 10.0)
+def test_the_chunk_size_is_the_requests_the_arrays_or_the_domains() -> None:
+    generation = settled(AV, medium="image")
+    assert generation.action is not None and (generation.action.chunk_size, generation.num_frames, generation.fps) == (
+        60,
+        61,
+        10.0,
+    )
     predicted = settled({"mode": "policy", "domain_name": "droid"}, medium="image")
     assert predicted.action is not None
     assert (predicted.action.domain_name, predicted.action.chunk_size, predicted.fps) == ("droid_lerobot", 16, 15.0)
@@ -74,30 +78,33 @@ def test_a_chunk_is_the_array_the_domain_or_what_was_said() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 15, 400, 100_000])
-def test_a_chunk_beside_which_no_video_stands(chunk: int) -> None:
+def test_a_chunk_without_a_possible_video_is_refused(chunk: int) -> None:
     error = refusal({"mode": "policy", "domain_name": "av", "action_chunk_size": chunk}, medium="image")
     assert f"actionChunkSize: {chunk}" in error.message and "296 at most" in error.remedy
 
 
-def test_more_rows_than_the_chunk_are_not_cut_without_a_word() -> None:
+def test_more_rows_than_the_chunk_are_refused() -> None:
     assert "has 60 rows" in refusal({**AV, "action_chunk_size": 16}, medium="image").message
 
 
-def test_forward_dynamics_has_one_source_of_actions() -> None:
+def test_forward_dynamics_requires_exactly_one_source_of_actions() -> None:
     assert "is missing" in refusal({"mode": "forward_dynamics", "domain_name": "av"}, medium="image").message
     assert "combined with actionPath" in refusal({**AV, "action_path": "s3://b-1/a.json"}, medium="image").message
-    said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "s3://my-bucket/a.json"}
-    made = settled(said, medium="image")
-    assert made.action is not None and (made.action.path, made.action.actions) == ("s3://my-bucket/a.json", None)
+    parameters = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "s3://my-bucket/a.json"}
+    generation = settled(parameters, medium="image")
+    assert generation.action is not None and (generation.action.path, generation.action.actions) == (
+        "s3://my-bucket/a.json",
+        None,
+    )
     assert "has no meaning in mode policy" in refusal({**AV, "mode": "policy"}, medium="image").message
 
 
-def test_actions_that_are_too_many_for_a_request_go_into_a_file() -> None:
-    said = {"mode": "forward_dynamics", "domain_name": "hand_pose", "action": [[0.123456789012] * 57] * 60}
-    assert "actionPath" in refusal(said, medium="image").remedy
+def test_actions_too_large_for_a_request_are_refused_in_favor_of_a_file() -> None:
+    parameters = {"mode": "forward_dynamics", "domain_name": "hand_pose", "action": [[0.123456789012] * 57] * 60}
+    assert "actionPath" in refusal(parameters, medium="image").remedy
 
 
-def test_domains() -> None:
+def test_an_unknown_domain_is_refused_and_aliases_are_read() -> None:
     assert "is missing" in refusal({"mode": "policy"}, medium="image").message
     error = refusal({"mode": "policy", "domain_name": "lawn_mower"}, medium="image")
     assert "'lawn_mower'" in error.message and "bridge_orig_lerobot" in error.remedy
@@ -107,19 +114,22 @@ def test_domains() -> None:
 
 @pytest.mark.parametrize("name", WIDTHS)
 def test_every_embodiment_of_nvidias_table_is_accepted(name: str) -> None:
-    made = settled({"mode": "policy", "domain_name": name}, medium="image", engine="vllm-omni")
-    assert made.action is not None and (made.action.domain_name, made.action.width) == (name, WIDTHS[name])
+    generation = settled({"mode": "policy", "domain_name": name}, medium="image", engine="vllm-omni")
+    assert generation.action is not None and (generation.action.domain_name, generation.action.width) == (
+        name,
+        WIDTHS[name],
+    )
 
 
 @pytest.mark.parametrize("width", [7, 10, 13])
-def test_libero_has_the_width_of_its_data(width: int) -> None:
+def test_libero_has_the_width_of_its_rows_or_of_the_request(width: int) -> None:
     rows = settled({**LIBERO, "action": [[0.1] * width] * 4}, medium="image")
-    said = settled({"mode": "policy", "domain_name": "libero", "raw_action_dim": width}, medium="image")
-    assert rows.action is not None and said.action is not None
-    assert (rows.action.width, said.action.width) == (width, width)
+    parameters = settled({"mode": "policy", "domain_name": "libero", "raw_action_dim": width}, medium="image")
+    assert rows.action is not None and parameters.action is not None
+    assert (rows.action.width, parameters.action.width) == (width, width)
 
 
-def test_libero_of_another_width_or_of_none_is_refused() -> None:
+def test_libero_with_another_width_or_without_one_is_refused() -> None:
     assert "7 or 10 or 13" in refusal({**LIBERO, "action": [[0.1] * 9] * 4}, medium="image").message
     assert "rawActionDim: is missing" in refusal({"mode": "policy", "domain_name": "libero"}, medium="image").message
     assert "row 1 has 10 numbers" in refusal(
@@ -127,20 +137,20 @@ def test_libero_of_another_width_or_of_none_is_refused() -> None:
     ).message  # fmt: skip
 
 
-def test_all_names_of_the_seed() -> None:
-    made = settled(
+def test_a_request_in_vamss_names_is_read() -> None:
+    generation = settled(
         {
             "action_mode": "inverse_dynamics", "domain_name": "bridge_orig_lerobot", "action_chunk_size": 16,
             "image_size": [320, 576], "view_point": 0, "raw_action_dim": 10,
         },
         medium="video",
     )  # fmt: skip
-    assert (made.mode, made.resolution, made.size) == ("inverse_dynamics", "480p", None)
-    assert made.action is not None and (made.action.view_point, made.action.width) == ("ego_view", 10)
-    assert fit_to_input(made, 640, 480).size is None  # an engine pads it to the tier's canvas
+    assert (generation.mode, generation.resolution, generation.size) == ("inverse_dynamics", "480p", None)
+    assert generation.action is not None and (generation.action.view_point, generation.action.width) == ("ego_view", 10)
+    assert fit_to_input(generation, 640, 480).size is None  # engines pad the input to a size of the tier
 
 
 @pytest.mark.parametrize("name", ["num_frames", "width", "aspect_ratio"])
-def test_what_an_action_decides_itself(name: str) -> None:
+def test_sizes_and_frames_that_follow_from_actions_cannot_be_set(name: str) -> None:
     value = {"num_frames": 61, "width": 832, "aspect_ratio": "16:9"}[name]
     refusal({**AV, name: value, **({"height": 480} if name == "width" else {})}, medium="image")

@@ -1,4 +1,4 @@
-"""Sizes and frames: those of NVIDIA's table, and what is refused with a remedy."""
+"""Sizes and numbers of frames are settled by NVIDIA's table, or refused with a remedy."""
 
 import pytest
 from hypothesis import given
@@ -31,22 +31,22 @@ PUBLISHED = """
 """
 
 
-def test_the_table_is_nvidias() -> None:
+def test_the_sizes_are_those_that_nvidia_publishes() -> None:
     rows = [line.split() for line in PUBLISHED.strip().splitlines()]
     assert rows == [[ratio, *(str(SIZES[tier][ratio]) for tier in SIZES)] for ratio in SIZES["256p"]]
 
 
 @pytest.mark.parametrize("size", [size for sizes in SIZES.values() for size in sizes.values()], ids=str)
-def test_a_size_of_the_table_is_taken_for_an_image_and_belongs_to_its_tier(size: Size) -> None:
+def test_every_size_of_the_table_is_admitted_for_an_image_and_belongs_to_its_tier(size: Size) -> None:
     refuse_size(size, is_video=False)
     assert size in SIZES[tier_of(size) or "256p"].values() and is_in_table(size)
 
 
 @pytest.mark.parametrize("tier", VIDEO_RESOLUTIONS)
-def test_a_preset_is_a_size(tier: str) -> None:
+def test_a_tier_with_an_aspect_ratio_is_a_size(tier: str) -> None:
     for ratio, size in SIZES[tier].items():  # type: ignore[index]
-        made = settled({"resolution": tier, "aspectRatio": ratio})
-        assert (made.size, made.resolution) == (size, None)
+        generation = settled({"resolution": tier, "aspectRatio": ratio})
+        assert (generation.size, generation.resolution) == (size, None)
 
 
 @pytest.mark.parametrize(
@@ -60,28 +60,28 @@ def test_a_preset_is_a_size(tier: str) -> None:
         ("cosmos3-super-image2video", "i2v", "image", None, "720p"),
     ],
 )
-def test_the_default_size_is_the_models(
+def test_each_model_has_its_own_default_size(
     pipeline: str, mode: str, medium: Medium | None, size: tuple[int, int] | None, tier: str | None
 ) -> None:
-    made = settled({"mode": mode}, medium=medium, pipeline=pipeline)
-    assert (made.size, made.resolution) == (size, tier)
+    generation = settled({"mode": mode}, medium=medium, pipeline=pipeline)
+    assert (generation.size, generation.resolution) == (size, tier)
 
 
-def test_an_image_of_the_largest_tier_is_made_whatever_the_largest_video_is() -> None:
+def test_the_largest_video_of_a_pipeline_does_not_limit_its_images() -> None:
     assert settled(pipeline="cosmos3-super-text2image", max_resolution="256p").size == (1024, 1024)
-    said = {"resolution": "480p"}
-    assert settled(said, pipeline="cosmos3-super-text2image").size == (640, 640)
+    parameters = {"resolution": "480p"}
+    assert settled(parameters, pipeline="cosmos3-super-text2image").size == (640, 640)
 
 
 @pytest.mark.parametrize(
-    "said", [{"resolution": 480, "aspect_ratio": "16,9"}, {"resolution": "480"}, {"size": "832x480"}]
+    "parameters", [{"resolution": 480, "aspect_ratio": "16,9"}, {"resolution": "480"}, {"size": "832x480"}]
 )
-def test_presets_and_sizes_may_be_written_as_elsewhere(said: dict[str, object]) -> None:
-    assert settled(said).size == (832, 480)
+def test_sizes_are_read_in_other_notations_too(parameters: dict[str, object]) -> None:
+    assert settled(parameters).size == (832, 480)
 
 
 @given(width=st.integers(-100, 5000), height=st.integers(-100, 5000))
-def test_a_size_is_made_or_refused_with_a_remedy(width: int, height: int) -> None:
+def test_a_size_is_admitted_or_refused_with_a_remedy(width: int, height: int) -> None:
     size = Size(width, height)
     try:
         refuse_size(size, is_video=True)
@@ -92,7 +92,7 @@ def test_a_size_is_made_or_refused_with_a_remedy(width: int, height: int) -> Non
 
 
 @given(width=st.integers(-100, 5000), height=st.integers(-100, 5000))
-def test_the_size_that_a_refusal_names_is_a_multiple(width: int, height: int) -> None:
+def test_the_size_that_a_refusal_suggests_is_a_multiple(width: int, height: int) -> None:
     try:
         refuse_size(Size(width, height), is_video=True)
     except Failure as failure:
@@ -102,36 +102,36 @@ def test_the_size_that_a_refusal_names_is_a_multiple(width: int, height: int) ->
 
 
 @given(frames=st.integers(1, 10_000))
-def test_frames_become_the_nearest_of_the_models_on_either_side(frames: int) -> None:
+def test_frames_are_rounded_to_4k_plus_1_up_or_down(frames: int) -> None:
     above, below = round_up_frames(frames), round_down_frames(frames)
     assert above % 4 == below % 4 == 1
     assert below <= frames <= above and above - below in (0, 4)
 
 
 @given(frames=st.integers(-10, 12_000), tier=st.sampled_from(VIDEO_RESOLUTIONS))
-def test_frames_are_made_or_refused_with_a_remedy(frames: int, tier: str) -> None:
-    said = {"numFrames": frames, "resolution": tier}
+def test_a_number_of_frames_is_rounded_up_or_refused_with_a_remedy(frames: int, tier: str) -> None:
+    parameters = {"numFrames": frames, "resolution": tier}
     if 2 <= frames <= FRAME_LIMIT[tier]:  # type: ignore[index]
-        made = settled(said)
-        assert made.num_frames == round_up_frames(frames) and bool(made.notes) == (frames % 4 != 1)
+        generation = settled(parameters)
+        assert generation.num_frames == round_up_frames(frames) and bool(generation.notes) == (frames % 4 != 1)
     else:
-        error = refusal(said)
+        error = refusal(parameters)
         assert f"{frames:,}" in error.message and str(FRAME_LIMIT[tier]) in error.remedy  # type: ignore[index]
 
 
 @pytest.mark.parametrize("frames", [0, 1, 10_000])
-def test_a_video_of_no_frames_and_of_ten_thousand(frames: int) -> None:
+def test_too_few_and_too_many_frames_are_refused(frames: int) -> None:
     assert f"numFrames: {frames:,}" in refusal({"numFrames": frames}).message
     assert "numFrames" in refusal({**EDGE, "numFrames": frames}).message
 
 
-def test_61x61() -> None:
+def test_a_size_of_61x61_is_refused_and_64x64_suggested() -> None:
     error = refusal({"width": 61, "height": 61})
     assert error.message == "width, height: 61x61 are not multiples of 16."
     assert "64x64" in error.remedy
 
 
-def test_a_video_above_720p_and_an_image_above_768p() -> None:
+def test_a_video_above_720p_and_an_image_above_768p_are_refused() -> None:
     assert "1360x768" in refusal({"width": 1360, "height": 768}).message
     assert "is for images" in refusal({"resolution": "768p"}).message
     assert settled({"mode": "t2i", "width": 1360, "height": 768}).size == (1360, 768)
@@ -140,31 +140,34 @@ def test_a_video_above_720p_and_an_image_above_768p() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "parameters",
     [{"width": 640}, {"height": 640}, {"width": 640, "height": 480, "resolution": "480p"}],
 )
-def test_half_a_size_and_two_sizes(said: dict[str, object]) -> None:
-    assert "width, height" in refusal(said).message
+def test_half_a_size_and_two_sizes_are_refused(parameters: dict[str, object]) -> None:
+    assert "width, height" in refusal(parameters).message
 
 
-def test_a_picture_is_given_the_shape_nearest_to_its_own() -> None:
+def test_an_input_gets_the_size_nearest_to_its_shape() -> None:
     assert nearest_size("720p", 1000, 1000) == (960, 960)
     assert nearest_size("480p", 1080, 1920) == (480, 832)
-    made = settled({"resolution": "256p"}, medium="image")
-    assert made.size is None and fit_to_input(made, 4000, 3000).size == (320, 256)
+    generation = settled({"resolution": "256p"}, medium="image")
+    assert generation.size is None and fit_to_input(generation, 4000, 3000).size == (320, 256)
     named = settled({"resolution": "256p", "aspectRatio": "16:9"}, medium="image")
     assert fit_to_input(named, 4000, 3000).size == (320, 192)
 
 
-def test_a_canvas_holds_the_picture() -> None:
+def test_the_tier_of_a_picture_is_the_smallest_that_holds_it() -> None:
     assert [tier_that_holds(Size(*size)) for size in [(300, 190), (576, 320), (900, 500), (4000, 3000)]] == [
         "256p", "480p", "720p", "720p",
     ]  # fmt: skip
 
 
-def test_a_pipeline_makes_no_larger_videos_than_it_is_configured_for_and_all_images() -> None:
-    for said, field in (({"width": 1280, "height": 720}, "width, height"), ({"resolution": "720p"}, "resolution")):
-        error = refusal({"mode": "t2v", **said}, max_resolution="480p")
+def test_a_pipeline_refuses_videos_above_its_largest_resolution_and_admits_all_images() -> None:
+    for parameters, field in (
+        ({"width": 1280, "height": 720}, "width, height"),
+        ({"resolution": "720p"}, "resolution"),
+    ):
+        error = refusal({"mode": "t2v", **parameters}, max_resolution="480p")
         assert error.message == f"{field}: 720p is larger than this pipeline admits."
         assert error.remedy == "Use one of: 256p, 480p."
-        assert settled({"mode": "t2i", **said}, max_resolution="480p").size
+        assert settled({"mode": "t2i", **parameters}, max_resolution="480p").size

@@ -1,4 +1,4 @@
-"""Keys of metadata and configuration: who says a thing first, and what it means."""
+"""Metadata and a workflow's configuration are read by their keys, and the first source of a key wins."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from cosmos_batch.planning.generation.metadata import (
 )
 from cosmos_batch.planning.generation.settling import choose_pipeline
 
-# As VAMS's own pipeline has them.
+# The keys of VAMS's own Cosmos 3 pipeline.
 VAMS = {
     "COSMOS3_PROMPT", "COSMOS3_NEGATIVE_PROMPT", "COSMOS3_SEED", "COSMOS3_GUIDANCE", "COSMOS3_NUM_FRAMES",
     "COSMOS3_TASK_MODE", "COSMOS3_CONTROL_TYPE", "COSMOS3_CONTROL_PATH", "COSMOS3_CONTROL_WEIGHT",
@@ -27,19 +27,19 @@ VAMS = {
 }  # fmt: skip
 
 
-def configuration(**said: Any) -> dict[str, Any]:
+def configuration(**settings: Any) -> dict[str, Any]:
     nano = pipeline_named("cosmos3-nano")
     assert nano is not None
-    return keys_of_configuration(said, nano)
+    return keys_of_configuration(settings, nano)
 
 
-def test_every_key_of_vams_and_one_for_each_parameter_of_ours() -> None:
+def test_there_is_every_key_of_vams_and_one_for_each_parameter() -> None:
     assert VAMS < KEYS
     assert {"COSMOS3_GUIDANCE_SCALE", "COSMOS3_SOUND", "COSMOS3_DOMAIN_NAME", "COSMOS3_CONTROLS"} < KEYS
 
 
-def test_what_vams_says_is_read() -> None:
-    prompt, said = prompt_and_parameters(
+def test_keys_of_vams_are_read() -> None:
+    prompt, values = prompt_and_parameters(
         keys_of_metadata(
             {
                 "COSMOS3_PROMPT": "A robot.", "COSMOS3_SEED": "7", "COSMOS3_GUIDANCE": "4.5",
@@ -48,18 +48,13 @@ def test_what_vams_says_is_read() -> None:
             }
         )
     )  # fmt: skip
-    read = read_generation_parameters(said)
+    parameters = read_generation_parameters(values)
     assert prompt == "A robot."
-    assert (read.seed, read.guidance_scale, read.num_frames, read.mode, read.negative_prompt) == (
-        7,
-        4.5,
-        93,
-        "t2v",
-        "blur",
-    )
+    assert (parameters.seed, parameters.guidance_scale, parameters.num_frames) == (7, 4.5, 93)
+    assert (parameters.mode, parameters.negative_prompt) == ("t2v", "blur")
 
 
-def test_the_file_goes_before_its_asset_and_both_before_the_configuration() -> None:
+def test_a_files_keys_win_over_its_assets_and_both_over_the_configurations() -> None:
     file = keys_of_metadata({"cosmos3-prompt": "of the file", "COSMOS3_SEED": " "})
     asset = keys_of_metadata({"COSMOS3_PROMPT": "of the asset", "COSMOS3_SEED": "1", "COSMOS3_FPS": "12"})
     rest = configuration(prompt="of the workflow", seed=2, fps=30, numFrames=61, TASK_MODE="video2video", unknown=1)
@@ -71,22 +66,22 @@ def test_the_file_goes_before_its_asset_and_both_before_the_configuration() -> N
     assert prompt_and_parameters({}, rest)[0] == "of the workflow"
 
 
-def test_one_source_that_contradicts_itself_is_refused() -> None:
+def test_contradictory_names_in_one_source_are_refused() -> None:
     with pytest.raises(ValueError, match="steps: is set twice"):
         prompt_and_parameters(configuration(num_steps=20, steps=30))
 
 
-def test_a_control_is_written_in_three_keys_and_means_transfer() -> None:
+def test_a_control_is_read_from_three_keys_and_sets_the_mode() -> None:
     keys = {"COSMOS3_CONTROL_TYPE": "Depth", "COSMOS3_CONTROL_PATH": "d.mp4", "COSMOS3_CONTROL_WEIGHT": "0.5"}
-    read = read_generation_parameters(prompt_and_parameters(keys_of_metadata(keys))[1])
-    assert read.mode == "transfer" and read.controls is not None
-    assert read.controls["depth"] == Control(path="d.mp4", weight=0.5)
+    parameters = read_generation_parameters(prompt_and_parameters(keys_of_metadata(keys))[1])
+    assert parameters.mode == "transfer" and parameters.controls is not None
+    assert parameters.controls["depth"] == Control(path="d.mp4", weight=0.5)
     assert read_generation_parameters(prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge"})[1]).controls is not None
     with pytest.raises(ValueError, match="COSMOS3_CONTROL_TYPE: is missing"):
         prompt_and_parameters({"COSMOS3_CONTROL_PATH": "d.mp4"})
 
 
-def test_several_controls_are_separated_by_commas_and_so_are_their_paths_and_weights() -> None:
+def test_several_controls_are_read_from_lists_separated_by_commas() -> None:
     keys = {
         "COSMOS3_CONTROL_TYPE": "edge, Depth,seg",
         "COSMOS3_CONTROL_PATH": ",s3://b/d.mp4",
@@ -101,42 +96,44 @@ def test_several_controls_are_separated_by_commas_and_so_are_their_paths_and_wei
         prompt_and_parameters({"COSMOS3_CONTROL_TYPE": "edge", "COSMOS3_CONTROL_WEIGHT": "1,2"})
 
 
-def test_a_configuration_of_vams_own_template_is_read() -> None:
-    """Of `cosmos3-nano-transfer.json` in VAMS 2.6: its keys have no prefix, and what was left blank is blank."""
-    said = configuration(
+def test_a_configuration_from_vamss_own_template_is_read() -> None:
+    """Keys of `cosmos3-nano-transfer.json` of VAMS 2.6 have no prefix, and fields that are not set are blank."""
+    settings = configuration(
         MODEL_VARIANT="nano", TASK_MODE="transfer", DISABLE_GUARDRAILS=True, PROMPT="A robot.", NEGATIVE_PROMPT="",
         NUM_FRAMES=93, CONTROL_TYPE="edge,blur", CONTROL_WEIGHT="", CONTROL_GUIDANCE="2", SEED="3", GUIDANCE="4",
     )  # fmt: skip
-    prompt, parameters = prompt_and_parameters(said)
-    read = read_generation_parameters(parameters)
-    assert (prompt, read.mode, read.num_frames, read.seed, read.guidance_scale) == ("A robot.", "transfer", 93, 3, 4)
-    assert read.controls is not None and list(read.controls) == ["edge", "blur"]
-    assert (read.control_guidance, read.guardrails, read.negative_prompt) == (2, False, None)
+    prompt, values = prompt_and_parameters(settings)
+    parameters = read_generation_parameters(values)
+    assert (prompt, parameters.mode) == ("A robot.", "transfer")
+    assert (parameters.num_frames, parameters.seed, parameters.guidance_scale) == (93, 3, 4)
+    assert parameters.controls is not None and list(parameters.controls) == ["edge", "blur"]
+    assert (parameters.control_guidance, parameters.guardrails, parameters.negative_prompt) == (2, False, None)
 
 
-def test_the_configuration_of_vams() -> None:
-    said = configuration(
+def test_switches_and_prefixed_keys_of_a_configuration_are_read() -> None:
+    settings = configuration(
         MODEL_VARIANT="Nano", DISABLE_GUARDRAILS="true", GENERATE_PREVIEW_GIF="false", PROMPT="A robot.",
         COSMOS3_SEED="5", num_inference_steps="20", INVALIDATE_COSMOS_MODELS="true",
     )  # fmt: skip
-    prompt, parameters = prompt_and_parameters(said)
-    read = read_generation_parameters(parameters)
-    assert prompt == "A robot." and (read.guardrails, read.preview, read.seed, read.steps) == (False, False, 5, 20)
+    prompt, values = prompt_and_parameters(settings)
+    parameters = read_generation_parameters(values)
+    assert prompt == "A robot." and (parameters.guardrails, parameters.preview) == (False, False)
+    assert (parameters.seed, parameters.steps) == (5, 20)
     assert configuration(DISABLE_GUARDRAILS=False) == {"guardrails": True}
     assert configuration() == {} == configuration(DISABLE_GUARDRAILS="", prompt=" ")
 
 
-def test_true_cfg_scale_in_a_configuration_is_refused_and_not_left_alone() -> None:
+def test_true_cfg_scale_in_a_configuration_is_refused_and_not_ignored() -> None:
     with pytest.raises(ValueError, match="use guidanceScale"):
         read_generation_parameters(prompt_and_parameters(configuration(true_cfg_scale=4))[1])
 
 
 @pytest.mark.parametrize("name", ["nano", "NANO", "cosmos3-nano", "nvidia-cosmos3-nano"])
-def test_the_variant_may_be_said(name: str) -> None:
+def test_the_pipelines_own_variant_is_accepted(name: str) -> None:
     configuration(MODEL_VARIANT=name)
 
 
-def test_another_variant_is_refused() -> None:
+def test_another_variant_and_an_unclear_switch_are_refused() -> None:
     with pytest.raises(Failure, match="MODEL_VARIANT is 'super', but cosmos3-nano runs nvidia/Cosmos3-Nano"):
         configuration(MODEL_VARIANT="super")
     with pytest.raises(Failure, match="DISABLE_GUARDRAILS is 'maybe'"):
@@ -144,16 +141,15 @@ def test_another_variant_is_refused() -> None:
     assert read_switch({"INVALIDATE_COSMOS_MODELS": "True"}, "INVALIDATE_COSMOS_MODELS") is True
 
 
-def test_variants_are_vams_names() -> None:
+def test_variants_have_vamss_names() -> None:
     names = [variant(pipeline) for name in MODES_OF_PIPELINE if (pipeline := pipeline_named(name))]
     assert names == ["nano", "super", "super-text2image", "super-image2video"]
 
 
-def test_the_smallest_pipeline_that_makes_what_is_asked_for() -> None:
+def test_the_smallest_pipeline_with_the_mode_is_chosen() -> None:
     every = ["cosmos-reason2-2b", *MODES_OF_PIPELINE]
     assert choose_pipeline(every, None, "image") == choose_pipeline(every, "transfer", None) == "cosmos3-nano"
     images = ["cosmos3-super-text2image", "cosmos3-super-image2video"]
     assert (choose_pipeline(images, None, None), choose_pipeline(images, None, "image")) == (images[0], images[1])
-    assert (
-        choose_pipeline(images, None, "video") is None and choose_pipeline(["cosmos-reason2-2b"], None, "image") is None
-    )
+    assert choose_pipeline(images, None, "video") is None
+    assert choose_pipeline(["cosmos-reason2-2b"], None, "image") is None

@@ -1,4 +1,4 @@
-"""An uploaded `*.cosmos.json`: what it says, or what is wrong in it."""
+"""An uploaded `*.cosmos.json` is read as a request or as a document, or refused with what is wrong in it."""
 
 import json
 from typing import Any
@@ -9,42 +9,42 @@ from hypothesis import strategies as st
 
 from cosmos_batch.catalogue.generation import MODES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.planning.generation.aliases import EXAMPLE
 from cosmos_batch.planning.generation.request_file import SIZE_LIMIT, read_request_file
-from tests.support.generations import AV, settled
+from tests.support.generations import AV, document_of, settled
 
 
-def read(said: Any) -> Any:
-    return read_request_file(json.dumps(said).encode())
+def read(content: Any) -> Any:
+    return read_request_file(json.dumps(content).encode())
 
 
-def test_the_example() -> None:
-    found = read_request_file(EXAMPLE.encode())
-    assert (found.prompt, found.parameters.mode, found.parameters.resolution) == ("A robot pours water.", "t2v", "480p")
-    assert found.pipeline is None and found.input is None and found.output is None
+def test_the_example_of_messages_is_a_request() -> None:
+    request = read_request_file(EXAMPLE.encode())
+    assert request.prompt == "A robot pours water."
+    assert (request.parameters.mode, request.parameters.resolution) == ("t2v", "480p")
+    assert request.pipeline is None and request.input is None and request.output is None
 
 
-def test_parameters_beside_the_prompt_or_below_a_name() -> None:
+def test_parameters_are_read_beside_the_prompt_or_below_parameters() -> None:
     flat = read({"prompt": {"duration": "7s"}, "num_frames": 93, "pipeline": "cosmos3-nano", "input": "a.png"})
     nested = read({"prompt": {"duration": "7s"}, "parameters": {"numFrames": 93}, "pipeline": "cosmos3-nano",
                    "input": "a.png"})  # fmt: skip
     assert flat == nested and flat.prompt == {"duration": "7s"} and flat.parameters.num_frames == 93
 
 
-def test_a_specification_of_cosmos_framework() -> None:
-    found = read(
+def test_a_specification_of_cosmos_framework_is_read() -> None:
+    request = read(
         {
             "model_mode": "image2video", "prompt": "It drives.", "vision_path": "car.jpg", "num_steps": 35,
             "guidance": 6.0, "shift": 10.0, "fps": 24, "num_frames": 189, "resolution": "720", "aspect_ratio": "16,9",
             "enable_sound": False, "seed": 0, "output": "s3://my-bucket/out/",
         }
     )  # fmt: skip
-    assert (found.input, found.parameters.mode, found.parameters.resolution) == ("car.jpg", "i2v", "720p")
-    assert found.parameters.aspect_ratio == "16:9" and found.output == "s3://my-bucket/out/"
+    assert (request.input, request.parameters.mode, request.parameters.resolution) == ("car.jpg", "i2v", "720p")
+    assert request.parameters.aspect_ratio == "16:9" and request.output == "s3://my-bucket/out/"
 
 
-def test_the_requests_of_nvidias_cookbooks_for_vllm_omni() -> None:
+def test_requests_of_nvidias_cookbooks_for_vllm_omni_are_read() -> None:
     video = read(
         {
             "prompt": "A robot moves a box.", "negative_prompt": "blurry", "size": "1280x720", "num_frames": "189",
@@ -53,9 +53,10 @@ def test_the_requests_of_nvidias_cookbooks_for_vllm_omni() -> None:
             "extra_params": '{"use_resolution_template":false,"use_duration_template":false,"guardrails":true}',
         }
     )  # fmt: skip
-    asked = video.parameters
-    assert (video.input, asked.width, asked.steps, asked.sound) == ("car.jpg", 1280, 35, True)
-    assert (asked.use_resolution_template, asked.use_duration_template, asked.guardrails) == (False, False, True)
+    parameters = video.parameters
+    assert (video.input, parameters.width, parameters.steps, parameters.sound) == ("car.jpg", 1280, 35, True)
+    assert (parameters.use_resolution_template, parameters.use_duration_template) == (False, False)
+    assert parameters.guardrails is True
     image = read({"prompt": "A.", "mode": "t2i", "size": "1280x720", "n": 1, "extra_args": {"guardrails": False}})
     assert image.parameters.guardrails is False and image.parameters.height == 720
     extra = {"action_mode": "forward_dynamics", "domain_name": "av", "action_chunk_size": 60, "image_size": [320, 576],
@@ -64,8 +65,8 @@ def test_the_requests_of_nvidias_cookbooks_for_vllm_omni() -> None:
     assert (action.mode, action.resolution, action.view_point) == ("forward_dynamics", "480p", "ego_view")
 
 
-# Of each mode, all that a caller may say, and the names that its files have in S3.
-SAID: list[tuple[str | None, dict[str, Any], list[str]]] = [
+# For each mode: the input, all parameters that a caller may set, and the names of its files in S3.
+DOCUMENTED: list[tuple[str | None, dict[str, Any], list[str]]] = [
     (None, {"mode": "t2i", "image_format": "jpeg", "seed": 7, "guardrails": False}, []),
     (None, {"mode": "t2v", "negative_prompt": {"a": 1}, "sound": True, "fps": 29.97, "num_frames": 94, "steps": 9,
             "guidance_scale": 2, "flow_shift": 3, "max_sequence_length": 900, "use_duration_template": False,
@@ -82,49 +83,40 @@ SAID: list[tuple[str | None, dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 
 
-def document_of(made: Generation, medium: str | None, names: list[str]) -> dict[str, Any]:
-    """What a document of any release has of it."""
-    files = [{"uri": f"s3://my-bucket/{name}", "versionId": name} for name in names]
-    start = {"uri": f"s3://my-bucket/in.{medium}", "versionId": "first"}
-    return {
-        "pipeline": "cosmos3-nano", "model": "nvidia/Cosmos3-Nano", "revision": "1234", "engine": "diffusers 0.38.0",
-        "input": start if medium else None, "moreInputs": files, "generation": json.loads(made.model_dump_json()),
-        "ofAnotherRelease": 1,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("medium", "said", "names"), SAID)
-def test_a_document_is_a_request_for_the_same(medium: Any, said: dict[str, Any], names: list[str]) -> None:
-    """As an engine has filled in what depends on files."""
+@pytest.mark.parametrize(("medium", "parameters", "names"), DOCUMENTED)
+def test_a_document_is_a_request_for_the_same_generation(
+    medium: Any, parameters: dict[str, Any], names: list[str]
+) -> None:
+    """The document has the values that depend on files, as an engine filled them in."""
     seen: dict[str, Any] = {"max_sequence_length": 777, "notes": [], "num_frames": 9, "fps": 12.0}
     sized = {"width": 320, "height": 192, "resolution": None}
-    planned = settled(said, medium)
-    made = planned.model_copy(
+    planned = settled(parameters, medium)
+    generation = planned.model_copy(
         update=seen | sized if planned.action is None and planned.mode != "t2i" else {"max_sequence_length": 777}
     )
-    found = read(document_of(made, medium, names))
-    again = settled(json.loads(found.parameters.model_dump_json(exclude_unset=True)), medium, found.prompt)
+    request = read(document_of(generation, medium, names))
+    again = settled(json.loads(request.parameters.model_dump_json(exclude_unset=True)), medium, request.prompt)
     uris = iter(f"s3://my-bucket/{name}" for name in names)
-    wanted = json.loads(made.model_dump_json())
-    for part in (*((wanted["transfer"] or {}).get("controls") or {}).values(), wanted["action"] or {}):
+    expected = json.loads(generation.model_dump_json())
+    for part in (*((expected["transfer"] or {}).get("controls") or {}).values(), expected["action"] or {}):
         if part.get("path"):
             part["path"] = next(uris)
-    # A longer prompt may be said beside the document: room is made for it anew.
-    assert json.loads(again.model_dump_json()) == {**wanted, "maxSequenceLength": None, "notes": again.notes}
-    assert found.input == (f"s3://my-bucket/in.{medium}" if medium else None)
-    assert [found.origin.version_of(f"s3://my-bucket/{name}") for name in names] == names
-    assert (found.origin.model, found.origin.revision, found.pipeline) == (
+    # `max_sequence_length` is not repeated, because a caller may set a longer prompt beside the document.
+    assert json.loads(again.model_dump_json()) == {**expected, "maxSequenceLength": None, "notes": again.notes}
+    assert request.input == (f"s3://my-bucket/in.{medium}" if medium else None)
+    assert [request.origin.version_of(f"s3://my-bucket/{name}") for name in names] == names
+    assert (request.origin.model, request.origin.revision, request.pipeline) == (
         "nvidia/Cosmos3-Nano",
         "1234",
         "cosmos3-nano",
     )
 
 
-def test_every_mode_is_made_again() -> None:
-    assert {settled(said, medium).mode for medium, said, _ in SAID} == set(MODES)  # type: ignore[arg-type]
+def test_there_is_such_a_document_of_every_mode() -> None:
+    assert {settled(parameters, medium).mode for medium, parameters, _ in DOCUMENTED} == set(MODES)  # type: ignore[arg-type]
 
 
-def test_a_document_that_was_written_in_is_told() -> None:
+def test_a_document_with_an_invalid_change_is_refused() -> None:
     document = document_of(settled({"mode": "t2v"}), None, [])
     document["generation"]["seed"] = -1
     with pytest.raises(Failure, match=r"generation\.seed"):
@@ -132,7 +124,7 @@ def test_a_document_that_was_written_in_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (b"not json", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
@@ -153,15 +145,15 @@ def test_a_document_that_was_written_in_is_told() -> None:
         (b" " * (SIZE_LIMIT + 1), "bytes"),
     ],
 )
-def test_what_is_wrong_is_said(text: bytes, told: str) -> None:
+def test_an_invalid_request_file_is_refused(text: bytes, message: str) -> None:
     with pytest.raises(Failure) as raised:
         read_request_file(text)
-    assert told in raised.value.error.message and raised.value.error.code == "InvalidInput"
+    assert message in raised.value.error.message and raised.value.error.code == "InvalidInput"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["prompt", "mode", "edge", "controls", "size", "resolution", "action", "parameters", "view_point"]), inner)))  # fmt: skip  # noqa: E501
-def test_whatever_is_uploaded_is_a_request_or_refused(said: Any) -> None:
+def test_any_json_is_a_request_or_refused(content: Any) -> None:
     try:
-        read(said)
+        read(content)
     except Failure as failure:
         assert failure.error.code == "InvalidInput"

@@ -1,4 +1,4 @@
-"""A request becomes a generation: NVIDIA's values where nothing is said, and bad input with a reason and a remedy."""
+"""A request settles to a generation with NVIDIA's values for what is absent, or is refused with a remedy."""
 
 import json
 from typing import Any, get_args
@@ -13,61 +13,55 @@ from cosmos_batch.contract.generation.parameters import NAMES, GenerationParamet
 from cosmos_batch.planning.generation.aliases import read_generation_parameters, read_mode
 from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt, settle_sequence_length
 from cosmos_batch.planning.generation.settling import draw_seed
-from tests.support.generations import AV, EDGE, Failure, refusal, settled
-
-OF_MODE: dict[Mode, tuple[dict[str, Any], Any]] = {
-    "t2i": ({"mode": "t2i"}, None),
-    "t2v": ({}, None),
-    "i2v": ({}, "image"),
-    "v2v": ({}, "video"),
-    "transfer": (EDGE, None),
-    "forward_dynamics": (AV, "image"),
-    "inverse_dynamics": ({"mode": "inverse_dynamics", "domain_name": "av"}, "video"),
-    "policy": ({"mode": "policy", "domain_name": "av"}, "image"),
-}
+from tests.support.generations import AV, EDGE, REQUEST_OF_MODE, Failure, refusal, settled
 
 
-def not_read(said: dict[str, Any]) -> str:
-    """What a person is told of parameters that cannot be read."""
+def parsing_error(parameters: dict[str, Any]) -> str:
+    """Return the message for parameters that cannot be read."""
     with pytest.raises(Failure) as raised:
-        read_generation_parameters(said)
+        read_generation_parameters(parameters)
     return raised.value.error.message
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
 def test_every_mode_has_nvidias_settings(mode: Mode) -> None:
-    said, medium = OF_MODE[mode]
-    made = settled(said, medium=medium)
+    parameters, medium = REQUEST_OF_MODE[mode]
+    generation = settled(parameters, medium=medium)
     expected = {"t2i": (50, 7.0, 3.0), "transfer": (35, 3.0, 10.0)}.get(mode, (35, 6.0, 10.0))
     expected = (30, 1.0, 10.0) if MODES[mode].action else expected
-    assert made.mode == mode
-    assert (made.steps, made.guidance_scale, made.flow_shift) == expected
-    assert made.guided == (not MODES[mode].action) and made.guardrails and not made.sound and not made.notes
+    assert generation.mode == mode
+    assert (generation.steps, generation.guidance_scale, generation.flow_shift) == expected
+    assert (
+        generation.guided == (not MODES[mode].action)
+        and generation.guardrails
+        and not generation.sound
+        and not generation.notes
+    )
 
 
 def test_a_video_is_189_frames_of_720p_and_an_image_is_square() -> None:
-    made = settled()
-    assert (made.size, made.num_frames, made.fps) == ((1280, 720), 189, 24.0)
+    generation = settled()
+    assert (generation.size, generation.num_frames, generation.fps) == ((1280, 720), 189, 24.0)
     assert (settled({"mode": "t2i"}).size, settled({"mode": "t2i"}).num_frames) == ((960, 960), 1)
 
 
-def test_the_input_means_the_mode() -> None:
+def test_the_input_decides_the_mode_of_a_request_without_one() -> None:
     assert [settled(medium=medium).mode for medium in (None, "image", "video")] == ["t2v", "i2v", "v2v"]  # type: ignore[arg-type]
     assert settled(pipeline="cosmos3-super-text2image").mode == "t2i"
     assert settled(pipeline="cosmos3-super-image2video", medium="image").mode == "i2v"
 
 
 def test_every_generator_of_the_catalogue_has_its_modes() -> None:
-    assert set(MODES_OF_PIPELINE) == {one.id for one in PIPELINES if one.surface == "generator"}
+    assert set(MODES_OF_PIPELINE) == {pipeline.id for pipeline in PIPELINES if pipeline.surface == "generator"}
 
 
-def test_transfer_on_a_text2image_pipeline() -> None:
+def test_transfer_is_refused_on_a_text2image_pipeline() -> None:
     error = refusal(EDGE, pipeline="cosmos3-super-text2image")
     assert "cosmos3-super-text2image does not do transfer" in error.message
     assert "cosmos3-nano" in error.remedy and "t2i" in error.remedy
 
 
-def test_an_input_that_the_mode_does_not_look_at() -> None:
+def test_an_input_that_the_mode_does_not_start_from_is_refused() -> None:
     assert "starts from text alone" in refusal({"mode": "t2v"}, medium="image").message
     assert "mode v2v starts from a video" in refusal({"mode": "v2v"}, medium="image").message
     assert "there is none" in refusal({"mode": "i2v"}).message
@@ -78,12 +72,12 @@ def test_an_input_that_the_mode_does_not_look_at() -> None:
     ("name", "mode"),
     [("text2video", "t2v"), ("Text-to-Image", "t2i"), ("image_to_video", "i2v"), ("wam", "policy"), ("V2V", "v2v")],
 )
-def test_modes_may_be_named_as_elsewhere(name: str, mode: Mode) -> None:
+def test_modes_are_read_by_other_names_too(name: str, mode: Mode) -> None:
     assert read_mode(name) == mode
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("parameters", "message"),
     [
         ({"fps": 0}, "fps: 0: Input should be greater than 0"),
         ({"fps": float("nan")}, "fps: nan"),
@@ -102,8 +96,8 @@ def test_modes_may_be_named_as_elsewhere(name: str, mode: Mode) -> None:
         ({"max_sequence_length": 0}, "maxSequenceLength: 0"),
     ],
 )
-def test_bad_values_are_told_by_their_names(said: dict[str, Any], told: str) -> None:
-    assert told in not_read(said)
+def test_an_invalid_value_is_reported_by_its_json_name(parameters: dict[str, Any], message: str) -> None:
+    assert message in parsing_error(parameters)
 
 
 def test_true_cfg_scale_is_refused_in_favour_of_guidance_scale() -> None:
@@ -112,26 +106,30 @@ def test_true_cfg_scale_is_refused_in_favour_of_guidance_scale() -> None:
             read_generation_parameters({name: 4.0})
 
 
-def test_a_thing_said_twice_must_be_said_alike() -> None:
+def test_a_parameter_set_twice_must_have_one_value() -> None:
     assert read_generation_parameters({"steps": 20, "num_steps": 20}).steps == 20
     with pytest.raises(Failure, match="steps: is set twice, to 20 and, by the name num_steps, to 30"):
         read_generation_parameters({"steps": 20, "num_steps": 30})
 
 
-def test_what_comes_as_text_is_read() -> None:
-    said = read_generation_parameters(
+def test_values_are_read_from_text() -> None:
+    parameters = read_generation_parameters(
         {
             "num_frames": "93", "guidance_scale": "4.5", "sound": "true", "negativePrompt": '{"style": "none"}',
             "controls": '{"depth": {"path": "d.mp4"}}', "action": "[[1, 2]]",
         }
     )  # fmt: skip
-    assert (said.num_frames, said.guidance_scale, said.sound, said.negative_prompt) == (
+    assert (parameters.num_frames, parameters.guidance_scale, parameters.sound, parameters.negative_prompt) == (
         93,
         4.5,
         True,
         {"style": "none"},
     )
-    assert said.controls is not None and said.controls["depth"].path == "d.mp4" and said.action == [[1, 2]]
+    assert (
+        parameters.controls is not None
+        and parameters.controls["depth"].path == "d.mp4"
+        and parameters.action == [[1, 2]]
+    )
 
 
 def test_the_negative_prompt_is_always_sent() -> None:
@@ -142,18 +140,18 @@ def test_the_negative_prompt_is_always_sent() -> None:
     assert settled({"negative_prompt": {"a": "é"}}).negative_prompt == '{"a": "\\u00e9"}'
 
 
-def test_a_prompt_of_100_kb() -> None:
+def test_a_prompt_of_100_kb_is_refused() -> None:
     assert refusal(prompt="a" * 100_000).message == "prompt: 100,000 bytes are too many."
     assert refusal({"negative_prompt": "a" * 100_000}).message.startswith("negativePrompt: ")
     assert refusal(prompt={"a": "é" * 20_000}).message.startswith("prompt: ")
 
 
 @pytest.mark.parametrize("prompt", [None, "", " \n"])
-def test_no_prompt(prompt: str | None) -> None:
+def test_a_missing_or_blank_prompt_is_refused(prompt: str | None) -> None:
     assert refusal(prompt=prompt).message == "prompt: is missing."
 
 
-def test_a_prompt_that_is_nested_for_its_own_sake() -> None:
+def test_a_prompt_that_is_neither_text_nor_reasonable_json_is_refused() -> None:
     deep: dict[str, Any] = {}
     for _ in range(2000):
         deep = {"a": deep}
@@ -163,33 +161,33 @@ def test_a_prompt_that_is_nested_for_its_own_sake() -> None:
 
 
 def test_templates_are_explicit_and_off_for_structured_prompts() -> None:
-    said_itself = settled(prompt={"duration": "7s", "fps": 24})
-    assert (said_itself.use_resolution_template, said_itself.use_duration_template) == (False, False)
-    assert json.loads(said_itself.prompt) == {"duration": "7s", "fps": 24}
+    structured = settled(prompt={"duration": "7s", "fps": 24})
+    assert (structured.use_resolution_template, structured.use_duration_template) == (False, False)
+    assert json.loads(structured.prompt) == {"duration": "7s", "fps": 24}
     text = settled()
     assert (text.use_resolution_template, text.use_duration_template) == (True, True)
     assert settled({"mode": "t2i"}).use_duration_template is False
     policy = settled({"mode": "policy", "domain_name": "av", "use_duration_template": False}, medium="image")
-    assert not policy.use_resolution_template, "it stands in the caption"
+    assert not policy.use_resolution_template, "the caption of an action contains the size"
     assert "has no meaning in mode t2i" in refusal({"mode": "t2i", "use_duration_template": True}).message
-    said = {"mode": "policy", "domain_name": "av", "use_resolution_template": True}
-    assert "useResolutionTemplate: has no meaning in mode policy" in refusal(said, medium="image").message
+    parameters = {"mode": "policy", "domain_name": "av", "use_resolution_template": True}
+    assert "useResolutionTemplate: has no meaning in mode policy" in refusal(parameters, medium="image").message
     assert settled({"use_resolution_template": False}).use_resolution_template is False
     assert settled(prompt='{"a": 1').use_duration_template is True
 
 
-def test_upsampling_is_refused_where_no_model_is_configured_or_the_input_would_not_be_seen() -> None:
+def test_upsampling_is_refused_without_a_model_or_for_inputs_that_the_model_could_not_see() -> None:
     assert "promptUpsampling" in refusal({"upsample_prompt": True}, upsamples=False).remedy
     assert "t2i, t2v, i2v" in refusal({"upsample_prompt": True}, medium="video").message
-    assert not settled({"upsample_prompt": True}).use_resolution_template  # the JSON says it
+    assert not settled({"upsample_prompt": True}).use_resolution_template  # the upsampled JSON contains the size
 
 
-def test_only_text_is_upsampled() -> None:
+def test_a_structured_prompt_is_not_upsampled() -> None:
     assert settled({"upsample_prompt": True}).upsample_prompt and not settled().upsample_prompt
     assert not settled({"upsample_prompt": True}, prompt={"fps": 24}).upsample_prompt
 
 
-def test_no_prompt_is_ever_cut() -> None:
+def test_a_prompt_longer_than_the_sequence_is_refused_and_never_cut() -> None:
     assert settle_sequence_length(None, 300, 10) == 512
     assert settle_sequence_length(None, 300, 3400) == 3400
     assert settle_sequence_length(4096, 1500, 3400) == 4096
@@ -201,34 +199,34 @@ def test_no_prompt_is_ever_cut() -> None:
         settle_sequence_length(None, 20_000, 10)
 
 
-def test_images_are_guided_in_vllm_omnis_interval() -> None:
+def test_images_have_vllm_omnis_guidance_interval() -> None:
     assert settled({"mode": "t2i"}).guidance_interval == (400, 1000) and settled().guidance_interval is None
 
 
-def test_the_steps_of_transfer_are_those_of_all_chunks() -> None:
-    said = {"mode": "transfer", "depth": "depth.mp4", "steps": 10, "num_frames": 201}
-    assert settled({**said, "frames_per_chunk": 101}).total_steps == 20  # 101 and 100: it begins with the last one
-    assert settled({**said, "frames_per_chunk": 93}).total_steps == 30
+def test_the_total_steps_of_a_transfer_count_all_chunks() -> None:
+    parameters = {"mode": "transfer", "depth": "depth.mp4", "steps": 10, "num_frames": 201}
+    assert settled({**parameters, "frames_per_chunk": 101}).total_steps == 20  # chunks of 101 and 100 new frames
+    assert settled({**parameters, "frames_per_chunk": 93}).total_steps == 30
     assert settled({"steps": 10}).total_steps == 10
 
 
-def test_a_seed_is_drawn_once_for_a_job_and_recorded() -> None:
+def test_a_seed_depends_on_the_job_only() -> None:
     assert settled().seed == settled().seed == draw_seed("job-1") != settled(job_id="job-2").seed
     assert settled({"seed": 0}).seed == 0
     assert all(0 <= draw_seed(str(index)) < 2**32 for index in range(100))
 
 
-def test_sound_only_where_a_mode_has_it() -> None:
-    for mode, (said, medium) in OF_MODE.items():
+def test_sound_is_refused_in_modes_without_it() -> None:
+    for mode, (parameters, medium) in REQUEST_OF_MODE.items():
         if MODES[mode].sound:
-            assert settled({**said, "sound": True}, medium=medium).sound
+            assert settled({**parameters, "sound": True}, medium=medium).sound
         else:
-            error = refusal({**said, "sound": True}, medium=medium)
+            error = refusal({**parameters, "sound": True}, medium=medium)
             assert error.message == f"sound: mode {mode} has none." and "t2v, i2v, v2v" in error.remedy
-            assert not settled({**said, "sound": False}, medium=medium).sound
+            assert not settled({**parameters, "sound": False}, medium=medium).sound
 
 
-def test_guardrails_are_explicit() -> None:
+def test_a_request_switches_guardrails_only_as_the_pipeline_allows() -> None:
     assert settled().guardrails and not settled(guardrails=False).guardrails
     assert not settled({"guardrails": False}).guardrails
     assert settled({"guardrails": True}, guardrails_required=True).guardrails
@@ -239,25 +237,28 @@ def test_guardrails_are_explicit() -> None:
     assert "without any" in error.message and "nano16B" in error.remedy
 
 
-def test_what_means_nothing_to_the_mode_is_not_passed_over() -> None:
+def test_parameters_of_another_mode_are_refused() -> None:
     assert "conditionFrames: has no meaning in mode t2v" in refusal({"condition_frames": [0]}).message
     assert "controls: has no meaning in mode i2v" in refusal({"edge": True}, medium="image").message
     assert "domainName" in refusal({"domain_name": "av"}).message
     assert "numFrames: 9 for one image" in refusal({"mode": "t2i", "num_frames": 9}).message
 
 
-def test_what_is_kept_of_a_video() -> None:
-    made = settled(medium="video")
-    assert made.conditioning is not None and (made.conditioning.frames, made.conditioning.keep) == ([0, 1], "first")
+def test_v2v_keeps_some_of_the_latent_frames_and_never_all() -> None:
+    generation = settled(medium="video")
+    assert generation.conditioning is not None and (generation.conditioning.frames, generation.conditioning.keep) == (
+        [0, 1],
+        "first",
+    )
     for frames in ([2], [0, 0], [0, 1]):
         assert "conditionFrames" in refusal({"num_frames": 5, "condition_frames": frames}, medium="video").message
 
 
-def test_a_rate_that_the_model_was_not_trained_on_is_noted() -> None:
+def test_a_frame_rate_outside_of_the_training_range_adds_a_note() -> None:
     assert settled({"fps": 60}).notes == ["The model was trained on 10 to 30 frames per second, not on 60."]
 
 
-def test_a_generation_that_no_mode_can_have_does_not_come_out_of_a_message() -> None:
+def test_an_inconsistent_generation_fails_validation() -> None:
     good = settled(medium="video").model_dump(mode="json")
     for change in (
         {"numFrames": 190}, {"mode": "policy"}, {"conditioning": None}, {"width": 61, "height": 64}, {"fps": None},

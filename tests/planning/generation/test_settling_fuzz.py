@@ -1,4 +1,4 @@
-"""Whatever is asked for becomes a whole generation, or is refused in words."""
+"""Any request settles to a consistent generation, or is refused with a message and a remedy."""
 
 from typing import Any
 
@@ -53,14 +53,14 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "control_guidance": st.sampled_from([0, 1.5, 11]),
     "frames_per_chunk": st.sampled_from([4, 5, 93, 101, 250]),
 }
-SAID = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
+REQUESTS = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: FIELDS[name] for name in names})
 )
 
 
 @settings(max_examples=600)
 @given(
-    said=SAID,
+    values=REQUESTS,
     prompt=st.sampled_from([None, "A robot.", {"fps": 24}]),
     pipeline=st.sampled_from(list(MODES_OF_PIPELINE)),
     medium=st.sampled_from([None, "image", "video"]),
@@ -68,29 +68,30 @@ SAID = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flatmap(
     max_resolution=st.sampled_from(VIDEO_RESOLUTIONS),
     guardrails=st.booleans(),
 )
-def test_whatever_is_asked_for(
-    said: Any, prompt: Any, pipeline: str, medium: Any, engine: str, max_resolution: Any, guardrails: bool
+def test_any_request_is_settled_or_refused(
+    values: Any, prompt: Any, pipeline: str, medium: Any, engine: str, max_resolution: Any, guardrails: bool
 ) -> None:
-    found = pipeline_named(pipeline)
-    assert found is not None
+    catalogue_pipeline = pipeline_named(pipeline)
+    assert catalogue_pipeline is not None
     plans = {"H200": ParallelPlan()}
     serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans)
     try:
-        parameters = read_generation_parameters(said)
+        parameters = read_generation_parameters(values)
     except Failure:
         return
     try:
-        made = settle(parameters, prompt, found, medium, "job", serving)
+        generation = settle(parameters, prompt, catalogue_pipeline, medium, "job", serving)
     except Failure as failure:
         assert failure.error.code == "InvalidInput" and failure.error.message and failure.error.remedy
         return
-    assert made.mode in MODES_OF_PIPELINE[pipeline] and (medium is None or medium in MODES[made.mode].inputs)
-    assert made.guardrails <= guardrails and (engine != "phyai" or not made.guardrails)
-    assert gib_per_gpu(plans["H200"], found, "vllm-omni", Workload.of(made, guardrails)) <= 140.4
-    sized = fit_to_input(made, 1000, 700)
+    assert generation.mode in MODES_OF_PIPELINE[pipeline]
+    assert medium is None or medium in MODES[generation.mode].inputs
+    assert generation.guardrails <= guardrails and (engine != "phyai" or not generation.guardrails)
+    assert gib_per_gpu(plans["H200"], catalogue_pipeline, "vllm-omni", Workload.of(generation, guardrails)) <= 140.4
+    sized = fit_to_input(generation, 1000, 700)
     if sized.size is not None:
         tier = tier_of(sized.size)
         assert tier is not None and not any(side % SIZE_STEP for side in sized.size)
-        if made.mode in ("t2v", "i2v", "v2v"):
-            assert made.num_frames is not None and made.num_frames <= FRAME_LIMIT[tier]
-    assert not MODES[made.mode].action or sized.size is None
+        if generation.mode in ("t2v", "i2v", "v2v"):
+            assert generation.num_frames is not None and generation.num_frames <= FRAME_LIMIT[tier]
+    assert not MODES[generation.mode].action or sized.size is None
