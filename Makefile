@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-omni lint vllm synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-fast test-omni lint vllm synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -29,6 +29,9 @@ demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate 
 test: lint $(VLLM) ## Lint, then run every test
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
+test-fast: lint ## Lint, then run the tests that deploy nothing and load no engine
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/e2e --ignore tests/engines --ignore tests/demo --ignore tests/training -m "not slow"
+
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
 	@.venv/omni/bin/python -m pytest tests/omni
 
@@ -46,8 +49,9 @@ synth: $(INSTALLED) ## Write cdk.out from config.json
 bench: $(INSTALLED) $(VLLM) ## Measure, and write the table of docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-docs: $(INSTALLED) ## Write docs/configuration.md and the tables of the pages on reasoner and generator
+docs: $(INSTALLED) ## Write docs/configuration.md, docs/metadata.md and the tables of the pages on reasoner and generator
 	@$(BIN)/python scripts/configuration_reference.py
+	@$(BIN)/python scripts/metadata_reference.py
 	@$(BIN)/python scripts/reasoner_reference.py
 	@$(BIN)/python scripts/generator_reference.py
 	@$(BIN)/python scripts/generator_engines_reference.py

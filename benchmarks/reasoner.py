@@ -27,9 +27,10 @@ from benchmarks.said import said_last
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
-from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment, within
+from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment
 
 TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)
@@ -113,7 +114,7 @@ def _questions(
     model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
 ) -> list[list[dict[str, str]]]:
     """For each pass what is asked of each clip: system prompt, prompt, and where the frames lie."""
-    reader = CheckpointInfo.of_folder(model, within(model, REASONER_CONTEXT))
+    reader = CheckpointInfo.of_folder(model, context_length(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
     return [
@@ -139,7 +140,7 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
     command = [sys.executable, "-m", "benchmarks.reasoner_raw", str(path)]
     environment = {
         **os.environ,
-        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder / "socket"),
+        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
     }
     said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {"process": time.monotonic() - began, **said_last(said)}
@@ -149,7 +150,7 @@ def _engine(model: Path) -> dict[str, Any]:
     """As the worker's server is set up, in vLLM's own words; its batch of tokens and its one thread for media are a
     script's."""
     engine: dict[str, Any] = {
-        "max_model_len": within(model, REASONER_CONTEXT),
+        "max_model_len": context_length(model, REASONER_CONTEXT),
         "generation_config": "vllm",
         "mm_processor_cache_gb": 0,
     }

@@ -108,10 +108,9 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 
 
 async def _ask(engine: Any) -> None:
-    from cosmos_batch.engines.serving.served_model import client
 
     body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
-    async with client(engine._served._server) as connection:
+    async with engine._served._server.address.async_client() as connection:
         response = await connection.post("/v1/chat/completions", json=body)
     response.raise_for_status()
 

@@ -25,7 +25,6 @@ from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.engines.serving.served_model import client
 
 SECONDS_PER_CALL = 0.02
 _ROUNDS = 2  # of requests for each place in flight
@@ -115,7 +114,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
         asked = await engine._preparing.run(job, chat_request.prepare, engine._reader, job, paths, lambda: None)
         body = {"model": MODEL, **asked.body, **_STREAMED}
-        connection = client(engine._served._server)
+        connection = engine._served._server.address.async_client()
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
             async for line in response.aiter_lines():
                 if not line.startswith("data: {"):

@@ -61,7 +61,7 @@ def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str],
 
 def row(field: FieldInfo) -> str:
     """A field as a line of a table: its name, type, default and description."""
-    cells = [f"`{field.alias}`", _type(field), _default(field), field.description or ""]
+    cells = [f"`{field.alias}`", field_type(field), _default(field), field.description or ""]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -81,7 +81,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def _type(field: FieldInfo) -> str:
+def field_type(field: FieldInfo) -> str:
     parts = list(_parts(field.annotation))
     literals = [value for part in parts if get_origin(part) is Literal for value in get_args(part)]
     kind = " or ".join(f"`{value}`" for value in literals) or _kind(parts)

@@ -13,7 +13,10 @@ from cosmos_batch.planning.deployment import choose_instance_types, parallel_pla
 from cosmos_batch.planning.instance_types import workers_per_instance
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator-engines.md"
-TYPES = ("g6e.12xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge")
+TYPES = (
+    *("g6e.12xlarge", "g6e.48xlarge", "g7e.12xlarge", "g7e.48xlarge"),
+    *("p5.4xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"),
+)
 
 
 def page(text: str) -> str:

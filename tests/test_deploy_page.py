@@ -9,10 +9,10 @@ import pytest
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, PRICES_AS_OF
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.cli.main import parser
 from cosmos_batch.contract.config import Config
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import enabled_pipelines
+from tests.support.command_line import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARDRAILS = {"nvidia/Cosmos-Guardrail1", "nvidia/Cosmos-1.0-Guardrail"}  # of the generators
@@ -33,7 +33,7 @@ def test_every_command_of_ours_is_one() -> None:
     commands = re.findall(r"^(?:\w+=\S+ )?cosmos-batch (.+)$", PAGE, re.MULTILINE)
     assert "models put nvidia/Cosmos-Reason2-2B" in commands
     for command in commands:
-        parser().parse_args(shlex.split(command))
+        parse(shlex.split(command))
 
 
 def test_hourly_prices_are_those_of_the_price_table() -> None:

@@ -11,13 +11,14 @@ from types import ModuleType
 import pytest
 from pydantic import BaseModel
 
-from cosmos_batch.cli.main import parser
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.generation.request_file import read_request_file
 from lambdas.planning.jobs import read_request
+from tests.support.command_line import parse
 
 ROOT = Path(__file__).resolve().parent.parent
+WORDS_OF_A_PAGE = 600
 
 
 def script(name: str) -> ModuleType:
@@ -33,6 +34,20 @@ def script(name: str) -> ModuleType:
 def test_the_configuration_reference_is_current() -> None:
     page = script("configuration_reference").page()
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == page, "run: make docs"
+
+
+def test_the_table_of_metadata_keys_is_current() -> None:
+    page = script("metadata_reference").page()
+    assert (ROOT / "docs" / "metadata.md").read_text(encoding="utf-8") == page, "run: make docs"
+
+
+def test_each_decision_is_in_the_index_and_a_page_at_most() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    decisions = sorted(folder.glob("[0-9]*.md"))
+    assert re.findall(r"\]\((.*?)\)", index) == [one.name for one in decisions]
+    too_long = [one.name for one in decisions if len(one.read_text(encoding="utf-8").split()) > WORDS_OF_A_PAGE]
+    assert not too_long
 
 
 @pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines"])
@@ -51,9 +66,10 @@ def test_requests_in_the_reasoners_page_are_requests() -> None:
 def test_what_the_generators_page_says_can_be_said() -> None:
     page = (ROOT / "docs" / "generator.md").read_text(encoding="utf-8")
     commands = [shlex.split(text)[1:] for text in re.findall(r"`(cosmos-batch generate [^`]*)`", page)]
-    said = [parser().parse_args(command) for command in commands if len(command) > 1]
-    assert {one.mode for one in said} >= {"t2i", "transfer", "forward_dynamics", "inverse_dynamics", "policy", None}
-    assert all(one.guardrails is False for one in said if one.prompt), "or they are refused as they are pasted"
+    values = [parse(command) for command in commands if len(command) > 1]
+    modes = {options["mode"] for options in values}
+    assert modes >= {"t2i", "transfer", "forward_dynamics", "inverse_dynamics", "policy", None}
+    assert all(options["guardrails"] is False for options in values if options["prompt"]), "a pasted line must work"
     file, request = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     assert read_request_file(json.dumps(file).encode()).parameters.controls is not None
     assert read_request(request).generation is not None

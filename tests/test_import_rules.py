@@ -105,7 +105,9 @@ def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
     [
         ("serving", {"serving"}),
         ("torchrun", {"serving", "torchrun"}),
-        ("reasoner", {"serving", "torchrun", "reasoner"}),
+        ("vllm", {"serving", "vllm"}),
+        ("cosmos_framework", {"torchrun", "cosmos_framework"}),
+        ("reasoner", {"serving", "torchrun", "vllm", "cosmos_framework", "reasoner"}),
     ],
 )
 def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> None:
@@ -114,6 +116,15 @@ def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> No
         for module in imports(path):
             inner = module.removeprefix("cosmos_batch.engines.").split(".")[0]
             assert inner not in rooms - below, f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("room", ["serving", "torchrun"])
+def test_what_servers_share_names_no_program(room: str) -> None:
+    """Another server program is a folder beside `vllm`, and `serving` stays as it is."""
+    for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
+        text = path.read_text(encoding="utf-8").lower().replace("vllm-project/vllm issue", "")
+        for program in ("vllm", "omni", "sglang", "cosmos_framework", "phyai"):
+            assert program not in text, f"{path} names {program}"
 
 
 def test_every_room_has_a_rule() -> None:

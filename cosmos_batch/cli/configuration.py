@@ -1,4 +1,4 @@
-"""The configuration that is deployed on this machine: config.json, or a copy of it with another model."""
+"""The configuration that is deployed on this machine: config.json, or a copy of it with changes."""
 
 import hashlib
 import json
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.cloud import default_home
+from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import chosen_pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import ENDPOINT
@@ -18,7 +19,8 @@ from cosmos_batch.store.checkpoint_folder import is_checkpoint
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(os.environ.get("COSMOS_BATCH_CONFIG") or ROOT / "config.json")
 
-# Of NVIDIA's cookbooks: those of actions, which Nano alone has, name their server by the last one.
+# The variables by which NVIDIA's cookbooks name a server that runs already. Cookbooks on actions, which only Nano
+# supports, use the last one.
 _SERVERS = {
     "cosmos3-nano": ("COSMOS3_VLLM_NANO_BASE_URL", "COSMOS3_VLLM_BASE_URL"),
     "cosmos3-super": ("COSMOS3_VLLM_SUPER_BASE_URL",),
@@ -27,51 +29,56 @@ _BLOCKS = {"reasoner": ("useNvidiaCosmos", "modelsReason"), "generator": ("useNv
 
 
 def enabled_pipeline(config: Config, name: str | None) -> EnabledPipeline:
-    """The named pipeline, or the smallest. Raises CliError where it is not enabled."""
-    enabled = {one.pipeline.id: one for one in enabled_pipelines(config)}
+    """Return the named pipeline, or the smallest one for None. Raises WrongCall where it is not enabled."""
+    enabled = {entry.pipeline.id: entry for entry in enabled_pipelines(config)}
     return enabled[chosen_pipeline(name, list(enabled))]
 
 
 def checked_model(model: str) -> str:
-    """A Hugging Face id as it is, a checkpoint's folder as an absolute path."""
+    """Return a Hugging Face id as it is, and a checkpoint's folder as an absolute path. Raises WrongCall."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         if not is_checkpoint(folder):
-            raise CliError(
+            raise WrongCall(
                 f"{model} is a folder, but no checkpoint: it has no config.json or model_index.json.",
                 "Name another folder.",
             )
         return str(folder.resolve())
     if model.startswith(("/", ".", "~")):
-        raise CliError(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
+        raise WrongCall(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
     return model
 
 
 def servers() -> dict[str, str]:
-    """Where servers run already, by their pipelines, smallest first: those that NVIDIA's variables name."""
-    found = {
+    """Return the base URLs of servers that run already, by pipeline, smallest first, from NVIDIA's variables."""
+    addresses = {
         pipeline: next((address for name in names if (address := os.environ.get(name))), None)
         for pipeline, names in _SERVERS.items()
     }
-    return {pipeline: f"{address.rstrip('/')}/v1" for pipeline, address in found.items() if address}
+    return {pipeline: f"{address.rstrip('/')}/v1" for pipeline, address in addresses.items() if address}
 
 
 def served(pipeline: str, guardrails: bool | None) -> dict[str, Any]:
-    """What sets a pipeline to the server that runs already, if there is one. Raises CliError where nobody says whether
-    it was started with guardrails."""
+    """Return the changes that set a pipeline to the server that runs already for it; none where there is no server.
+
+    A server does not tell whether it was started with guardrails: WrongCall is raised where the person does not either.
+    """
     address = servers().get(pipeline)
     if address is None:
         return {}
     if guardrails is None:
-        raise CliError(
+        raise WrongCall(
             f"The server at {address} does not tell whether it was started with guardrails.",
-            "Say --guardrails if it was, and --no-guardrails if it was not, or if nothing is to be checked.",
+            "Type --guardrails if it was, and --no-guardrails if it was not or if nothing is to be checked.",
         )
     return {"engine": ENDPOINT, "endpoint": {"url": address}, "guardrails": guardrails}
 
 
-def with_entry(pipeline: Pipeline, changes: dict[str, Any], home: Path) -> Path:
-    """Write a copy of config.json in which a pipeline is set otherwise. Only its owner reads it: it has the token."""
+def with_entry(pipeline: Pipeline, changes: dict[str, Any]) -> Path:
+    """Write a copy of config.json with changes in the entry of one pipeline, and return its path.
+
+    Only its owner can read the copy, because it may hold the Hugging Face token.
+    """
     parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
     block, models = _BLOCKS[pipeline.surface]
     surface = parsed["app"]["pipelines"].setdefault(block, {})
@@ -80,7 +87,7 @@ def with_entry(pipeline: Pipeline, changes: dict[str, Any], home: Path) -> Path:
     entries[pipeline.config_key] = {**entries.get(pipeline.config_key, {}), **changes}
     text = json.dumps(parsed, indent=2)
     parse_config(text)
-    path = home / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    path = default_home() / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")

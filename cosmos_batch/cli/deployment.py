@@ -1,4 +1,4 @@
-"""The deployment that a command works with: found by the outputs of its CloudFormation stacks."""
+"""The deployment that a command works with, found by the outputs of its CloudFormation stacks."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from cosmos_batch.state import Jobs, Table, Workers
 STACK_PREFIX = "CosmosBatch-"
 
 Clients = Callable[[str], Any]
-"""Gives the boto3 client of a service: of AWS, or of a local cloud."""
+"""A function that returns the boto3 client of a service, in AWS or in a local cloud."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where things are, and the clients to reach them."""
+    """The names of a deployment's resources, and the clients to reach them."""
 
     clients: Clients
     asset_roots: list[str]  # `bucket` or `bucket/prefix/`, where files may lie
@@ -29,15 +29,15 @@ class Deployment:
 
     @property
     def jobs(self) -> Jobs:
-        """The rows of the jobs."""
+        """Return the jobs' rows in the state table."""
         return Jobs(self._table)
 
     def workers(self, pipeline: str) -> Workers:
-        """The rows of a pipeline's workers."""
+        """Return the rows of a pipeline's workers in the state table."""
         return Workers(self._table, pipeline)
 
     def execution_arn(self, job_id: str) -> str:
-        """Of the execution that is called as its job is."""
+        """Return the ARN of a job's execution, whose name is the job's id."""
         return self.state_machine_arn.replace(":stateMachine:", ":execution:") + f":{job_id}"
 
     @property
@@ -46,9 +46,9 @@ class Deployment:
 
 
 def find(clients: Clients | None = None) -> Deployment:
-    """The deployment in the cloud that the environment points at, or in that of `clients`.
+    """Find the deployment in the cloud of `clients`, or in the one that the environment points at.
 
-    Raises CliError where there is none, or where it is incomplete.
+    Raises CliError where there is none, or where a stack is missing.
     """
     clients = clients or environment_clients()
     outputs = _outputs(clients("cloudformation"))
@@ -58,14 +58,14 @@ def find(clients: Clients | None = None) -> Deployment:
             asset_roots=_asset_roots(outputs),
             state_machine_arn=outputs["StateMachineArn"],
             state_table=outputs["StateTableName"],
-            pipelines=[one.id for one in PIPELINES if _queue_output(one) in outputs],
+            pipelines=[pipeline.id for pipeline in PIPELINES if _queue_output(pipeline) in outputs],
         )
     except KeyError as missing:
         raise _not_deployed(missing) from missing
 
 
 def model_bucket(clients: Clients) -> str:
-    """Its name. The storage stack alone has to be there, so that models can be put in place before workers run."""
+    """Return the name of the bucket for models. Only the storage stack has to be deployed."""
     try:
         return _outputs(clients("cloudformation"))["ModelBucketName"]
     except KeyError as missing:
@@ -81,7 +81,7 @@ def _not_deployed(missing: KeyError) -> CliError:
 
 
 def _asset_roots(outputs: dict[str, str]) -> list[str]:
-    """Where files may lie. A deployment of an older version names a bucket and no prefix. Raises KeyError."""
+    """Return the places where files may lie. Versions before prefixes name one bucket. Raises KeyError."""
     if "AssetRoots" in outputs:
         roots: list[str] = json.loads(outputs["AssetRoots"])
         return roots
@@ -89,12 +89,12 @@ def _asset_roots(outputs: dict[str, str]) -> list[str]:
 
 
 def _queue_output(pipeline: Pipeline) -> str:
-    """`Reason2BQueueUrl` for the pipeline that the configuration calls `reason2B`."""
+    """Return the output with a pipeline's queue: `Reason2BQueueUrl` for the configuration's `reason2B`."""
     return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}QueueUrl"
 
 
 def environment_clients() -> Clients:
-    """Clients of the cloud that the environment points at. boto3 alone would not look at AWS_REGION, and CDK does."""
+    """Return the clients of the cloud that the environment points at. boto3 alone ignores AWS_REGION."""
     import boto3
 
     return cache(boto3.Session(region_name=os.environ.get("AWS_REGION")).client)

@@ -1,8 +1,19 @@
-"""What a command cannot do, said to a person."""
+"""Errors that end a command, and the exit statuses that scripts can rely on (docs/command-line.md)."""
+
+FAILED = 1
+"""A job failed, or the command could not do what it was called for."""
+WRONG_CALL = 2
+"""An option, a file or a value is wrong. Nothing was started or sent."""
+STILL_RUNNING = 3
+"""A job has not ended yet."""
+INTERRUPTED = 130
+"""The person pressed Ctrl-C."""
 
 
 class CliError(Exception):
-    """Ends a command with exit status 1. `remedy` is what the person can do about it."""
+    """End the command. `remedy` is what the person can do about it."""
+
+    exit_status = FAILED
 
     def __init__(self, message: str, remedy: str) -> None:
         self.message = message
@@ -10,8 +21,31 @@ class CliError(Exception):
         super().__init__(message)
 
 
+class WrongCall(CliError):  # noqa: N818 - it says what is wrong
+    """End the command because of what the person typed, before anything is started or sent."""
+
+    exit_status = WRONG_CALL
+
+
+class StillRunning(CliError):  # noqa: N818 - it says what is wrong
+    """End the command because a job has not ended yet."""
+
+    exit_status = STILL_RUNNING
+
+
+def exit_status(error: Exception) -> int:
+    """Return the exit status of a command that ends with this exception."""
+    from cosmos_batch.contract.error import Failure
+    from cosmos_batch.planning.configuration import ConfigError
+
+    if isinstance(error, CliError):
+        return error.exit_status
+    is_invalid = isinstance(error, Failure) and error.error.code == "InvalidInput"
+    return WRONG_CALL if is_invalid or isinstance(error, ConfigError) else FAILED
+
+
 def explain(error: Exception) -> str | None:
-    """An error of ours or of AWS in a person's words, or None where it is a fault of this program."""
+    """Return an exception of ours or of AWS as text for a person, or None for a defect of this program."""
     if isinstance(error, CliError):
         return f"{error.message}\n{error.remedy}"
     return _explain_ours(error) or _explain_aws(error)
@@ -23,7 +57,7 @@ def _explain_ours(error: Exception) -> str | None:
 
     if isinstance(error, Failure):
         return f"{error.error.code}: {error.error.message}\n{error.error.remedy}"
-    # The local cloud's errors, and those of synthesis: their rooms load libraries that a command may not have needed.
+    # Importing these classes would load moto and aws-cdk-lib, which most commands never need: compare their names.
     of_other_rooms = type(error).__name__ in ("LocalCloudError", "DeployError", "LayerError")
     return str(error) if of_other_rooms or isinstance(error, ConfigError) else None
 

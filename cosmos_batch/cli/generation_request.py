@@ -1,14 +1,13 @@
-"""What a person wants to have made, checked before anything is started or sent."""
+"""What a person wants a generator to make, read from options or a request file and checked before anything is sent."""
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Medium
-from cosmos_batch.cli import input_checks
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, digest
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -17,13 +16,12 @@ from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.generation.request_file import SUFFIX, GenerationFile, read_request_file
 
-File = Path | str
-"""Of this machine, or an S3 URI."""
+JSON = (".json",)
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """A prompt, a file to start from, and how to make it. Files of this machine are named as they are found there."""
+    """A prompt, a file to start from, and how to make it. Files may be of this machine, named by their paths here."""
 
     prompt: str | None
     input: File | None
@@ -34,136 +32,146 @@ class GenerationRequest:
 
     @property
     def medium(self) -> Medium | None:
-        """The input's kind."""
+        """Whether the input is an image or a video; None without an input."""
         if self.input is None:
             return None
         return "image" if extension(str(self.input)) in IMAGE_EXTENSIONS else "video"
 
     def with_files(self, place: Callable[[Path], str]) -> "GenerationRequest":
-        """With every file of this machine where `place` puts it."""
+        """Return the request with every file of this machine replaced by the name that `place` returns for it.
+
+        Raises WrongCall where one of them cannot be used.
+        """
 
         def placed(file: File) -> str:
             return place(file) if isinstance(file, Path) else file
 
         changes: dict[str, Any] = {}
         if self.parameters.action_path is not None:
-            changes["action_path"] = placed(_found(self.parameters.action_path, (".json",)))
+            changes["action_path"] = placed(_checked(self.parameters.action_path, JSON))
         if self.parameters.controls is not None:
             changes["controls"] = {
                 hint: control
                 if control.path is None
-                else control.model_copy(update={"path": placed(_found(control.path, VIDEO_EXTENSIONS))})
+                else control.model_copy(update={"path": placed(_checked(control.path, VIDEO_EXTENSIONS))})
                 for hint, control in self.parameters.controls.items()
             }
         start = None if self.input is None else placed(self.input)
-        parameters = self.parameters.model_copy(update=changes)
-        return replace(self, input=start, parameters=parameters)
+        return replace(self, input=start, parameters=self.parameters.model_copy(update=changes))
 
 
-def read_generation_request(arguments: argparse.Namespace) -> GenerationRequest:
-    """Of the options, which go before what a request says. Raises CliError or Failure where something is wrong."""
-    parameters = _parameters(arguments)
-    blank = not (arguments.prompt or "").strip()
-    prompt = None if blank else prompt_text("prompt", arguments.prompt)
-    name = arguments.file
+def read_generation_request(
+    name: str | None, prompt: str | None, pipeline: str | None, options: Mapping[str, Any]
+) -> GenerationRequest:
+    """Read a file's name and the options of `generator_options`, which replace what a request file sets.
+
+    Raises WrongCall, or Failure with the words of the planning Lambda.
+    """
+    parameters = _parameters(options)
+    if prompt is not None and not prompt.strip():
+        raise WrongCall("The prompt is empty.", 'Say what to make: --prompt "A robot pours water."')
+    text = None if prompt is None else prompt_text("prompt", prompt)
     if name is not None and extension(name) == ".json":
-        return _checked(_of_request(name, parameters, prompt, arguments.pipeline))
-    if prompt is None:
-        raise CliError("There is no prompt.", 'Say what to make: --prompt "A robot pours water."')
-    return _checked(GenerationRequest(prompt, read_input(name), parameters, pipeline=arguments.pipeline))
+        request = _from_file(name, parameters, text, pipeline)
+    elif text is None:
+        raise WrongCall("There is no prompt.", 'Say what to make: --prompt "A robot pours water."')
+    else:
+        request = GenerationRequest(text, read_input(name), parameters, pipeline=pipeline)
+    request.with_files(str)  # raises where a file cannot be used
+    return request
 
 
 def read_input(name: str | None) -> File | None:
-    """What to start from. Raises CliError."""
-    return None if name is None else _found(name, EXTENSIONS)
+    """Return the checked file to start from, or None. Raises WrongCall."""
+    return None if name is None else _checked(name, EXTENSIONS)
 
 
-def _of_request(name: str, own: GenerationParameters, prompt: str | None, pipeline: str | None) -> GenerationRequest:
+def _from_file(
+    name: str, parameters: GenerationParameters, prompt: str | None, pipeline: str | None
+) -> GenerationRequest:
+    """Read a request file, or the document of something that is to be made again."""
     if name.startswith("s3://"):
-        return GenerationRequest(prompt, None, own, input_checks.checked_uri(name), pipeline)
+        return GenerationRequest(prompt, None, parameters, checked_uri(name, JSON), pipeline)
     path = Path(name).expanduser()
     try:
-        request = read_request_file(path.read_bytes())
+        file = read_request_file(path.read_bytes())
     except OSError as error:
-        raise CliError(
+        raise WrongCall(
             f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}, or a document."
         ) from error
-    theirs, origin = _each_found(path, request), request.origin
+    origin = file.origin
     if origin is not None and prompt is not None:
         origin = origin.with_another_prompt()
     return GenerationRequest(
-        prompt or prompt_text("prompt", request.prompt),
-        None if request.input is None else read_input(_where(path, request, request.input)),
-        theirs.overridden_by(own),
-        pipeline=pipeline or request.pipeline,
-        origin=None if origin is None else _of_s3(origin),
+        prompt or prompt_text("prompt", file.prompt),
+        None if file.input is None else read_input(_located(path, file, file.input)),
+        _located_parameters(path, file).overridden_by(parameters),
+        pipeline=pipeline or file.pipeline,
+        origin=None if origin is None else _without_local_files(origin),
     )
 
 
-def _parameters(arguments: argparse.Namespace) -> GenerationParameters:
+def _parameters(options: Mapping[str, Any]) -> GenerationParameters:
     names = [*(name for name, *_ in GENERATION_OPTIONS), *(name for name, _ in GENERATION_SWITCHES), "condition_frames"]
-    said = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    controls = {hint: one for hint in HINTS if (one := _control(arguments, hint)) is not None}
+    values = {name: value for name in names if (value := options.get(name)) is not None}
+    controls = {hint: control for hint in HINTS if (control := _control(options, hint)) is not None}
     if controls:
-        said["controls"] = controls
-        said.setdefault("mode", "transfer")
-    return read_generation_parameters(said)
+        values["controls"] = controls
+        values.setdefault("mode", "transfer")
+    return read_generation_parameters(values)
 
 
-def _control(arguments: argparse.Namespace, hint: str) -> dict[str, Any] | None:
-    """None where nothing is said of it; a weight or a strength alone is of one that is made from the input."""
+def _control(options: Mapping[str, Any], hint: str) -> dict[str, Any] | None:
+    """Return the settings of one control, or None without any. Without a path it is computed from the input."""
     names = {"path": hint, "weight": f"{hint}_weight", "strength": f"{hint}_strength"}
-    said = {name: getattr(arguments, option, None) for name, option in names.items()}
-    if all(value is None for value in said.values()):
+    values = {key: options.get(name) for key, name in names.items()}
+    if all(value is None for value in values.values()):
         return None
-    return {name: value for name, value in said.items() if value not in (None, "")}
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def _where(path: Path, request: GenerationFile, name: str) -> str:
-    """A file that a request names lies beside it; that of a document, where it came from. Raises CliError."""
+def _located(path: Path, file: GenerationFile, name: str) -> str:
+    """Return where a named file lies: beside the request, or where its document says. Raises WrongCall."""
     if not name.startswith("s3://"):
         return str(path.parent / name)
-    known = [] if request.origin is None else request.origin.files
-    local = next((one for one in known if one.uri == name and one.path is not None), None)
+    known = [] if file.origin is None else file.origin.files
+    local = next((entry for entry in known if entry.uri == name and entry.path is not None), None)
     return name if local is None else _unchanged(local)
 
 
-def _of_s3(origin: Origin) -> Origin:
-    """Without the files of this machine, which are uploaded anew."""
-    return origin.model_copy(update={"files": [one for one in origin.files if one.path is None]})
+def _located_parameters(path: Path, file: GenerationFile) -> GenerationParameters:
+    parameters, changes = file.parameters, dict[str, Any]()
+    if parameters.action_path is not None:
+        changes["action_path"] = _located(path, file, parameters.action_path)
+    if parameters.controls is not None:
+        changes["controls"] = {
+            hint: control
+            if control.path is None
+            else control.model_copy(update={"path": _located(path, file, control.path)})
+            for hint, control in parameters.controls.items()
+        }
+    return parameters.model_copy(update=changes)
+
+
+def _without_local_files(origin: Origin) -> Origin:
+    """Return the origin with its files in S3 only: those of this machine are uploaded again."""
+    return origin.model_copy(update={"files": [entry for entry in origin.files if entry.path is None]})
 
 
 def _unchanged(file: DocumentedInput) -> str:
+    """Return the path of a documented file of this machine. Raises WrongCall where it is gone or another one."""
     path = Path(file.path or "")
     if not path.is_file():
-        raise CliError(
+        raise WrongCall(
             f"{path}, of which it was made, is not there any more.", "Put it back, or correct `path` in the document."
         )
-    if input_checks.digest(path) != file.sha256:
-        raise CliError(
+    if digest(path) != file.sha256:
+        raise WrongCall(
             f"{path} is another file than the one of which it was made.",
             "Put that one back, or name this one and the prompt yourself: it will be another thing.",
         )
     return str(path)
 
 
-def _each_found(path: Path, request: GenerationFile) -> GenerationParameters:
-    parameters, changes = request.parameters, dict[str, Any]()
-    if parameters.action_path is not None:
-        changes["action_path"] = _where(path, request, parameters.action_path)
-    if parameters.controls is not None:
-        changes["controls"] = {
-            hint: one if one.path is None else one.model_copy(update={"path": _where(path, request, one.path)})
-            for hint, one in parameters.controls.items()
-        }
-    return parameters.model_copy(update=changes)
-
-
-def _checked(making: GenerationRequest) -> GenerationRequest:
-    """As it is, having looked for each of its files."""
-    making.with_files(str)
-    return making
-
-
-def _found(name: str, extensions: tuple[str, ...]) -> File:
-    return input_checks.checked_uri(name) if name.startswith("s3://") else input_checks.checked_input(name, extensions)
+def _checked(name: str, extensions: tuple[str, ...]) -> File:
+    return checked_uri(name, extensions) if name.startswith("s3://") else checked_path(name, extensions)

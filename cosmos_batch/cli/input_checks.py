@@ -1,79 +1,118 @@
-"""The file that a person names, looked at before anything is started or sent."""
+"""Checks of what a person names on the command line, before anything is started or sent."""
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.s3 import extension, parse_uri
 
-
-def checked(name: str) -> Path | str:
-    """A file of this machine, or an S3 URI. Raises CliError."""
-    return checked_uri(name) if name.startswith("s3://") else checked_input(name)
+File = Path | str
+"""A file of this machine, or an S3 URI."""
 
 
-def checked_input(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
-    """The file as a path. Raises CliError where it can be seen from outside that no pipeline takes it."""
+def checked_files(names: Iterable[str], skip_invalid: bool = False) -> list[File]:
+    """Check every file of a call. Raises WrongCall with all that are wrong; with `skip_invalid` they are left out.
+
+    Where none is left, WrongCall is raised all the same.
+    """
+    valid: list[File] = []
+    errors: list[WrongCall] = []
+    for name in names:
+        try:
+            valid.append(checked_file(name))
+        except WrongCall as error:
+            errors.append(error)
+    if skip_invalid and valid:
+        for skipped in errors:
+            warn(f"skipped: {skipped.message}")
+    elif len(errors) == 1:
+        raise errors[0]
+    elif errors:
+        messages = [wrong.message for wrong in errors]
+        remedies = list(dict.fromkeys(wrong.remedy for wrong in errors))
+        if valid:
+            remedies.append("--skip-invalid goes on with the others.")
+        raise WrongCall("\n".join(messages), "\n".join(remedies))
+    return valid
+
+
+def checked_file(name: str) -> File:
+    """Return a file of this machine as a path, or an S3 URI as it is. Raises WrongCall."""
+    return checked_uri(name) if name.startswith("s3://") else checked_path(name)
+
+
+def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
+    """Return a file as a path. Raises WrongCall where its name, kind or size show that no pipeline takes it."""
     path = Path(name).expanduser()
     if path.is_dir():
-        raise CliError(f"{name} is a folder.", "Name one file in it; `cosmos-batch submit` takes several at once.")
+        raise WrongCall(f"{name} is a folder.", f"Name the files in it: {name.rstrip('/')}/*")
     if not path.is_file():
-        raise CliError(f"{name} does not exist.", f"Check the name; this command runs in {Path.cwd()}.")
+        raise WrongCall(f"{name} does not exist.", f"Check the name; this command runs in {Path.cwd()}.")
     if extension(path.name) not in extensions:
-        raise CliError(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
-    if not _is_text(path.name):
-        raise CliError(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
+        raise WrongCall(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
+    if not _is_utf8(path.name):
+        raise WrongCall(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
     if not os.access(path, os.R_OK):
-        raise CliError(f"{name} cannot be read.", "Check its permissions.")
+        raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
     if path.stat().st_size == 0:
-        raise CliError(f"{name} is empty.", "Check that it was copied or downloaded completely.")
+        raise WrongCall(f"{name} is empty.", "Check that it was copied or downloaded completely.")
     return path
 
 
+def checked_uri(uri: str, extensions: tuple[str, ...] = EXTENSIONS) -> str:
+    """Return the S3 URI of one file as it is. Raises WrongCall for a folder, a pattern, or another kind of file."""
+    try:
+        key = parse_uri(uri).key
+    except ValueError as error:
+        raise WrongCall(f"{uri}: {error}.", "Write it as S3 shows it, not URL-encoded.") from error
+    if key == "" or key.endswith("/"):
+        raise WrongCall(f"{uri} is a folder.", "Name the files in it, each by its own URI.")
+    if extension(key) not in extensions:
+        raise WrongCall(f"{uri} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
+    if "*" in key.rpartition("/")[2]:
+        raise WrongCall(f"{uri} is a pattern, and S3 knows none.", "Name the files, each by its own URI.")
+    return uri
+
+
 def checked_prompt(prompt: str | None) -> str:
-    """The prompt, or the default one where it is blank. Raises CliError where it is too long."""
-    text = prompt if prompt and prompt.strip() else DEFAULT_PROMPT
-    if not _is_text(text):
-        raise CliError("The prompt is not valid UTF-8.", "Check the terminal's encoding; it should be UTF-8.")
+    """Return the prompt, or the default one for None. Raises WrongCall for one that is blank or too long."""
+    text = DEFAULT_PROMPT if prompt is None else prompt
+    if not text.strip():
+        raise WrongCall("The prompt is empty.", "Write what to ask, or leave --prompt out for the default question.")
+    if not _is_utf8(text):
+        raise WrongCall("The prompt is not valid UTF-8.", "Check the terminal's encoding; it should be UTF-8.")
     size = len(text.encode())
     if size > PROMPT_LIMIT:
-        raise CliError(f"The prompt has {size:,} bytes of UTF-8.", f"Shorten it to {PROMPT_LIMIT:,} bytes or less.")
+        raise WrongCall(f"The prompt has {size:,} bytes of UTF-8.", f"Shorten it to {PROMPT_LIMIT:,} bytes or less.")
     return text
 
 
 def chosen_pipeline(name: str | None, enabled: list[str]) -> str:
-    """A pipeline's id; the smallest enabled one where none is named. Raises CliError where it is not deployed."""
+    """Return a pipeline's id, the smallest enabled one for None. Raises WrongCall where it is not enabled."""
     if name is None and enabled:
         return enabled[0]
     if name not in enabled:
-        raise CliError(
+        raise WrongCall(
             f"There is no pipeline {name!r} here." if name else "No pipeline is enabled here.",
             f"Enabled pipelines: {', '.join(enabled)}" if enabled else "Enable one in config.json and deploy.",
         )
     return name
 
 
-def checked_uri(uri: str) -> str:
-    """An S3 URI as it is. Raises CliError where it is none."""
-    try:
-        parse_uri(uri)
-    except ValueError as error:
-        raise CliError(f"{uri}: {error}.", "Write it as S3 shows it, not URL-encoded.") from error
-    return uri
-
-
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_text(text: str) -> bool:
-    """Python carries bytes that are no UTF-8 through names and arguments as lone surrogates."""
+def _is_utf8(text: str) -> bool:
+    """Python represents bytes of names and arguments that are not UTF-8 as lone surrogates (PEP 383)."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,5 +1,7 @@
-"""How a job ended: its document and what was made, or the error."""
+"""What a job that has ended left: its document and files, or its error."""
 
+import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -7,28 +9,32 @@ from typing import get_args
 from pydantic import ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import FAILED, CliError
 from cosmos_batch.cli.job_snapshot import JobExecution
+from cosmos_batch.cli.output import OutputTarget
+from cosmos_batch.cli.uploads import UPLOAD_FOLDER
 from cosmos_batch.contract.error import Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.origin import DocumentedInput
-from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.contract.s3 import join_below, parse_uri
 from cosmos_batch.state import JobRow
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """Of a job that has ended: document and files are there, or an error."""
+    """The end of a job: either `error` is set, or document and files are there."""
 
     document_uri: str | None = None
     file_uris: list[str] = field(default_factory=list)  # all that was written, the document first
     error: Error | None = None
-    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)  # what a document says of files of this machine
+    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By URI, what a generator's document is to say of the file of this machine that was uploaded to it."""
 
 
 def read_job_result(execution: JobExecution, row: JobRow | None) -> JobResult:
-    """Read how a job ended. What its row says counts: an execution can fail after its job has succeeded."""
+    """Read how a job ended. Its row decides: an execution can fail after its job has succeeded."""
     if row is not None and "SUCCEEDED" in (execution.status, row.state):
-        written = [one.uri for one in row.result.outputs] if row.result is not None else []
+        written = [output.uri for output in row.result.outputs] if row.result is not None else []
         return JobResult(document_uri=row.document, file_uris=written or [row.document])
     if row is not None and row.result is not None and row.result.error is not None:
         return JobResult(error=row.result.error)
@@ -36,39 +42,89 @@ def read_job_result(execution: JobExecution, row: JobRow | None) -> JobResult:
 
 
 def read_document(deployment: Deployment, uri: str) -> str:
-    """The document's text."""
+    """Return the text of a document in S3."""
     bucket, key = parse_uri(uri)
     body: bytes = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     return body.decode()
 
 
-def save_files(deployment: Deployment, ended: JobResult, folder: Path) -> list[Path]:
-    """Copies of all that was written, in a folder of this machine: what was made, and then its document."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document, *made = ended.file_uris
-    paths = []
-    for uri in (*made, document):
-        bucket, key = parse_uri(uri)
-        paths.append(folder / Path(key).name)
-        deployment.clients("s3").download_file(bucket, key, str(paths[-1]))
-    if ended.uploaded:
-        _name_files(paths[-1], ended.uploaded)
-    return paths
+def print_or_save(deployment: Deployment, result: JobResult, target: OutputTarget | None) -> int:
+    """Print a job's document, or save it with its files and print their paths. Returns the exit status.
+
+    A document that cannot be saved is printed, so that no answer is lost. A job's error is printed with its remedy.
+    """
+    if result.error is not None:
+        return print_error(result.error)
+    assert result.document_uri is not None, "a job without an error has a document"
+    if target is None:
+        print(read_document(deployment, result.document_uri))
+        return 0
+    try:
+        for path in save_files(deployment, result, target):
+            print(path)
+    except (OSError, CliError) as error:
+        print(read_document(deployment, result.document_uri))
+        if isinstance(error, CliError):
+            raise
+        raise CliError(
+            f"The result cannot be saved: {error}. The document was printed instead.",
+            f"Everything lies at {result.document_uri} and beside it.",
+        ) from error
+    return 0
 
 
-def _name_files(document: Path, uploaded: dict[str, dict[str, str]]) -> None:
-    """In a document, the files of this machine: their copies go with the cloud, if it runs here."""
-    found = GeneratorDocument.model_validate_json(document.read_text(encoding="utf-8"))
+def print_error(error: Error) -> int:
+    """Print what went wrong and what to do about it. Returns the exit status."""
+    print(f"error: {error.code}: {error.message}\n{error.remedy}", file=sys.stderr)
+    return FAILED
+
+
+def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) -> list[Path]:
+    """Save all that a job has written: its files, and then its document. Returns their paths.
+
+    A target that is a file takes the document alone.
+    """
+    document, *files = result.file_uris
+    s3 = deployment.clients("s3")
+    paths = [
+        target.save(saved_name(uri), lambda path, uri=uri: s3.download_file(*parse_uri(uri), str(path)))  # type: ignore[misc]
+        for uri in (files if target.is_folder else [])
+    ]
+
+    def write_document(path: Path) -> None:
+        s3.download_file(*parse_uri(document), str(path))
+        if result.uploaded:
+            _name_local_files(path, result.uploaded)
+
+    return [*paths, target.save(saved_name(document), write_document)]
+
+
+def saved_name(uri: str) -> str:
+    """Return the path below the output folder at which an object is saved: that of its input, as it was named.
+
+    Files of one name in several folders thereby do not meet. `uploads/<time>-<id>/ep1/cam.json` is `ep1/cam.json`.
+    """
+    key = parse_uri(uri).key
+    uploaded = re.search(rf"(?:^|/){UPLOAD_FOLDER}/\d{{8}}-\d{{6}}-[0-9a-f]{{8}}/(.+)", key, re.DOTALL)
+    return join_below("", uploaded[1] if uploaded else key)
+
+
+def _name_local_files(document: Path, uploaded: dict[str, dict[str, str]]) -> None:
+    """Write into a generator's document where its inputs lie on this machine: a local cloud's copies go with it."""
+    parsed = GeneratorDocument.model_validate_json(document.read_text(encoding="utf-8"))
 
     def named(file: DocumentedInput) -> DocumentedInput:
         return file.model_copy(update=uploaded.get(file.uri, {}))
 
-    changes = {"input": found.input and named(found.input), "more_inputs": [named(one) for one in found.more_inputs]}
-    document.write_text(found.model_copy(update=changes).to_json(), encoding="utf-8")
+    changes = {
+        "input": parsed.input and named(parsed.input),
+        "more_inputs": [named(file) for file in parsed.more_inputs],
+    }
+    document.write_text(parsed.model_copy(update=changes).to_json(), encoding="utf-8")
 
 
 def _error_of(execution: JobExecution) -> Error:
-    """What the execution itself says: a request that was refused has no row."""
+    """Return the error of an execution without a row: it was refused, or stopped before it was planned."""
     try:
         return Error.model_validate_json(execution.cause or "")
     except ValidationError:

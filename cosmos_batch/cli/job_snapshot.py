@@ -1,14 +1,18 @@
-"""What can be seen of a job while it is under way: its stages, and what it waits for."""
+"""A job at one moment: its stages, and what it waits for."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, WorkerRow
+
+POLL_SECONDS = 0.3
 
 STAGES = (
     "uploaded",
@@ -21,14 +25,14 @@ STAGES = (
     "called back",
 )
 
-# Stages as the state table calls them.
-_OF_JOB = {"planned": "planned", "inferred": "inferred", "written": "written", "called back": "calledBack"}
-_OF_WORKER = {"worker started": "started", "model loaded": "modelLoaded"}
+# The names of stages in the rows of jobs and of workers.
+_JOB_STAGES = {"planned": "planned", "inferred": "inferred", "written": "written", "called back": "calledBack"}
+_WORKER_STAGES = {"worker started": "started", "model loaded": "modelLoaded"}
 
 
 @dataclass(frozen=True)
 class JobExecution:
-    """The execution of a job, as Step Functions tells it."""
+    """The Step Functions execution of a job."""
 
     status: str
     started_at: datetime
@@ -40,45 +44,45 @@ class JobExecution:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, however."""
+        """Whether the execution has ended, in whatever way."""
         return self.status not in ("RUNNING", "PENDING_REDRIVE")
 
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """A job at one moment. What is None does not exist yet."""
+    """What is known of a job at one moment. Fields are None until they exist."""
 
     execution: JobExecution | None = None
     row: JobRow | None = None
     worker: WorkerRow | None = None
-    trouble: WorkerFailure | None = None
+    failure: WorkerFailure | None = None
     batch: dict[str, Any] = field(default_factory=dict)
     last_line: str | None = None
 
     def stages(self) -> dict[str, datetime]:
-        """When each stage was reached; those of the worker may lie before the job."""
-        found = {}
+        """Return when each stage was reached. A resident worker's stages lie before the job."""
+        reached = {}
         if self.execution and self.execution.queued_at:
-            found["queued"] = self.execution.queued_at
-        for stages, row in ((_OF_JOB, self.row), (_OF_WORKER, self.worker)):
+            reached["queued"] = self.execution.queued_at
+        for stages, row in ((_JOB_STAGES, self.row), (_WORKER_STAGES, self.worker)):
             times = row.stages if row else {}
-            found |= {name: datetime.fromisoformat(times[key]) for name, key in stages.items() if key in times}
-        return found
+            reached |= {name: datetime.fromisoformat(times[key]) for name, key in stages.items() if key in times}
+        return reached
 
     def waits_for(self) -> str:
-        """What is going on, in a person's words."""
+        """Return in words what the job waits for."""
         if self.execution is None:
             return "waiting for its execution to be started"
         if self.row is None:
             return "checking the request"
         if self.row.state == "RUNNING":
-            return _steps_of(self.row) or "the model is answering"
+            return _steps(self.row) or "the model is answering"
         if waiting := waits_for_server(self.row):
             return waiting
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
-            return "writing the result, telling who asked"
+            return "writing the result, calling back"
         if self.worker is None or self.worker.state == "ENDED":
-            return "waiting for a worker to be started" if self.trouble is None else str(self.trouble)
+            return "waiting for a worker to be started" if self.failure is None else str(self.failure)
         return self._worker_is_doing(self.worker)
 
     def _worker_is_doing(self, worker: WorkerRow) -> str:
@@ -91,14 +95,14 @@ class JobSnapshot:
 
 
 def waits_for_server(row: JobRow) -> str | None:
-    """Of a job whose engine asks a server that was busy or away: why it waits, and how long."""
+    """Return why and until when a job waits whose engine asks a server that was busy or away; None for other jobs."""
     if row.state != "PLANNED" or row.waiting is None:
         return None
     return f"{row.waiting.reason} It is asked again at {row.waiting.until[11:19]} UTC."
 
 
-def _steps_of(row: JobRow) -> str | None:
-    """Of a running job whose engine counts."""
+def _steps(row: JobRow) -> str | None:
+    """Return how many steps of a running job are done; None where its engine does not count them."""
     attempt = row.open_attempt
     if attempt is None or attempt.steps is None:
         return None
@@ -108,7 +112,7 @@ def _steps_of(row: JobRow) -> str | None:
 
 
 class JobObserver:
-    """Looks at one job, again and again. What cannot change any more is not asked for twice."""
+    """Looks at one job again and again. What cannot change any more is asked for once."""
 
     def __init__(self, deployment: Deployment, job_id: str) -> None:
         self._deployment = deployment
@@ -116,14 +120,14 @@ class JobObserver:
         self._queued_at: datetime | None = None
 
     def look(self) -> JobSnapshot:
-        """The job as it is now."""
+        """Return the job as it is now."""
         execution = self._execution()
         row = self._deployment.jobs.get(self._job_id) if execution else None
         worker = self._worker(row) if row else None
         no_worker = worker is None or worker.state == "ENDED"
-        trouble = find_worker_failure(self._deployment.workers(row.pipeline)) if row and no_worker else None
+        failure = find_worker_failure(self._deployment.workers(row.pipeline)) if row and no_worker else None
         batch = self._batch_job(worker) if worker and worker.state in ("SUBMITTED", "STARTING") else {}
-        return JobSnapshot(execution, row, worker, trouble, batch, self._last_line(batch))
+        return JobSnapshot(execution, row, worker, failure, batch, self._last_line(batch))
 
     def _execution(self) -> JobExecution | None:
         arn = self._deployment.execution_arn(self._job_id)
@@ -134,7 +138,7 @@ class JobObserver:
         return JobExecution(**{**vars(execution), "queued_at": self._queued_at})
 
     def _worker(self, row: JobRow) -> WorkerRow | None:
-        """The job's worker; before it has one, the worker that is closest to taking it."""
+        """Return the job's worker; before it has one, the worker that is closest to taking it."""
         workers = self._deployment.workers(row.pipeline)
         if row.worker:
             return workers.get(row.worker)
@@ -146,7 +150,7 @@ class JobObserver:
         return jobs[0] if jobs else {}
 
     def _last_line(self, batch: dict[str, Any]) -> str | None:
-        """What a worker that loads said last: a download's progress, for example."""
+        """Return the last line that a worker has logged while it loads, such as a download's progress."""
         container = batch.get("container", {})
         group = container.get("logConfiguration", {}).get("options", {}).get("awslogs-group", "/aws/batch/job")
         stream = container.get("logStreamName")
@@ -161,21 +165,31 @@ class JobObserver:
 
 
 def read_execution(deployment: Deployment, arn: str) -> JobExecution | None:
-    """An execution, or None where it was not started (yet)."""
+    """Return an execution, or None where it was not started (yet)."""
     stepfunctions = deployment.clients("stepfunctions")
     try:
-        said = stepfunctions.describe_execution(executionArn=arn)
+        response = stepfunctions.describe_execution(executionArn=arn)
     except stepfunctions.exceptions.ExecutionDoesNotExist:
         return None
     return JobExecution(
-        status=said["status"],
-        started_at=said["startDate"].astimezone(UTC),
+        status=response["status"],
+        started_at=response["startDate"].astimezone(UTC),
         queued_at=None,
-        request=json.loads(said.get("input", "{}")),
-        output=said.get("output"),
-        error=said.get("error"),
-        cause=said.get("cause"),
+        request=json.loads(response.get("input", "{}")),
+        output=response.get("output"),
+        error=response.get("error"),
+        cause=response.get("cause"),
     )
+
+
+def find_job(deployment: Deployment, job_id: str, seconds: float = 0) -> tuple[JobExecution, JobRow | None]:
+    """Return a job's execution and row, looking for it so many seconds. Raises CliError where there is none."""
+    arn, deadline = deployment.execution_arn(job_id), time.monotonic() + seconds
+    while (execution := read_execution(deployment, arn)) is None:
+        if time.monotonic() >= deadline:
+            raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+        time.sleep(POLL_SECONDS)
+    return execution, deployment.jobs.get(job_id)
 
 
 def _task_submitted(deployment: Deployment, arn: str) -> datetime | None:

@@ -1,108 +1,164 @@
-"""Options that say how to answer. They stand here by themselves, for the models load slowly and help is instant."""
+"""The options that several commands share. They stand in tables, without the models that check their values:
+those take a second to import, and --help is to be instant."""
 
-import argparse
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import click
+
+from cosmos_batch.cli.command_line import option
 from cosmos_batch.contract.tasks import TASKS
 
-# Of `contract.generation.controls`, which a test compares.
+# Kinds of control videos, and those that can be computed from the input. A test compares them with
+# `catalogue.generation`.
 HINTS, COMPUTED = ("edge", "blur", "depth", "seg", "wsm"), ("edge", "blur")
 
-# Name of the parameter, what its value is called, and what it does.
-OPTIONS = (
-    ("task", "TASK", f"a question of NVIDIA's prompt guides, the prompt its subject: {', '.join(TASKS)}"),
-    ("max_tokens", "N", "longest answer"),
-    ("seed", "N", "sampling seed"),
-    ("temperature", "X", "0 to 2; 0 takes the likeliest token"),
-    ("top_p", "X", "draw from the likeliest tokens of this share"),
-    ("top_k", "N", "draw from so many of the likeliest tokens"),
-    ("repetition_penalty", "X", "above 1: less of what was there"),
-    ("presence_penalty", "X", "above 0: less of what was answered"),
-    ("fps", "X", "frames a second that the model sees of a video; default: 4"),
-    ("start", "SECONDS", "look at a video from here"),
-    ("end", "SECONDS", "look at a video up to here"),
-    ("long_video", "HOW", "sampleDown (default) or refuse, where a video is too long for its fps"),
-    ("json_schema", "FILE", "JSON Schema that the answer must fit"),
+# Each option of a reasoner: the parameter's name, what --help calls its value, and what it does.
+REASONER_OPTIONS = (
+    ("task", "TASK", f"Ask a question of NVIDIA's prompt guides, whose subject is the prompt: {', '.join(TASKS)}."),
+    ("max_tokens", "N", "Stop the answer after so many tokens."),
+    ("seed", "N", "Set the seed of sampling."),
+    ("temperature", "X", "Draw tokens more freely: 0 to 2; 0 takes the likeliest."),
+    ("top_p", "X", "Draw from the likeliest tokens of this share."),
+    ("top_k", "N", "Draw from so many of the likeliest tokens."),
+    ("repetition_penalty", "X", "Above 1, repeat less of prompt and answer."),
+    ("presence_penalty", "X", "Above 0, repeat less of the answer."),
+    ("fps", "X", "Show the model so many frames a second of a video; default: 4."),
+    ("start", "SECONDS", "Look at a video from this second on."),
+    ("end", "SECONDS", "Look at a video up to this second."),
+    ("long_video", "HOW", "Where a video is too long for its fps: sampleDown (default) or refuse."),
+    ("json_schema", "FILE", "Make the answer fit this JSON Schema."),
 )
 
 
-def add_question(command: argparse.ArgumentParser) -> None:
-    """What to ask, of which pipeline, and how to answer it."""
-    command.add_argument("--prompt", metavar="TEXT", help="what to ask; default: the task's or the pipeline's question")
-    command.add_argument(
-        "--pipeline", metavar="ID", help="such as cosmos-reason2-2b; default: the smallest one enabled"
-    )
-    answer = command.add_argument_group("how to answer (docs/reasoner.md)")
-    answer.add_argument("--system-prompt", metavar="TEXT", help="instead of the default one")
-    answer.add_argument("--reasoning", action=argparse.BooleanOptionalAction, help="let the model think first, or not")
-    answer.add_argument(
-        "--with", dest="more_inputs", metavar="FILE|s3://...", action="append",
-        help="show the model this file too, after the first; may be said again",
-    )  # fmt: skip
-    for name, value, text in OPTIONS:
-        answer.add_argument(f"--{name.replace('_', '-')}", metavar=value, help=text)
+# Modes of generators. A test compares them with `catalogue.generation`.
+MODES = ("t2i", "t2v", "i2v", "v2v", "transfer", "forward_dynamics", "inverse_dynamics", "policy")
 
-
-# The same of a generation, by the names of its parameters.
+# The same for a generator.
 GENERATION_OPTIONS = (
-    ("mode", "MODE", "t2i, t2v, i2v, v2v, transfer, forward_dynamics, inverse_dynamics, policy; default: by the input"),
-    ("negative_prompt", "TEXT", "what not to make; default: NVIDIA's own for videos"),
-    ("resolution", "TIER", "256p, 480p, 720p; 768p for images"),
-    ("aspect_ratio", "W:H", "1:1, 4:3, 3:4, 16:9, 9:16"),
-    ("width", "PIXELS", "with --height, in place of a tier"),
-    ("height", "PIXELS", "with --width"),
-    ("num_frames", "N", "rounded up to 4k+1; default: 189"),
-    ("fps", "X", "frames a second; default: 24"),
-    ("steps", "N", "denoising steps"),
-    ("guidance_scale", "X", "how closely to follow the prompt"),
-    ("flow_shift", "X", "the scheduler's shift"),
-    ("seed", "N", "of the noise; drawn and recorded if absent"),
-    ("max_sequence_length", "TOKENS", "a longer prompt is refused"),
-    ("condition_keep", "END", "v2v: first or last part of a longer input"),
-    ("domain_name", "NAME", "embodiment of the actions, such as av"),
-    ("action_chunk_size", "N", "actions; the video has one frame more"),
-    ("raw_action_dim", "N", "numbers of an action; must be the domain's"),
-    ("view_point", "VIEW", "ego_view, third_person_view, wrist_view, concat_view"),
-    ("action_path", "FILE|s3://...", "forward_dynamics: JSON rows of numbers, one for each action"),
-    ("control_guidance", "X", "transfer: how closely to follow the controls"),
-    ("frames_per_chunk", "N", "transfer: frames made at once"),
-    ("image_format", "FORMAT", "t2i: png or jpeg"),
+    ("mode", "MODE", f"{', '.join(MODES)}; default: by input."),
+    ("negative_prompt", "TEXT", "Name what not to make; default for videos: NVIDIA's own."),
+    ("resolution", "TIER", "256p, 480p or 720p; for images also 768p."),
+    ("aspect_ratio", "W:H", "1:1, 4:3, 3:4, 16:9 or 9:16."),
+    ("width", "PIXELS", "Set the width, with --height, instead of a tier."),
+    ("height", "PIXELS", "Set the height, with --width."),
+    ("num_frames", "N", "Make so many frames, rounded up to 4k+1; default: 189."),
+    ("fps", "X", "Make so many frames a second; default: 24."),
+    ("steps", "N", "Take so many denoising steps."),
+    ("guidance_scale", "X", "Follow the prompt more closely with a greater guidance scale."),
+    ("flow_shift", "X", "Set the scheduler's shift."),
+    ("seed", "N", "Set the seed of the noise; without one it is drawn and recorded."),
+    ("max_sequence_length", "TOKENS", "Refuse a prompt of more tokens."),
+    ("condition_keep", "END", "v2v: keep the first or last part of a longer input."),
+    ("domain_name", "NAME", "Name the embodiment of the actions, such as av."),
+    ("action_chunk_size", "N", "Use so many actions; the video has one frame more."),
+    ("raw_action_dim", "N", "Numbers in each action; must be the domain's."),
+    ("view_point", "VIEW", "ego_view, third_person_view, wrist_view or concat_view."),
+    ("action_path", "FILE|s3://...", "forward_dynamics: JSON rows of numbers, one for each action."),
+    ("control_guidance", "X", "transfer: follow the controls more closely."),
+    ("frames_per_chunk", "N", "transfer: make so many frames at once."),
+    ("image_format", "FORMAT", "t2i: png or jpeg."),
 )
 GENERATION_SWITCHES = (
-    ("sound", "make sound too"),
-    ("guardrails", "check prompt and output; default: as the pipeline is configured"),
-    ("use_resolution_template", "say the size in the prompt"),
-    ("use_duration_template", "say duration and frame rate in the prompt"),
-    ("upsample_prompt", "let the configured model write NVIDIA's JSON of the prompt first"),
-    ("preview", "a small GIF beside a video; default: yes"),
-    ("contact_sheet", "an image of frames beside a video"),
+    ("sound", "Make sound too."),
+    ("guardrails", "Check prompt and output; default: as the pipeline is configured."),
+    ("use_resolution_template", "Say the size in the prompt."),
+    ("use_duration_template", "Say duration and frame rate in the prompt."),
+    ("upsample_prompt", "Let the configured model write NVIDIA's JSON of the prompt first."),
+    ("preview", "Write a small GIF beside a video; default: yes."),
+    ("contact_sheet", "Write an image of frames beside a video."),
 )
 
+HOW_TO_ANSWER = "How to answer (docs/reasoner.md)"
+HOW_TO_MAKE = "How to make it (docs/generator.md)"
+CONTROLS = "Controls of a transfer (docs/generator.md)"
 
-def add_generation(command: argparse.ArgumentParser) -> None:
-    """What to make, by which pipeline, and how."""
-    command.add_argument(
-        "file", metavar="FILE|s3://...", nargs="?",
-        help="image or video to start from; or a *.cosmos.json request, or the document of what shall be made again",
-    )  # fmt: skip
-    command.add_argument("--prompt", metavar="TEXT", help="what to make, in words or as NVIDIA's JSON")
-    command.add_argument(
-        "--pipeline", metavar="ID", help="such as cosmos3-nano; default: the smallest that does the mode"
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def reasoner_options(function: Decorated) -> Decorated:
+    """Add the options that say what to ask, of which pipeline, and how to answer it."""
+    for name, value, text in reversed(REASONER_OPTIONS):
+        function = _table_option(name, value, text, HOW_TO_ANSWER)(function)
+    for decorate in (
+        option("--with", "more_inputs", metavar="FILE|s3://...", multiple=True, section=HOW_TO_ANSWER,
+               help="Show the model this file too, after the first. May be given again."),
+        option("--reasoning/--no-reasoning", default=None, section=HOW_TO_ANSWER,
+               help="Let the model think first, or not."),
+        option("--system-prompt", metavar="TEXT", section=HOW_TO_ANSWER, help="Use this instead of the default one."),
+        option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled."),
+        option("--prompt", metavar="TEXT", help="What to ask; default: the task's or the pipeline's question."),
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def generator_options(function: Decorated) -> Decorated:
+    """Add the options that say what to make, by which pipeline, and how."""
+    for hint in reversed(HINTS):
+        function = _control_options(function, hint)
+    for name, text in reversed(GENERATION_SWITCHES):
+        pair = f"{flag(name)}/--no-{flag(name)[2:]}"
+        function = option(pair, default=None, help=text, section=HOW_TO_MAKE)(function)
+    function = option(
+        "--condition-frames", metavar="N ...", section=HOW_TO_MAKE, callback=lambda _, __, text: _numbers(text),
+        help="v2v: keep these latent frames of the input.",
+    )(function)  # fmt: skip
+    for name, value, text in reversed(GENERATION_OPTIONS):
+        function = _table_option(name, value, text, HOW_TO_MAKE)(function)
+    pipeline = "Such as cosmos3-nano; default: the smallest that does the mode."
+    function = option("--pipeline", metavar="ID", help=pipeline)(function)
+    return option("--prompt", metavar="TEXT", help="What to make, in words or as NVIDIA's JSON.")(function)
+
+
+def _table_option(name: str, value: str, text: str, section: str) -> Callable[[Decorated], Decorated]:
+    """Declare an option of a table. The contract checks its value; a shell completes file names and known words."""
+    words = {"task": TASKS, "mode": MODES}.get(name)
+    return option(
+        flag(name),
+        metavar=value,
+        help=text,
+        section=section,
+        type=click.Path() if value.startswith("FILE") else None,
+        shell_complete=words and (lambda _, __, typed: [word for word in words if word.startswith(typed)]),
     )
-    making = command.add_argument_group("how to make it (docs/generator.md)")
-    for name, value, text in GENERATION_OPTIONS:
-        making.add_argument(f"--{name.replace('_', '-')}", metavar=value, help=text)
-    making.add_argument(
-        "--condition-frames", metavar="N", nargs="+", type=int, help="v2v: latent frames kept of the input"
+
+
+def flag(name: str) -> str:
+    """Return the option of a parameter: `--max-tokens` for `max_tokens`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def joined_numbers(arguments: list[str], name: str) -> list[str]:
+    """Return the arguments with the numbers that follow an option as one: Click knows no option with many values."""
+    joined: list[str] = []
+    for argument in arguments:
+        if len(joined) > 1 and joined[-2] == name and re.fullmatch(r"\d+(,\d+)*", joined[-1]) and argument.isdigit():
+            joined[-1] += f",{argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def _control_options(function: Decorated, hint: str) -> Decorated:
+    is_computed = hint in COMPUTED
+    if is_computed:
+        strength = "Where it is made: very_low, low, medium, high or very_high."
+        function = option(f"--{hint}-strength", metavar="HOW", help=strength, section=CONTROLS)(function)
+    weight = "Its share among several controls; default: 1."
+    function = option(f"--{hint}-weight", metavar="X", help=weight, section=CONTROLS)(function)
+    source = "; without a name, it is made from the input." if is_computed else "."
+    text = f"Follow this control video for {hint}{source}"
+    return option(f"--{hint}", metavar="[FILE|s3://...]", is_flag=False, flag_value="", help=text, section=CONTROLS)(
+        function
     )
-    for name, text in GENERATION_SWITCHES:
-        making.add_argument(f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction, help=text)
-    for hint in HINTS:
-        making.add_argument(
-            f"--{hint}", metavar="FILE|s3://...", nargs="?", const="", help=f"transfer: control video for {hint}" +
-            ("; without a name, made from the input" if hint in COMPUTED else "")
-        )  # fmt: skip
-        making.add_argument(f"--{hint}-weight", metavar="X", help="its share among several controls; default: 1")
-        if hint in COMPUTED:
-            making.add_argument(
-                f"--{hint}-strength", metavar="HOW", help="where it is made: very_low, low, medium, high, very_high"
-            )
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise click.BadParameter(f"{text} is not a list of numbers such as 0 2.") from error

@@ -1,4 +1,4 @@
-"""Work that is done beside the main process: synthesis and checkpoints each load a library that takes seconds."""
+"""Processes beside the main one: synthesis and the demo's checkpoints each import a library that takes seconds."""
 
 import multiprocessing
 import signal
@@ -11,10 +11,11 @@ PROCESSES = 2
 
 @contextmanager
 def process_pool() -> Iterator[Pool]:
-    """A pool of fresh processes. At the end of the block they are gone, whatever they were doing."""
-    with multiprocessing.get_context("spawn").Pool(PROCESSES, _leave_interrupts_to_the_parent) as pool:
+    """Start a pool of processes. They are terminated at the end of the block, whatever they are doing."""
+    with multiprocessing.get_context("spawn").Pool(PROCESSES, _ignore_interrupts) as pool:
         yield pool
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which the terminal sends to every process of the group, to the main process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

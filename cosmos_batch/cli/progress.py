@@ -1,4 +1,4 @@
-"""Shows the stages of a job as they are reached: a live display on a terminal, plain lines elsewhere."""
+"""A display of a job's stages as they are reached: live on a terminal, in plain lines elsewhere."""
 
 import sys
 import time
@@ -9,88 +9,100 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.job_snapshot import STAGES, JobObserver, JobSnapshot
+from cosmos_batch.cli.job_snapshot import POLL_SECONDS, STAGES, JobObserver, JobSnapshot
+from cosmos_batch.cli.messages import Verbosity, verbosity
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-POLL_SECONDS = 0.3
-REPEAT_SECONDS = 10  # plain lines say again what is waited for, so that a log shows life
+REPEAT_SECONDS = 10  # after which plain lines repeat what the job waits for, so that a log shows progress
 
-# The last stage is written just after the execution ends: so long is it waited for.
+# The last stage is stamped just after the execution has ended. Wait for it no longer than this.
 _LAST_STAGE_SECONDS = 3.0
 
 
 class Display(Protocol):
-    """Where stages are shown."""
+    """What `follow` shows a job's stages on."""
 
     def reached(self, stage: str, when: str) -> None:
-        """A stage was reached; each is told once."""
+        """Show that a stage was reached. Called once for each."""
 
     def waiting(self, text: str) -> None:
-        """What happens now; told again and again."""
+        """Show what the job waits for. Called at each look."""
 
 
 def follow(deployment: Deployment, job_id: str, since: datetime, display: Display) -> JobSnapshot:
-    """Show a job's stages until it has ended, and return the last sight of it. Times count from `since`."""
-    follower, shown, ended_at = JobObserver(deployment, job_id), {"uploaded"}, 0.0
+    """Show a job's stages until it has ended, and return its last snapshot. Times count from `since`."""
+    observer, shown, ended_at = JobObserver(deployment, job_id), {"uploaded"}, 0.0
     display.reached("uploaded", "0.0 s")
     while True:
-        sight = follower.look()
-        times = sight.stages()
+        snapshot = observer.look()
+        times = snapshot.stages()
         for stage in STAGES:
             if stage in times and stage not in shown:
                 display.reached(stage, _after(times[stage], since))
                 shown.add(stage)
-        if sight.execution and sight.execution.over:
+        if snapshot.execution and snapshot.execution.over:
             ended_at = ended_at or time.monotonic()
-            complete = sight.execution.status != "SUCCEEDED" or STAGES[-1] in shown
+            complete = snapshot.execution.status != "SUCCEEDED" or STAGES[-1] in shown
             if complete or time.monotonic() > ended_at + _LAST_STAGE_SECONDS:
-                return sight
-        display.waiting(sight.waits_for())
+                return snapshot
+        display.waiting(snapshot.waits_for())
         time.sleep(POLL_SECONDS)
 
 
 def _after(moment: datetime, since: datetime) -> str:
     seconds = (moment - since).total_seconds()
-    # A resident worker had its model before the file came.
+    # A resident worker had loaded its model before the job came.
     return f"{seconds:.1f} s" if seconds >= 0 else "before"
 
 
 @contextmanager
 def display(stream: TextIO | None = None) -> Iterator[Display]:
-    """The display that suits where the output goes."""
+    """Open the display that suits a stream: none with --quiet, live on a terminal, lines elsewhere."""
     stream = stream or sys.stderr
-    if stream.isatty():
+    if verbosity() == Verbosity.QUIET:
+        yield Silence()
+    elif stream.isatty():
         with Live(stream) as live:
             yield live
     else:
         yield Lines(stream)
 
 
+class Silence:
+    """A display that shows nothing."""
+
+    def reached(self, stage: str, when: str) -> None:
+        """Show nothing."""
+
+    def waiting(self, text: str) -> None:
+        """Show nothing."""
+
+
 class Lines:
-    """One line for each stage, and one for what is waited for when that changes or lasts."""
+    """A display of plain lines: one for each stage, and one for what the job waits for when that changes or lasts."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._text = ""
-        self._said_at = 0.0
+        self._printed_at = 0.0
 
     def reached(self, stage: str, when: str) -> None:
-        self._say(f"{when:>8}  {stage}")
+        self._print(f"{when:>8}  {stage}")
 
     def waiting(self, text: str) -> None:
-        if text != self._text or time.monotonic() > self._said_at + REPEAT_SECONDS:
+        if text != self._text or time.monotonic() > self._printed_at + REPEAT_SECONDS:
             self._text = text
-            self._say(f"{'':8}  … {text}")
+            self._print(f"{'':8}  … {text}")
 
-    def _say(self, line: str) -> None:
-        self._said_at = time.monotonic()
+    def _print(self, line: str) -> None:
+        self._printed_at = time.monotonic()
         print(line, file=self._stream, flush=True)
 
 
 class Live:
-    """All stages at once: those that were reached with their times, the next one with what is waited for."""
+    """A live table of all stages: those reached with their times, the next one with what the job waits for."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console

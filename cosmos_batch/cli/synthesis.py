@@ -1,4 +1,4 @@
-"""The cloud assembly of a configuration: synthesized once, used until something that it is made of changes."""
+"""The cloud assembly of a configuration. It is synthesized once, and again when one of its sources changes."""
 
 import hashlib
 import shutil
@@ -10,16 +10,16 @@ from cosmos_batch.cli.configuration import ROOT
 from cosmos_batch.planning.configuration import load_config
 
 SOURCES = ("app.py", "cdk.json", "pyproject.toml", "containers", "cosmos_batch", "deployment", "infra", "lambdas")
-KEPT = 4  # assemblies; each holds copies of its assets
+KEPT = 4  # assemblies. Each holds copies of its assets
 
 
 def assembly(config_file: Path, home: Path, pool: Pool) -> "Assembly":
-    """Begin to synthesize, unless it was done before."""
+    """Begin to synthesize a configuration in the pool, unless its assembly exists."""
     return Assembly(config_file, home / "assemblies" / _digest(config_file), pool)
 
 
 class Assembly:
-    """A cloud assembly that may not be complete yet."""
+    """A cloud assembly that may still be under way."""
 
     def __init__(self, config_file: Path, folder: Path, pool: Pool) -> None:
         self._folder = folder
@@ -27,18 +27,18 @@ class Assembly:
 
     @property
     def reused(self) -> bool:
-        """Whether it was there already."""
+        """Whether the assembly existed before."""
         return self._work is None
 
     def wait(self) -> Path:
-        """The folder, complete. Raises what synthesis raised."""
+        """Wait until the assembly is complete and return its folder. Raises what synthesis raised."""
         if self._work is not None:
             self._work.get()
         return self._folder
 
 
 def _synthesize(config_file: Path, folder: Path) -> None:
-    """Write an assembly and rename it into its place, so that an interrupted one counts for nothing."""
+    """Write an assembly and rename it into its place, so that an interrupted one leaves nothing behind."""
     from infra.synth import synthesize
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def _prune(assemblies: Path) -> None:
 
 
 def _digest(config_file: Path) -> str:
-    """Of everything that synthesis reads. The path counts too: the assembly names the file that holds the token."""
+    """Return a digest of all that synthesis reads, and of the configuration's path, which the assembly names."""
     state = hashlib.sha256(f"{ROOT}\0{config_file}\0".encode() + config_file.read_bytes())
     for path in _source_files():
         state.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
@@ -63,5 +63,5 @@ def _digest(config_file: Path) -> str:
 
 
 def _source_files() -> list[Path]:
-    found = [path for name in SOURCES for path in [ROOT / name, *(ROOT / name).rglob("*")]]
-    return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+    paths = [path for name in SOURCES for path in [ROOT / name, *(ROOT / name).rglob("*")]]
+    return sorted(path for path in paths if path.is_file() and "__pycache__" not in path.parts)

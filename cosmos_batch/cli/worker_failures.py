@@ -1,18 +1,18 @@
-"""Why the jobs of a pipeline wait: its workers end before they have served."""
+"""Failures of workers before they serve, for which the jobs of a pipeline wait."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import PipelineRow, WorkerRow, Workers
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """The last worker's error before it ended, and the time at which the next worker is started."""
+    """The error with which a pipeline's last worker ended, and when the next one is started."""
 
     error: Error
     next_try: str
@@ -22,7 +22,7 @@ class WorkerFailure:
 
 
 def find_worker_failure(workers: Workers) -> WorkerFailure | None:
-    """The trouble of a pipeline; None where a worker serves, or none has failed."""
+    """Return why no worker of a pipeline serves; None where one does, or none has failed."""
     rows, breaker = workers.list(), workers.pipeline()
     alive = [row for row in rows if row.state != "ENDED"]
     if any(row.state == "READY" for row in alive):
@@ -32,14 +32,14 @@ def find_worker_failure(workers: Workers) -> WorkerFailure | None:
 
 
 def print_worker_failures(deployment: Deployment, pipelines: Iterable[str]) -> None:
-    """Say on standard error which of these pipelines are in trouble, and why."""
+    """Print for each of these pipelines why no worker serves, if one has failed."""
     for pipeline in pipelines:
-        if trouble := find_worker_failure(deployment.workers(pipeline)):
-            print(f"{pipeline}: {trouble}", file=sys.stderr)
+        if failure := find_worker_failure(deployment.workers(pipeline)):
+            warn(f"{pipeline}: {failure}")
 
 
 def _unjudged_failure(rows: list[WorkerRow]) -> Error | None:
-    """Of the worker that ended last, if it failed and `scale` has not looked at it: the pipeline's row is older."""
+    """Return the last worker's error, if the `scale` Lambda has not counted it in the pipeline's row yet."""
     ended = [row for row in rows if row.state == "ENDED"]
     last = max(ended, key=lambda row: row.stages.get("ended", row.last_seen), default=None)
     return None if last is None or last.judged or last.completed > 0 else last.error

@@ -7,6 +7,7 @@ the negative prompt too.
 """
 
 from cosmos_batch.catalogue.generation import SIZES
+from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
 
@@ -23,10 +24,6 @@ _H100_SECONDS = {
     "cosmos3-super-image2video": 0.0495,
 }
 
-# How many times as long another GPU takes: the larger of the ratios of its arithmetic (bf16 without sparsity, 989
-# TFLOP/s on an H100) and of its memory's bandwidth (3.35 TB/s) to the H100's. Source: NVIDIA's data sheets.
-_TIMES_H100 = {"H200": 1.0, "H100": 1.0, "L40S": 3.88, "L4": 11.2, "A10G": 14.1}
-
 # Of a worker with several GPUs. NVIDIA has 202, 63 and 38 s for a video of Nano's on one, four and eight H100.
 _GAIN_PER_GPU = 0.8
 
@@ -40,7 +37,14 @@ def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
     >>> first_seconds_per_unit("cosmos-reason2-2b", "L40S", 1)
     0.295
     """
-    return float(f"{_H100_SECONDS[pipeline] * _TIMES_H100[gpu] / gpus**_GAIN_PER_GPU:.3g}")
+    return float(f"{_H100_SECONDS[pipeline] * _times_h100(gpu) / gpus**_GAIN_PER_GPU:.3g}")
+
+
+def _times_h100(gpu: str) -> float:
+    """Return how many times as long as an H100 a GPU takes, by the slower of its arithmetic and its memory."""
+    h100, other = GPUS["H100"], GPUS[gpu]
+    arithmetic = h100.tensor_tflops / other.tensor_tflops
+    return max(arithmetic, h100.bandwidth_tb_per_s / other.bandwidth_tb_per_s)
 
 
 def typical_weight(pipeline: str) -> float:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_scheduler
@@ -20,6 +21,25 @@ def refuse_incomplete(folder: Path, *parts: str, models: str | None = None) -> N
             raise Failure(
                 "ModelUnavailable", f"{folder.name} is no checkpoint: it has no {part}.", _take_complete(models)
             )
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """Return a checkpoint's `config.json`."""
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return config
+
+
+def text_config(folder: Path) -> dict[str, Any]:
+    """Return the settings of a checkpoint's language model, which may stand in a part of `config.json`."""
+    config = config_of(folder)
+    text: dict[str, Any] = config.get("text_config", config)
+    return text
+
+
+def context_length(folder: Path, limit: int | None) -> int:
+    """Return how many tokens prompt and answer may have together: the checkpoint's own context, or `limit` if less."""
+    own: int = text_config(folder)["max_position_embeddings"]
+    return own if limit is None else min(own, limit)
 
 
 def refuse_distilled(folder: Path) -> None:

@@ -1,19 +1,27 @@
-"""What compiled code depends on, and where its libraries keep it."""
+"""Compiled code: what it depends on, and where the libraries that compile keep it."""
 
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_LIBRARIES = ("vllm", "diffusers", "torch", "triton", "flashinfer-python", "torchao")
+_LIBRARIES = ("torch", "triton", "flashinfer-python", "torchao")
 _QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
-def compiled_for(gpus: int) -> dict[str, str]:
-    """All of it but the model: what differs in one of these is compiled anew."""
+def compiled_for(gpus: int, *libraries: str) -> dict[str, str]:
+    """Return what compiled code depends on beside the model: with another value of any of these, it is compiled again.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of the engine; 0 for the CPU.
+    libraries
+        Distributions whose version matters beside those of torch and its compilers.
+    """
     return {
-        **{name: installed_version(name) for name in _LIBRARIES},
+        **{name: installed_version(name) for name in (*libraries, *_LIBRARIES)},
         "python": platform.python_version(),
         "processor": f"{platform.system()} {platform.machine()}",
         "gpus": _gpus() if gpus else "none",
@@ -21,9 +29,10 @@ def compiled_for(gpus: int) -> dict[str, str]:
 
 
 def cache_variables(folder: Path) -> dict[str, str]:
-    """Environment variables that have vLLM, torch, Triton, FlashInfer and the driver keep all of it in one folder."""
+    """Return environment variables with which torch, Triton, FlashInfer and the driver keep compiled
+    code in a folder.
+    """
     return {
-        "VLLM_CACHE_ROOT": str(folder / "vllm"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "FLASHINFER_WORKSPACE_BASE": str(folder / "flashinfer"),
@@ -32,7 +41,7 @@ def cache_variables(folder: Path) -> dict[str, str]:
 
 
 def installed_version(library: str) -> str:
-    """Of an installed library; "none" where it is not."""
+    """Return the version of an installed library, or "none"."""
     try:
         return version(library)
     except PackageNotFoundError:
@@ -40,9 +49,12 @@ def installed_version(library: str) -> str:
 
 
 def _gpus() -> str:
-    """Names with the driver's version, as the driver tells them; their libraries' own keys hold where it does not."""
+    """Return the GPUs' names with the driver's version, or "unknown" where the driver does not answer.
+
+    The caches of the libraries have keys of their own for both, so "unknown" is safe.
+    """
     try:
-        told = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True)
+        answer = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return "; ".join(line.strip() for line in told.stdout.splitlines())
+    return "; ".join(line.strip() for line in answer.stdout.splitlines())

@@ -5,39 +5,29 @@ from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 
+from cosmos_batch.catalogue.engines import AUTO, ENGINES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.protocol import Engine
 
-AUTO = "auto"
-ENGINES = {
-    "transformers": "cosmos_batch.engines.reasoner.transformers.engine:TransformersEngine",
-    "diffusers": "cosmos_batch.engines.generator.diffusers.engine:DiffusersEngine",
-    "vllm": "cosmos_batch.engines.reasoner.vllm.engine:VllmEngine",
-    "vllm-omni": "cosmos_batch.engines.generator.vllm_omni.engine:VllmOmniEngine",
-    "cosmos-framework": "cosmos_batch.engines.generator.cosmos_framework.engine:FrameworkGenerator",
-    "phyai": "cosmos_batch.engines.generator.phyai.engine:PhyaiEngine",
-    "cosmos-framework-reasoner": "cosmos_batch.engines.reasoner.cosmos_framework:FrameworkEngine",
-}
-
 
 def create_engine(name: str) -> Engine:
-    """Create an engine by its name in `ENGINES`, by `package.module:Class`, or by `auto`, which means
-    `default_reasoner()`.
+    """Create an engine by its name in the registry, by `package.module:Class`, or by `auto`: see `default_reasoner`.
 
     The engine's module is imported here. Its libraries are imported when it loads a model.
     """
     if name == AUTO:
         name = default_reasoner()
-    module, _, attribute = ENGINES.get(name, name).partition(":")
+    row = ENGINES.get(name)
+    module, _, attribute = (name if row is None else row.class_path).partition(":")
     if not attribute:
         return MissingEngine(name)
     try:
         engine: Engine = getattr(import_module(module), attribute)()
     except PackageNotFoundError as missing:
-        return MissingEngine(name, missing.name)
+        return MissingEngine(name, missing.name, None if row is None else row.install_hint)
     return engine
 
 
@@ -47,8 +37,8 @@ def default_reasoner() -> str:
 
 
 class MissingEngine:
-    """An engine that is configured and not installed. It refuses to load, so that the worker fails its jobs with
-    the reason and they do not wait in the queue.
+    """An engine that is configured and not installed. It refuses to load, so that the worker fails its jobs with the
+    reason and they do not wait in the queue.
 
     Parameters
     ----------
@@ -56,23 +46,26 @@ class MissingEngine:
         The configured name.
     package
         The distribution that is not installed, where this release has the engine itself.
+    install_hint
+        How to install it, as part of a sentence.
     """
 
     concurrency = 1
 
-    def __init__(self, name: str, package: str | None = None) -> None:
+    def __init__(self, name: str, package: str | None = None, install_hint: str | None = None) -> None:
         self.name = name
         self.startup_logs: list[str] = []
         self._package = package
+        self._install_hint = install_hint
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Raise Failure (EngineFailed) with what to install or configure."""
         if self._package is not None:
+            hint = "" if self._install_hint is None else f"; or install it: {self._install_hint}"
             raise Failure(
                 "EngineFailed",
                 f"The engine {self.name!r} cannot load {model_dir.name}: {self._package} is not installed here.",
-                "Leave the pipeline's 'engine' at 'auto'; or install it: on a machine with an NVIDIA GPU, "
-                "`make vllm` does. The project's images have their engines.",
+                f"Leave the pipeline's 'engine' at 'auto'{hint}. The project's images have their engines.",
             )
         raise Failure(
             "EngineFailed",

@@ -32,8 +32,9 @@ ENDPOINT_SERVER = "vllm-omni"  # the server that a generator's endpoint is expec
 class EnabledPipeline:
     """A pipeline of the catalogue as the configuration deploys it.
 
-    `instance_types` are in the order of preference; `default_fallbacks` are those of them that the catalogue adds
-    because the configuration names no fallbacks.
+    `instance_types` are in the order of preference. `default_fallbacks` are those of them that the catalogue adds
+    because the configuration names no fallbacks, and `left_out_types` the catalogue's fallbacks for which the job queue
+    has no room.
     """
 
     pipeline: Pipeline
@@ -42,9 +43,8 @@ class EnabledPipeline:
     engine: str
     instance_types: list[str]
     max_vcpus: int
-    default_fallbacks: list[
-        str
-    ]  # those of `instance_types` that the catalogue adds and the configuration does not name
+    default_fallbacks: list[str]
+    left_out_types: list[str]
     auto_trigger: list[str]
     auto_register_with_vams: bool
     use_spot: bool = False
@@ -56,18 +56,18 @@ class EnabledPipeline:
 
     @property
     def image(self) -> Image:
-        """The container image that has the engine."""
+        """The container image that contains the engine."""
         return IMAGE_OF_ENGINE.get(self.engine) or IMAGE_OF_SURFACE[self.pipeline.surface]
 
     @property
     def models(self) -> list[str]:
-        """All that its workers load, by name: the model, and what its guardrails consist of."""
+        """The names of all models that its workers load: its own, and those of its guardrails."""
         guarded = self.serving is not None and self.serving.guardrails and self.endpoint is None
         return [self.model, *(guardrail_models(self.engine) if guarded else ())]
 
     @property
     def identity(self) -> Identity:
-        """What its jobs are with_parallel_plans for, as far as the configuration says it."""
+        """The identity of its deployment that jobs are planned for, as far as the configuration determines it."""
         asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
         of_model = asked if self.revision == MAIN else f"{asked}@{self.revision}"
         digest = configuration_digest(
@@ -78,12 +78,12 @@ class EnabledPipeline:
 
     @property
     def resources(self) -> WorkerResources:
-        """What one worker asks for."""
+        """What one worker reserves."""
         return worker_resources(self.pipeline, self.instance_types)
 
     @property
     def costly_fallbacks(self) -> list[str]:
-        """The fallbacks that nobody asked for and that cost much more than what is preferred."""
+        """Fallbacks of the catalogue that cost much more than the preferred instance type."""
         preferred = INSTANCE_TYPES[self.instance_types[0]].dollars_per_hour
         return [
             name for name in self.default_fallbacks if INSTANCE_TYPES[name].dollars_per_hour >= COSTLY_FROM * preferred
@@ -91,19 +91,19 @@ class EnabledPipeline:
 
     @property
     def warm_workers(self) -> int:
-        """How many workers never leave: so many that every GPU of the warm instances has its worker."""
+        """The number of workers that stay without work: enough to use every GPU of the warm instances."""
         return self.warm_instances * workers_per_instance(self.pipeline, self.instance_types[0])
 
     @property
     def warm_dollars_per_month(self) -> float:
-        """What the warm instances cost, whether there is work or not."""
+        """The monthly price of the warm instances."""
         return self.warm_instances * INSTANCE_TYPES[self.instance_types[0]].dollars_per_month
 
 
 def enabled_pipelines(config: Config) -> list[EnabledPipeline]:
     """Return what to deploy: reasoners, then generators, each with the smallest model first.
 
-    Raises ValueError where GPUs cannot be with_parallel_plans; `configuration.parse_config` has checked that they can.
+    Raises ValueError where no parallel plan exists; `configuration.parse_config` has checked that they can.
     """
     omni = config.app.pipelines.use_nvidia_cosmos3
     blocks: list[tuple[bool, PipelineEntries]] = [
@@ -133,6 +133,7 @@ def _enabled_pipeline(config: Config, entries: PipelineEntries, pipeline: Pipeli
         instance_types=types.names,
         max_vcpus=entry.max_vcpus,
         default_fallbacks=types.default_fallbacks,
+        left_out_types=types.left_out,
         auto_trigger=parse_extensions(entry.auto_trigger_on_file_extensions_upload),
         auto_register_with_vams=entry.auto_register_with_vams,
         use_spot=entry.use_spot,

@@ -1,15 +1,18 @@
-"""Which workers fit which instance types: refused at synthesis, not after ten minutes of waiting for a GPU."""
+"""Decide which instance types can run the workers of a pipeline, and what each worker reserves.
+
+Synthesis refuses types that do not fit; AWS Batch would leave a job waiting for a GPU without a message.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, USABLE_MEMORY
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline
 
 
 @dataclass(frozen=True)
 class WorkerResources:
-    """What one worker (Batch job) asks for: it must fit every listed type, so it is the least of them per GPU."""
+    """The GPUs, vCPUs and memory that the job definition of a worker reserves."""
 
     gpus: int
     vcpus: int
@@ -17,7 +20,10 @@ class WorkerResources:
 
 
 def worker_resources(pipeline: Pipeline, instance_types: Sequence[str]) -> WorkerResources:
-    """The share of one worker when an instance is filled with workers of `pipeline.gpus_per_worker` GPUs each."""
+    """Return what one worker reserves when workers fill all GPUs of an instance.
+
+    One job definition serves all of the types, so each number is the smallest share among them.
+    """
     types = [INSTANCE_TYPES[name] for name in instance_types]
     gpus = pipeline.gpus_per_worker
     return WorkerResources(
@@ -28,22 +34,24 @@ def worker_resources(pipeline: Pipeline, instance_types: Sequence[str]) -> Worke
 
 
 def why_not(pipeline: Pipeline, instance_type: str) -> str | None:
-    """Why no worker of the pipeline runs on an instance type, as the end of a sentence; None if it does."""
+    """Return why no worker of the pipeline can run on an instance type, as a clause; None if one can."""
     instance = INSTANCE_TYPES[instance_type]
     needed = f"{pipeline.model_size} needs {pipeline.gpus_per_worker} x {pipeline.min_gpu_memory_gb} GB"
     if instance.gpu_memory_gb < pipeline.min_gpu_memory_gb:
         return f"{instance_type} has {instance.gpu_memory_gb} GB per GPU, {needed}"
     if instance.gpus < pipeline.gpus_per_worker:
         return f"{instance_type} has {instance.gpus} GPU, {needed}"
-    # One such GPU does several clips a second; a generation takes minutes, and eight workers fill the instance.
-    one_reasoner = pipeline.surface == "reasoner" and pipeline.gpus_per_worker == 1
-    if one_reasoner and instance.gpu in ("H100", "H200") and instance.gpus > 1:
-        return f"{instance_type} rents {instance.gpus} {instance.gpu} for reasoners of one GPU; take p5.4xlarge"
+    # A reasoner on one such GPU answers several clips a second, and never uses the NVLink between them. A generation
+    # takes minutes, so that workers fill such an instance.
+    single_gpu_reasoner = pipeline.surface == "reasoner" and pipeline.gpus_per_worker == 1
+    if single_gpu_reasoner and GPUS[instance.gpu].nvlink and instance.gpus > 1:
+        smaller = next(name for name, other in INSTANCE_TYPES.items() if GPUS[other.gpu].nvlink and other.gpus == 1)
+        return f"{instance_type} rents {instance.gpus} {instance.gpu} for reasoners of one GPU; take {smaller}"
     return None
 
 
 def why_not_together(pipeline: Pipeline, instance_types: Sequence[str]) -> str | None:
-    """Why no one job definition serves all of the types; None if it does. Each of them carries the model."""
+    """Return why one job definition cannot serve all of these types, each of which fits alone; None if it can."""
     memory_gib = worker_resources(pipeline, instance_types).memory_mib // 1024
     if memory_gib >= pipeline.min_memory_gib:
         return None
@@ -55,7 +63,7 @@ def why_not_together(pipeline: Pipeline, instance_types: Sequence[str]) -> str |
 
 
 def types_for(pipeline: Pipeline) -> list[str]:
-    """The instance types that carry a worker of the pipeline."""
+    """Return the instance types on which a worker of the pipeline can run."""
     return [
         name
         for name in INSTANCE_TYPES
@@ -64,5 +72,5 @@ def types_for(pipeline: Pipeline) -> list[str]:
 
 
 def workers_per_instance(pipeline: Pipeline, instance_type: str) -> int:
-    """How many workers fill the GPUs of an instance."""
+    """Return how many workers fill the GPUs of an instance."""
     return INSTANCE_TYPES[instance_type].gpus // pipeline.gpus_per_worker

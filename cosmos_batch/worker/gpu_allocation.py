@@ -3,7 +3,7 @@
 import os
 
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
-from cosmos_batch.catalogue.hardware import USABLE_MEMORY
+from cosmos_batch.catalogue.hardware import USABLE_MEMORY, gpu_kind
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
@@ -41,8 +41,8 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
             "See that nvidia-smi runs here and names them; a container needs the driver's capability 'utility'.",
             retryable=True,
         )
-    kind = next((kind for kind in serving.plans if kind in gpu.name.split()), None)
-    if kind is None:
+    kind = gpu_kind(gpu.name)
+    if kind is None or kind not in serving.plans:
         return _own_plan(serving, pipeline, count, gpu)
     plan = serving.plans[kind]
     if plan.gpus != count:

@@ -22,8 +22,11 @@ def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_only_the_pipeline_asked_for_gets_the_model(config_file: Path, tmp_path: Path) -> None:
-    changed = configuration.with_entry(PIPELINES[1], {"model": "/models/mine"}, tmp_path)
+def test_only_the_pipeline_asked_for_gets_the_model(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    changed = configuration.with_entry(PIPELINES[1], {"model": "/models/mine"})
     cosmos = load_config(changed).cosmos
     assert cosmos.models_reason.reason_8b.model == "/models/mine"
     assert cosmos.models_reason.reason_2b.model is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli import input_checks
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.errors import WrongCall
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
-    with pytest.raises(CliError, match=message) as caught:
-        input_checks.checked_input(str(folder / name))
+    with pytest.raises(WrongCall, match=message) as caught:
+        input_checks.checked_path(str(folder / name))
     assert name in caught.value.message
     assert caught.value.remedy
 
@@ -41,43 +41,77 @@ def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
 def test_any_name_will_do(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(b"content")
-    assert input_checks.checked_input(str(path)) == path
+    assert input_checks.checked_path(str(path)) == path
 
 
 def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
     path = folder / os.fsdecode(b"\xff.mp4")
     path.write_bytes(b"content")
-    with pytest.raises(CliError, match="UTF-8"):
-        input_checks.checked_input(str(path))
+    with pytest.raises(WrongCall, match="UTF-8"):
+        input_checks.checked_path(str(path))
 
 
-@pytest.mark.parametrize("prompt", [None, "", "  \n"])
-def test_a_blank_prompt_is_the_default_one(prompt: str | None) -> None:
-    assert input_checks.checked_prompt(prompt) == "Caption the video in detail."
+def test_without_a_prompt_the_default_one_is_used() -> None:
+    assert input_checks.checked_prompt(None) == "Caption the video in detail."
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n"])
+def test_an_empty_prompt_is_refused(prompt: str) -> None:
+    with pytest.raises(WrongCall, match="prompt is empty"):
+        input_checks.checked_prompt(prompt)
 
 
 def test_the_limit_of_a_prompt_counts_bytes() -> None:
     assert input_checks.checked_prompt("é" * 16_384)
-    with pytest.raises(CliError, match="32,770 bytes"):
+    with pytest.raises(WrongCall, match="32,770 bytes"):
         input_checks.checked_prompt("é" * 16_385)
 
 
 def test_a_prompt_that_is_no_text_is_refused() -> None:
-    with pytest.raises(CliError, match="UTF-8"):
+    with pytest.raises(WrongCall, match="UTF-8"):
         input_checks.checked_prompt(os.fsdecode(b"\xff"))
 
 
 def test_the_first_enabled_pipeline_is_chosen() -> None:
     assert input_checks.chosen_pipeline(None, ["small", "large"]) == "small"
     assert input_checks.chosen_pipeline("large", ["small", "large"]) == "large"
-    with pytest.raises(CliError, match="'other'") as caught:
+    with pytest.raises(WrongCall, match="'other'") as caught:
         input_checks.chosen_pipeline("other", ["small", "large"])
     assert "small, large" in caught.value.remedy
-    with pytest.raises(CliError, match="No pipeline is enabled"):
+    with pytest.raises(WrongCall, match="No pipeline is enabled"):
         input_checks.chosen_pipeline(None, [])
 
 
-def test_uris_are_checked() -> None:
+def test_all_bad_files_are_named_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(folder / name) for name in ("clip.mp4", "empty.mp4", "notes.txt", "none.mp4")]
+    with pytest.raises(WrongCall) as caught:
+        input_checks.checked_files(names)
+    assert [line.rpartition("/")[2] for line in caught.value.message.splitlines()] == [
+        "empty.mp4 is empty.",
+        "notes.txt is of a kind that no pipeline takes.",
+        "none.mp4 does not exist.",
+    ]
+    assert "--skip-invalid" in caught.value.remedy
+    assert input_checks.checked_files(names, skip_invalid=True) == [folder / "clip.mp4"]
+    assert capsys.readouterr().err.count("skipped: ") == 3
+    with pytest.raises(WrongCall, match="is empty"):
+        input_checks.checked_files(names[1:2], skip_invalid=True)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("s3://Not_A_Bucket/clip.mp4", "S3 URI"),
+        ("s3://bucket/batch/", "is a folder"),
+        ("s3://bucket", "is a folder"),
+        ("s3://bucket/batch/*.mp4", "is a pattern"),
+        ("s3://bucket/notes.txt", "of a kind that no pipeline takes"),
+    ],
+)
+def test_uris_are_checked(uri: str, message: str) -> None:
+    with pytest.raises(WrongCall, match=message):
+        input_checks.checked_uri(uri)
+
+
+def test_a_key_may_have_any_character() -> None:
     assert input_checks.checked_uri("s3://bucket/a key + 100%.mp4") == "s3://bucket/a key + 100%.mp4"
-    with pytest.raises(CliError, match="S3 URI"):
-        input_checks.checked_uri("s3://Not_A_Bucket/clip.mp4")

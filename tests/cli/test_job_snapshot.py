@@ -123,7 +123,7 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
         (JobSnapshot(execution(), running, worker("READY")), "the model is answering"),
         (JobSnapshot(execution(), counted[7], worker("READY")), "step 7 of 35"),
         (JobSnapshot(execution(), counted[35], worker("READY")), "all 35 steps are done: decoding, writing"),
-        (JobSnapshot(execution(), done, worker("READY")), "writing the result, telling who asked"),
+        (JobSnapshot(execution(), done, worker("READY")), "writing the result, calling back"),
     ]
     for sight, text in cases:
         assert sight.waits_for() == text
@@ -194,4 +194,4 @@ def test_stages_are_those_of_the_state_table() -> None:
 
     from cosmos_batch.state.jobs import Stage
 
-    assert set(job_snapshot._OF_JOB.values()) <= set(get_args(Stage))
+    assert set(job_snapshot._JOB_STAGES.values()) <= set(get_args(Stage))

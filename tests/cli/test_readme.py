@@ -9,7 +9,7 @@ import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.pipelines import ATTRIBUTION
-from cosmos_batch.cli.main import parser
+from tests.support.command_line import parse
 from tests.test_import_rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def test_commands_parse() -> None:
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("cosmos-batch ")]
     assert {command[0] for command in commands} == {"local", "run", "generate", "submit", "status", "result"}
     for command in commands:
-        parser().parse_args(command)
+        parse(command)
 
 
 def test_rooms_and_formats_are_those_of_the_code() -> None:

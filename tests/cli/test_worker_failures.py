@@ -111,5 +111,5 @@ def test_status_says_it_of_no_job_that_has_a_worker(
 
 
 def test_result_says_it_too(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["result", waiting.job_id]) == 1
+    assert main(["result", waiting.job_id]) == 3
     assert "under way: no worker can serve: The Hub cannot be reached." in capsys.readouterr().err

@@ -206,7 +206,7 @@ OF_FRAMEWORK = {"av", "cv2", "huggingface_hub", "numpy", "packaging", "PIL", "to
         ("omni", ["generator.vllm_omni.engine"], set()),
         ("diffusers", ["generator.diffusers.engine"], set()),
         # Our plugin for vLLM, which vLLM alone loads, is in its way.
-        ("framework", ["generator.cosmos_framework.engine", "torchrun.framework_driver"], OF_FRAMEWORK | {"vllm"}),
+        ("framework", ["generator.cosmos_framework.engine", "cosmos_framework.driver"], OF_FRAMEWORK | {"vllm"}),
     ],
 )
 def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], elsewhere: set[str]) -> None:

@@ -33,14 +33,18 @@ QUICK = {
 
 
 def configuration(
-    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, **cosmos_batch: Any
+    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = False, **cosmos_batch: Any
 ) -> Config:
     """Parsed from `configuration_text`."""
     return parse_config(configuration_text(folder, entry, use_code_build, **cosmos_batch))
 
 
 def configuration_text(
-    folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = True, token: str = "", **cosmos_batch: Any
+    folder: Path,
+    entry: dict[str, Any] | None = None,
+    use_code_build: bool = False,
+    token: str = "",
+    **cosmos_batch: Any,
 ) -> str:
     """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
     models: dict[str, dict[str, Any]] = {}

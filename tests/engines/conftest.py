@@ -16,7 +16,7 @@ from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
-from cosmos_batch.engines.reasoner.vllm.command import Plan
+from cosmos_batch.engines.reasoner.vllm.command import VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
 Run = Callable[..., Answer]
@@ -27,9 +27,9 @@ def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
     """Let vLLM's engine start the server of `served.py`, which is told what a file says when it starts."""
     script = str(Path(__file__).with_name("served.py"))
 
-    def command(_folder: Path, plan: Plan, _media: Path, socket: Path) -> list[str]:
+    def command(_folder: Path, plan: VllmPlan, _media: Path, folder: Path) -> list[str]:
         plans = ["--sequences", str(plan.sequences), "--memory", str(plan.memory)]
-        return [sys.executable, script, str(socket), *plans, *told.read_text().split()]
+        return [sys.executable, script, str(folder / "socket"), *plans, *told.read_text().split()]
 
     patch.setattr(vllm_command, "serve_command", command)
 

@@ -1,12 +1,14 @@
 """Which engine a name stands for, on which machine."""
 
 import json
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from cosmos_batch.catalogue.engines import AUTO, ENGINES
 from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.error import Failure
@@ -53,15 +55,16 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
         (devices / "nvidiactl").unlink()
     monkeypatch.setattr(factory, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
     assert factory.default_reasoner() == best
-    monkeypatch.setitem(factory.ENGINES, "vllm", "tests.e2e.scripted_engine:ScriptedEngine")
+    scripted = replace(ENGINES["vllm"], class_path="tests.e2e.scripted_engine:ScriptedEngine")
+    monkeypatch.setitem(ENGINES, "vllm", scripted)
     assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
 
 
 def test_a_reasoner_is_auto_unless_it_is_told() -> None:
-    assert ReasonerEntry().engine == factory.AUTO
-    for name in factory.ENGINES.keys() - GENERATOR_ABILITIES.keys():
+    assert ReasonerEntry().engine == AUTO
+    for name in ENGINES.keys() - GENERATOR_ABILITIES.keys():
         ReasonerEntry(engine=name)
-    assert GeneratorEntry().engine == factory.AUTO
+    assert GeneratorEntry().engine == AUTO
 
 
 def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -147,13 +150,13 @@ def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatc
 
 @needs_vllm
 def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
-    plan = vllm_command.Plan(context=1, sequences=1, gpus=4, memory=0.85)
-    command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path / "socket")
+    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=4, memory=0.85)
+    command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     told = dict(pairwise(command))
     assert told["--gpu-memory-utilization"] == "0.85"
     assert told["--tensor-parallel-size"] == "4" and told["--mm-encoder-tp-mode"] == "data"
     assert "--async-scheduling" in command
-    variables = vllm_command.serve_environment(4, None, tmp_path / "socket")
+    variables = vllm_command.serve_environment(4, None, tmp_path)
     assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
     assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork", "or its core imports all of it anew"
 
@@ -178,10 +181,10 @@ def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -
 
 
 def test_a_plan_that_is_lessened_takes_less_of_all_that_work_takes(checkpoint_dir: Path, tmp_path: Path) -> None:
-    plan = vllm_command.Plan(context=1, sequences=256, gpus=1)
+    plan = vllm_command.VllmPlan(context=1, sequences=256, gpus=1)
     told = []
-    for one in (plan, plan.lessened(), plan.lessened().lessened()):
-        command = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path / "socket")))
+    for one in (plan, plan.smaller(), plan.smaller().smaller()):
+        command = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path)))
         told.append((command["--max-num-seqs"], command["--max-num-batched-tokens"]))
     assert told == [("256", "16384"), ("64", "4096"), ("16", "2048")]
 
@@ -214,7 +217,7 @@ def test_cosmos_3_is_vllms_own_or_of_nvidias_plugin(
     """Where vLLM is told which plugins to load, it loads no others."""
     monkeypatch.setattr(vllm_command, "version", lambda _: release)
     (tmp_path / "config.json").write_text('{"model_type": "cosmos3_omni"}')
-    told = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.Plan(1, 1, 1), tmp_path, tmp_path)))
+    told = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.VllmPlan(1, 1, 1), tmp_path, tmp_path)))
     architecture = "Cosmos3ReasonerForConditionalGeneration" if theirs else "Cosmos3ForConditionalGeneration"
     assert json.loads(told["--hf-overrides"]) == {"architectures": [architecture]}
     plugins = vllm_command.serve_environment(1, None, tmp_path)["VLLM_PLUGINS"].split(",")

@@ -18,7 +18,7 @@ from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.reasoner import cosmos_framework
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare
-from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkEngine, sample_of
+from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkReasoner, sample_of
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from tests.engines import served
@@ -46,15 +46,15 @@ def cosmos3(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def framework(cosmos3: Path, patched: pytest.MonkeyPatch) -> Iterator[FrameworkEngine]:
-    engine = FrameworkEngine()
+def framework(cosmos3: Path, patched: pytest.MonkeyPatch) -> Iterator[FrameworkReasoner]:
+    engine = FrameworkReasoner()
     engine.load(cosmos3)
     yield engine
     engine.close()
 
 
 @pytest.fixture
-def ask(framework: FrameworkEngine, picture: Path, tmp_path: Path) -> Run:
+def ask(framework: FrameworkReasoner, picture: Path, tmp_path: Path) -> Run:
     def ask(*prompts: str, source: Path = picture, **parameters: Any) -> list[Answer | BaseException]:
         async def all_of_them() -> list[Answer | BaseException]:
             framework._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
@@ -70,7 +70,7 @@ def ask(framework: FrameworkEngine, picture: Path, tmp_path: Path) -> Run:
     return ask
 
 
-def test_one_resident_group_answers_one_after_another(ask: Run, framework: FrameworkEngine, cosmos3: Path) -> None:
+def test_one_resident_group_answers_one_after_another(ask: Run, framework: FrameworkReasoner, cosmos3: Path) -> None:
     answers = ask("What is it?", "And this?", maxTokens=64)
     assert [answer.text for answer in answers if isinstance(answer, Answer)] == [
         f"{TWO} processes, load 1, saw (288, 192): {prompt}" for prompt in ("What is it?", "And this?")
@@ -96,7 +96,7 @@ def test_what_the_framework_refuses_or_fails_at_is_one_requests_alone(ask: Run) 
 
 
 def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
-    ask: Run, framework: FrameworkEngine
+    ask: Run, framework: FrameworkReasoner
 ) -> None:
     before = framework._served._server
     (died,) = ask("die")
@@ -109,10 +109,10 @@ def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
 
 def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def command(*more: str) -> Callable[[GroupPlan, Path, Path], list[str]]:
-        return lambda _plan, _folder, socket: [sys.executable, served.__file__, str(socket), *more]
+        return lambda _plan, _checkpoint, folder: [sys.executable, served.__file__, str(folder / "socket"), *more]
 
     monkeypatch.setattr(GroupPlan, "command", command())
-    engine = FrameworkEngine()
+    engine = FrameworkReasoner()
     engine.load(cosmos3)
     dead = engine._served._server
     assert dead is not None
@@ -120,7 +120,7 @@ def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeyp
     monkeypatch.setattr(GroupPlan, "command", command("--deaf"))
 
     async def closed_meanwhile() -> Server:
-        asking = asyncio.ensure_future(engine._served._alive())
+        asking = asyncio.ensure_future(engine._served._running_server())
         while (starting := engine._served._server) is dead or starting is None or not starting.last_lines:
             await asyncio.sleep(0.05)
         engine.close()
@@ -132,7 +132,7 @@ def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeyp
 
 
 def test_what_is_not_one_image_is_refused_and_told_where_to_go(
-    framework: FrameworkEngine, ask: Run, clip: Path, tmp_path: Path
+    framework: FrameworkReasoner, ask: Run, clip: Path, tmp_path: Path
 ) -> None:
     (video,) = ask("What?", source=clip)
     with pytest.raises(Failure, match="one image a request") as several:
@@ -144,7 +144,7 @@ def test_what_is_not_one_image_is_refused_and_told_where_to_go(
 
 def test_a_group_that_cannot_start_says_why(cosmos3: Path, patched: pytest.MonkeyPatch) -> None:
     patched.setenv("COSMOS_STANDIN_REFUSES", "1")
-    engine = FrameworkEngine()
+    engine = FrameworkReasoner()
     with pytest.raises(Failure) as raised:
         engine.load(cosmos3)
     patched.delenv("COSMOS_STANDIN_REFUSES")
@@ -154,12 +154,12 @@ def test_a_group_that_cannot_start_says_why(cosmos3: Path, patched: pytest.Monke
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="no checkpoint"):
-        FrameworkEngine().load(tmp_path)
+        FrameworkReasoner().load(tmp_path)
 
 
 def test_it_is_created_by_its_name() -> None:
     engine = create_engine("cosmos-framework-reasoner")
-    assert isinstance(engine, FrameworkEngine) and engine.name == "cosmos-framework 5eee9ed"
+    assert isinstance(engine, FrameworkReasoner) and engine.name == "cosmos-framework 5eee9ed"
 
 
 def test_the_record_is_of_the_commit_that_the_image_has() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.engines.reasoner.vllm import engine as vllm
-from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command
+from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command
 from cosmos_batch.engines.serving import read_ahead as module
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 
@@ -102,5 +102,5 @@ def test_what_is_not_begun_when_the_engine_has_started_is_left(
 def test_vllm_reads_what_it_touches_whatever_the_file_system(checkpoint_dir: Path, tmp_path: Path) -> None:
     """It would read once more what is on its way, in one stream."""
     for gpus in (0, 1):
-        command = serve_command(checkpoint_dir, Plan(2048, 8, gpus), tmp_path, tmp_path / "socket")
+        command = serve_command(checkpoint_dir, VllmPlan(2048, 8, gpus), tmp_path, tmp_path)
         assert command[command.index("--safetensors-load-strategy") + 1] == "lazy"

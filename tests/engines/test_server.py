@@ -17,8 +17,8 @@ SCRIPT = Path(__file__).with_name("served.py")
 Start = Callable[..., Server]
 
 
-def command(socket: Path, *arguments: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), str(socket), *arguments]
+def command(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(SCRIPT), str(folder / "socket"), *arguments]
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def start() -> Iterator[Start]:
     started: list[Server] = []
 
     def start(*arguments: str) -> Server:
-        started.append(Server(lambda socket: command(socket, *arguments), lambda _: {}, on_line=lambda _: None))
+        started.append(Server(lambda folder: command(folder, *arguments), lambda _: {}, on_line=lambda _: None))
         return started[-1]
 
     yield start
@@ -60,7 +60,7 @@ def test_one_that_ends_first_is_no_server(start: Start) -> None:
     with pytest.raises(ServerDied, match="ended with status 1"):
         server.wait_until_ready(20)
     assert "No available memory" in server.last_lines[-1]
-    assert not server._folder.exists()
+    assert not server.folder.exists()
 
 
 def test_one_that_does_not_answer_in_time_is_stopped(start: Start) -> None:
@@ -73,8 +73,8 @@ def test_one_that_does_not_answer_in_time_is_stopped(start: Start) -> None:
 def test_a_program_that_is_not_there_is_told_and_leaves_no_folder() -> None:
     folders = []
 
-    def nowhere(socket: Path) -> list[str]:
-        folders.append(socket.parent)
+    def nowhere(folder: Path) -> list[str]:
+        folders.append(folder)
         return ["/nowhere/vllm"]
 
     with pytest.raises(Failure, match=r"could not be started: .*/nowhere/vllm") as raised:
@@ -95,7 +95,7 @@ def test_it_says_what_killed_it(start: Start) -> None:
     server.wait_until_ready(20)
     os.kill(server._process.pid, signal.SIGKILL)
     assert server.wait(20)
-    assert server.obituary() == "was killed by SIGKILL"
+    assert server.describe_end() == "was killed by SIGKILL"
 
 
 def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
         "import sys, time\n"
         "from tests.engines.test_server import Server, command\n"
         "from pathlib import Path\n"
-        f"serve = lambda socket: command(socket, '--child', {str(tmp_path / 'child')!r})\n"
+        f"serve = lambda folder: command(folder, '--child', {str(tmp_path / 'child')!r})\n"
         "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"
         f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
-        f"Path({str(tmp_path / 'folder')!r}).write_text(str(server.socket.parent))\n"
+        f"Path({str(tmp_path / 'folder')!r}).write_text(str(server.folder))\n"
         "server.wait_until_ready(20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES
-from cosmos_batch.engines.serving.startup import phases, tells
+from cosmos_batch.engines.vllm.startup import reports_phase, start_phases
 
 # As seen: 0.32 on the CPU, which compiles nothing.
 ON_CPU = """\
@@ -52,20 +52,20 @@ OLD = """\
     ids=["cpu", "gpus", "old", "silent", "strange"],
 )
 def test_each_release_says_what_took_how_long(text: str, total: float, expected: dict[str, float]) -> None:
-    found = phases(text.split("\n"), total)
+    found = start_phases(text.split("\n"), total)
     assert found == pytest.approx(found | expected)
     assert sum(found.values()) == pytest.approx(total)
 
 
 def test_phases_never_say_more_than_there_was() -> None:
     """The weights are read while others import: then nothing is left for the rest, and no more."""
-    assert phases(ON_GPUS.split("\n"), 100)["rest"] == 0
+    assert start_phases(ON_GPUS.split("\n"), 100)["rest"] == 0
 
 
 def test_the_dashboard_shows_each_of_them() -> None:
-    assert tuple(phases([], 1)) == ENGINE_START_PHASES
+    assert tuple(start_phases([], 1)) == ENGINE_START_PHASES
 
 
 def test_of_many_lines_those_that_tell_are_known() -> None:
     """Eight GPUs print more lines than a start keeps."""
-    assert [tells(line) for line in ON_CPU.split("\n")] == [False, False, False, True, False, True, True, False]
+    assert [reports_phase(line) for line in ON_CPU.split("\n")] == [False, False, False, True, False, True, True, False]

@@ -15,7 +15,7 @@ import pytest
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
-from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, serve_environment
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
@@ -30,9 +30,9 @@ OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path", "--chat-temp
 START_SECONDS = 300
 
 
-def as_others_serve(folder: Path, port: int, socket: Path, *more: str) -> list[str]:
+def as_others_serve(folder: Path, port: int, server_folder: Path, *more: str) -> list[str]:
     """The command without what makes the server ours."""
-    given = iter(serve_command(folder, Plan(context=2048, sequences=4, gpus=0), folder, socket))
+    given = iter(serve_command(folder, VllmPlan(context=2048, sequences=4, gpus=0), folder, server_folder))
     command = [word for word in given if word not in OURS or not next(given)]
     return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
 
@@ -45,8 +45,8 @@ def endpoint(request: pytest.FixtureRequest, checkpoint_dir: Path) -> Iterator[t
     trusting = request.param == "trusting"
     more = ["--trust-request-mm-kwargs"] if trusting else []
     server = Server(
-        lambda socket: as_others_serve(checkpoint_dir, port, socket, *more),
-        lambda socket: {**serve_environment(0, None, socket), "VLLM_PLUGINS": ""},
+        lambda folder: as_others_serve(checkpoint_dir, port, folder, *more),
+        lambda folder: {**serve_environment(0, None, folder), "VLLM_PLUGINS": ""},
         on_line=lambda _: None,
     )
     deadline = time.monotonic() + START_SECONDS

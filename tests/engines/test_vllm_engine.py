@@ -23,8 +23,6 @@ from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.engines.serving import watchdog
-from cosmos_batch.engines.serving.served_model import client as client_of
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
 from tests.media import broken
@@ -102,7 +100,7 @@ def ask(gather: Callable[..., list[Answer | BaseException]]) -> Ask:
 
 def connected(vllm: VllmEngine) -> httpx2.AsyncClient:
     assert vllm._served._server is not None
-    return client_of(vllm._served._server)
+    return vllm._served._server.address.async_client()
 
 
 def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) -> None:
@@ -329,14 +327,14 @@ def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
             os.kill(core, signal.SIGSTOP)
             try:
                 task = asyncio.create_task(vllm.run(job, tmp_path))
-                with watchdog._client(server) as looking:
-                    before = watchdog.counters(looking)
+                with server.address.client(timeout=10) as looking:
+                    before = vllm._served.dialect.progress(server, looking)
                     await asyncio.sleep(2)
                     assert (await client.get("/health")).is_success and not task.done()
-                    assert before and before == watchdog.counters(looking)
+                    assert before and before == vllm._served.dialect.progress(server, looking)
                     os.kill(core, signal.SIGCONT)
                     assert (await task).text
-                    assert before != watchdog.counters(looking)
+                    assert before != vllm._served.dialect.progress(server, looking)
             finally:
                 os.kill(core, signal.SIGCONT)
 

@@ -24,7 +24,7 @@ from cosmos_batch.engines.reasoner.vllm.command import serve_environment
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
-from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW, ServedModel
+from cosmos_batch.engines.serving.served_model import CRASHES_IN_A_ROW, ServedModel
 from cosmos_batch.engines.serving.server import Server
 from tests.engines import served
 from tests.engines.conftest import load, make_job, place
@@ -44,16 +44,16 @@ def test_a_dead_one_leaves_nothing_behind(run_all: Run, dying: VllmEngine) -> No
     run_all("die")
     run_all("fine")
     assert dead is not None and dead is not dying._served._server
-    assert not dead.socket.parent.exists() and dead._guard.poll() is not None
+    assert not dead.folder.exists() and dead._guard.poll() is not None
 
 
 def test_one_that_dies_again_and_again_is_given_up(run_all: Run) -> None:
-    deaths = [run_all("die")[0] for _ in range(DEATHS_IN_A_ROW)]
-    assert [isinstance(one, EngineDied) and one.for_good for one in deaths] == [False] * (DEATHS_IN_A_ROW - 1) + [True]
+    deaths = [run_all("die")[0] for _ in range(CRASHES_IN_A_ROW)]
+    assert [isinstance(one, EngineDied) and one.for_good for one in deaths] == [False] * (CRASHES_IN_A_ROW - 1) + [True]
 
 
 def test_an_answer_in_between_forgives(run_all: Run) -> None:
-    for _ in range(DEATHS_IN_A_ROW):
+    for _ in range(CRASHES_IN_A_ROW):
         (died,) = run_all("die")
         assert isinstance(died, EngineDied) and not died.for_good
         run_all("fine")
@@ -73,14 +73,14 @@ def test_where_it_cannot_start_with_it_it_starts_without(
     load(checkpoint_dir, caches)
     assert list(caches.rglob("*.*")) == []
     [record] = [record for record in caplog.records if "without kept caches" in record.getMessage()]
-    assert vars(record)["said"] == ["ImportError: broken.so: file too short"]
+    assert vars(record)["errors"] == ["ImportError: broken.so: file too short"]
 
 
 def test_all_that_compiles_keeps_it_in_one_folder(caches: Path, tmp_path: Path) -> None:
-    variables = serve_environment(1, caches, tmp_path / "socket")
+    variables = serve_environment(1, caches, tmp_path)
     for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
         assert Path(variables[name]).parent == caches
-    assert not set(serve_environment(1, None, tmp_path / "socket")) & set(cache_variables(caches))
+    assert not set(serve_environment(1, None, tmp_path)) & set(cache_variables(caches))
 
 
 def test_what_is_compiled_depends_on_libraries_gpus_and_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,15 +112,15 @@ def test_a_server_that_cannot_start_again_ends_the_worker(run_all: Run, told: Pa
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes minutes takes moments, for servers that are to be found hanging."""
-    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(watchdog, "LOOKS", 15)
+    monkeypatch.setattr(watchdog, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "SILENT_POLLS", 15)
     monkeypatch.setattr(server_module, "_STOP_SECONDS", 0.5)
     monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
 
 
 def wait_for_a_sound_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sound server that is as slow as a busy machine makes it must not be found hanging by the moments of a test."""
-    monkeypatch.setattr(watchdog, "LOOKS", 1_000_000)
+    monkeypatch.setattr(watchdog, "SILENT_POLLS", 1_000_000)
 
 
 @pytest.mark.parametrize("how", ["freeze", "hang"])
@@ -136,7 +136,7 @@ def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str, m
 
 @pytest.mark.usefixtures("quickly")
 def test_one_that_goes_on_is_left_to_it_however_long_it_takes(run_all: Run) -> None:
-    assert served.LONG > watchdog.LOOKS
+    assert served.LONG > watchdog.SILENT_POLLS
     assert [str(getattr(answer, "text", answer)) for answer in run_all("long")] == ["long"]
 
 
@@ -145,7 +145,7 @@ def test_one_that_is_asked_nothing_does_nothing(
     run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dying._served._server
-    time.sleep(1.5 * watchdog.LOOKS * watchdog.LOOK_SECONDS)
+    time.sleep(1.5 * watchdog.SILENT_POLLS * watchdog.POLL_SECONDS)
     wait_for_a_sound_one(monkeypatch)
     run_all("fine")
     assert dying._served._server is before
@@ -157,7 +157,7 @@ def test_what_is_started_again_is_stopped_with_the_engine(run_all: Run, dying: V
     dead = dying._served._server
 
     async def closed_meanwhile() -> Server:
-        asking = asyncio.ensure_future(dying._served._alive())
+        asking = asyncio.ensure_future(dying._served._running_server())
         while (starting := dying._served._server) is dead or starting is None or not starting.last_lines:
             await asyncio.sleep(0.05)
         await asyncio.to_thread(dying.close)
@@ -198,7 +198,7 @@ def test_a_servers_own_fault_is_one_requests_alone_while_the_server_is_well(run_
 
 def test_a_server_whose_core_died_is_a_dead_one(run_all: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers what was in the core with an error, and its health is gone, before it ends itself."""
-    monkeypatch.setattr(served_model, "_DYING_SECONDS", 0.2)
+    monkeypatch.setattr(served_model, "_ENDING_SECONDS", 0.2)
     (died,) = run_all("fail and be unwell")
     assert isinstance(died, EngineDied) and not died.for_good
     assert [answer.text for answer in run_all("one", "two") if isinstance(answer, Answer)] == ["one", "two"]
@@ -212,7 +212,7 @@ def test_a_prompt_too_long_is_the_callers(run_all: Run) -> None:
 def test_of_a_dying_servers_words_only_errors_are_logged(run_all: Run, caplog: pytest.LogCaptureFixture) -> None:
     run_all("oom and my secret prompt")
     [record] = [record for record in caplog.records if "starts again" in record.getMessage()]
-    assert vars(record)["said"] == ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"]
+    assert vars(record)["errors"] == ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"]
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cosmos_batch.engines.reasoner.vllm.command import Plan, serve_command, serve_environment
+from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, serve_environment
 from tests.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
@@ -22,11 +22,10 @@ print("\\n" + json.dumps(list(envs.environment_variables)))
 
 
 def test_every_flag_and_variable_is_one_of_its_own(checkpoint_dir: Path, tmp_path: Path) -> None:
-    socket = tmp_path / "socket"
-    command = serve_command(checkpoint_dir, Plan(context=32_768, sequences=256, gpus=4), tmp_path, socket)
+    command = serve_command(checkpoint_dir, VllmPlan(context=32_768, sequences=256, gpus=4), tmp_path, tmp_path)
     assert "--tensor-parallel-size" in command
-    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, socket)}
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}
     read = [sys.executable, "-c", READ, json.dumps(command[2:])]
     said = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
-    told = {name for name in serve_environment(4, None, socket) if name.startswith("VLLM_")}
+    told = {name for name in serve_environment(4, None, tmp_path) if name.startswith("VLLM_")}
     assert "VLLM_WORKER_MULTIPROC_METHOD" in told and told <= set(json.loads(said.splitlines()[-1]))

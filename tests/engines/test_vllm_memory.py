@@ -112,7 +112,7 @@ def test_one_that_starts_again_waits_for_what_the_dead_one_held(
 def test_after_enough_answers_the_next_start_is_with_the_whole_plan(
     run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_model, "FORGIVEN_AFTER", 2)
+    monkeypatch.setattr(served_model, "FULL_PLAN_AFTER", 2)
     whole = dying._served.plan
     run_all("oom")
     run_all("one")
@@ -143,9 +143,9 @@ def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: 
     server.wait(20)
 
     async def both() -> None:
-        await dying._served._alive()
-        await dying._served._death(server, httpx2.ReadError("it is gone"))
+        await dying._served._running_server()
+        await dying._served._explain(server, httpx2.ReadError("it is gone"))
 
     asyncio.run(both())
     assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
-    assert (dying._served.plan.sequences, dying._served._deaths) == (before // 4, 1)
+    assert (dying._served.plan.sequences, dying._served._crashes) == (before // 4, 1)

@@ -153,3 +153,15 @@ def test_a_node_that_a_person_named_stays(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("JSII_NODE", "/mine")
     node.use_node()
     assert os.environ["JSII_NODE"] == "/mine"
+
+
+def test_synthesis_names_default_fallbacks_that_do_not_fit_into_the_job_queue(tmp_path: Path) -> None:
+    types = ["g6e.12xlarge", "g6e.24xlarge", "g7e.24xlarge"]
+    block = {"enabled": True, "modelsOmni": {"super64B": {"enabled": True, "instanceTypes": types}}}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}}), encoding="utf-8")
+    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
+    assert answer.returncode == 0, answer.stderr
+    (line,) = [one for one in answer.stderr.splitlines() if "left out" in one]
+    assert line.startswith("cosmos3-super: the default fallbacks p5.48xlarge are left out")
+    assert "3 compute environments" in line and "super64B.instanceTypes" in line

@@ -1,52 +1,61 @@
-"""`cosmos-batch demo`: it runs wherever the project does, with a clip and a small model of its own."""
+"""`cosmos-batch demo`: one clip through the whole system, with a clip and a small model of the project's own."""
 
-import argparse
 import os
 import tempfile
 import time
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
 
-from cosmos_batch.cli import configuration, input_checks
+import click
+
+from cosmos_batch.cli import configuration
 from cosmos_batch.cli.cloud import default_home
-from cosmos_batch.cli.commands.result import print_outcome
-from cosmos_batch.cli.commands.run import ask, save
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.commands.run import answer
+from cosmos_batch.cli.input_checks import checked_path, checked_prompt
+from cosmos_batch.cli.job_result import print_or_save, save_files
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
-from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.store.copies import Copies
 
 
-def demo(_arguments: argparse.Namespace) -> int:
-    """Answer FILE with the question PROMPT, both from the environment; without them, a clip and a question of ours."""
+@click.command(
+    cls=CosmosCommand,
+    examples=["cosmos-batch demo", 'FILE=clip.mp4 PROMPT="Is anybody in danger?" cosmos-batch demo'],
+)
+def command() -> int:
+    """Send one clip through everything on this machine, and print its analysis.
+
+    FILE and PROMPT come from the environment. Without them, a sample clip is captioned.
+    """
     began = time.monotonic()
-    named, prompt = os.environ.get("FILE"), input_checks.checked_prompt(os.environ.get("PROMPT"))
-    folder = default_home() / "demo"
-    path = input_checks.checked_input(named) if named else folder / "shapes.mp4"
-    made: list[AsyncResult[Path]] = []
+    name, prompt = os.environ.get("FILE"), checked_prompt((os.environ.get("PROMPT") or "").strip() or None)
+    path = checked_path(name) if name else default_home() / "demo" / "shapes.mp4"
+    clips: list[AsyncResult[Path]] = []
     with process_pool() as pool:
-        if not named:
-            made.append(pool.apply_async(_render_clip, (path,)))
+        if not name:
+            clips.append(pool.apply_async(_render_clip, (path,)))
         with local_deployment(pool, _config_file) as deployment:
-            for one in made:
-                one.get()
+            for clip in clips:
+                clip.get()
             inform(f"Asking about {path.name}: {prompt}")
-            ended = ask(deployment, path, ReasonerRequest(prompt), None)
-            status = print_outcome(deployment, ended)
-            if ended.document_uri:
-                copy = default_home() / "results" / Path(parse_uri(ended.document_uri).key).name
-                save(deployment, ended.document_uri, copy)
-                inform(f"The document lies at {ended.document_uri} in the local cloud; a copy that stays: {copy}")
+            [result] = answer(deployment, [path], ReasonerRequest(prompt), None)
+            status = print_or_save(deployment, result, None)
+            if result.document_uri:
+                target = OutputTarget(default_home() / "results", is_folder=True, force=True)
+                [copy] = save_files(deployment, result, target)
+                inform(f"The document lies at {result.document_uri} in the local cloud; a copy that stays: {copy}")
     inform(f"Done in {time.monotonic() - began:.1f} s")
     return status
 
 
 def _config_file() -> Path:
-    """The configuration with the model that is on this machine; where there is none, with the demo's own."""
+    """Return the configuration as it is where its smallest model is on this machine, else one with the demo's model."""
     smallest = configuration.enabled_pipeline(load_config(configuration.CONFIG), None)
     if is_here(smallest.model):
         return configuration.CONFIG
@@ -55,11 +64,11 @@ def _config_file() -> Path:
         f"of a few moving shapes and nothing else.\nNVIDIA's answers about everything: cosmos-batch run FILE --model "
         f"{smallest.model}"
     )
-    return configuration.with_entry(smallest.pipeline, {"model": str(DEMO_REASON)}, default_home())
+    return configuration.with_entry(smallest.pipeline, {"model": str(DEMO_REASON)})
 
 
 def is_here(model: str) -> bool:
-    """Whether a model is a folder, or lies in the model store of the local cloud."""
+    """Return whether a model is a folder, or lies in the model store of the local cloud."""
     if model.startswith("/"):
         return True
     stores = (default_home() / "efs").glob("*/models")
@@ -67,7 +76,7 @@ def is_here(model: str) -> bool:
 
 
 def _render_clip(path: Path) -> Path:
-    """Write the sample clip; interrupted, nothing stands in its place."""
+    """Write the sample clip under another name and rename it, so that an interrupted one leaves nothing behind."""
     from cosmos_batch.demo.media import sample_clip
 
     if path.exists():

@@ -1,24 +1,27 @@
-"""`cosmos-batch generate`: something is made, on this machine or wherever the shell points."""
+"""`cosmos-batch generate`: make an image, a video, sound or actions, on this machine or wherever the shell points."""
 
-import argparse
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import click
+
 from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
-from cosmos_batch.cli import configuration, input_checks, progress
+from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.cloud import default_home
-from cosmos_batch.cli.commands.result import print_error
+from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
-from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result, save_files
+from cosmos_batch.cli.input_checks import digest
+from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.options import generator_options, joined_numbers
+from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.cli.worker_failures import print_worker_failures
@@ -31,147 +34,181 @@ from cosmos_batch.planning.generation.request_file import read_request_file
 from cosmos_batch.planning.generation.settling import choose_pipeline
 
 SMALLEST = "cosmos3-nano"
-PACKAGE = "cosmos_guardrail"  # NVIDIA's, which Diffusers and vLLM-Omni load
-ENGINE = "diffusers"  # of this machine, where config.json names none: it needs nothing beside this environment
+PACKAGE = "cosmos_guardrail"  # NVIDIA's package, which Diffusers and vLLM-Omni import
+ENGINE = "diffusers"  # on this machine, where config.json names none: it needs nothing beside this environment
 
 
-def generate(arguments: argparse.Namespace) -> int:
-    """Make one thing. A standing local cloud is used as it stands; where a model is named, the command has a cloud of
-    its own."""
-    making = read_generation_request(arguments)
-    if arguments.submit:
+class _GenerateCommand(CosmosCommand):
+    """The command, with `--condition-frames 0 2` read as `--condition-frames 0,2`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, joined_numbers(args, "--condition-frames"))
+
+
+@click.command(
+    cls=_GenerateCommand,
+    examples=[
+        'cosmos-batch generate --prompt "A robot pours water." --no-guardrails',
+        'cosmos-batch generate first.png --prompt "It starts to rain." --num-frames 93 --no-guardrails --output made/',
+        'cosmos-batch generate clip.mp4 --prompt "The same, at night." --edge --blur --no-guardrails',
+        "cosmos-batch generate pour.cosmos.json --submit",
+    ],
+)
+@click.argument("file", metavar="[FILE|s3://...]", type=click.Path(), required=False)
+@generator_options
+@option("--submit", "only_submit", is_flag=True, help="Start the job wherever this shell points, print its id and end.")
+@option("--model", metavar="ID|FOLDER", help="On this machine: Hugging Face id, or a checkpoint's folder.")
+@output_options(default=".")
+def command(
+    file: str | None,
+    prompt: str | None,
+    pipeline: str | None,
+    only_submit: bool,
+    model: str | None,
+    output: str,
+    force: bool,
+    **options: Any,
+) -> int:
+    """Make one thing on this machine, save its files and its document, and stop what was started.
+
+    FILE is an image or a video to start from, a *.cosmos.json request, or the document of what is to be made again. A
+    local cloud that stands is used as it stands; with --model, the command starts one of its own.
+    """
+    if only_submit and model:
+        raise WrongCall("--submit and --model do not go together.", "--submit uses the models that are deployed.")
+    request = read_generation_request(file, prompt, pipeline, options)
+    if only_submit:
         deployment = deployments.find()
-        submitted = submit(deployment, making)
+        submitted = submit(deployment, request)
         print(submitted.job_id)
         print_worker_failures(deployment, [submitted.pipeline])
         return 0
-    if arguments.model:
-        changes: dict[str, Any] = {"model": configuration.checked_model(arguments.model)}
+    target = output_target(output, force, "what was made, and its document")
+    if model:
+        changes: dict[str, Any] = {"model": configuration.checked_model(model)}
     else:
-        making, changes = on_a_server(making)
+        request, changes = on_a_server(request)
     with (
         process_pool() as pool,
-        local_deployment(pool, lambda: config_file(making, changes), reuse=not changes) as deployment,
+        local_deployment(pool, lambda: config_file(request, changes), reuse=not changes) as local,
     ):
-        ended = make(deployment, making)
-        if ended.error is not None:
-            return print_error(ended.error)
-        for path in save_files(deployment, ended, Path(arguments.output)):
-            print(path)
-    return 0
+        return print_or_save(local, make(local, request), target)
 
 
-def on_a_server(making: GenerationRequest) -> tuple[GenerationRequest, dict[str, Any]]:
-    """With the pipeline of a server that runs already, if one is named that makes it, and what sets it to that server;
-    a pipeline that was asked for stays. Raises CliError."""
-    parameters = making.parameters
-    named = making.pipeline or choose_pipeline(list(configuration.servers()), parameters.mode, making.medium)
-    changes = {} if named is None else configuration.served(named, parameters.guardrails)
-    return replace(making, pipeline=named), changes
+def on_a_server(request: GenerationRequest) -> tuple[GenerationRequest, dict[str, Any]]:
+    """Return the request for the pipeline of a server that runs already and can make it, and the changes that set the
+    pipeline to that server. A pipeline that was named stays. Raises WrongCall."""
+    parameters = request.parameters
+    name = request.pipeline or choose_pipeline(list(configuration.servers()), parameters.mode, request.medium)
+    changes = {} if name is None else configuration.served(name, parameters.guardrails)
+    return replace(request, pipeline=name), changes
 
 
-def config_file(making: GenerationRequest, changes: dict[str, Any]) -> Path:
-    """The configuration, in which the generator that is wanted is enabled, and set as is said. Raises CliError, also
-    where its guardrails are not on this machine."""
+def config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
+    """Return a configuration in which the request's generator is enabled, with these changes.
+
+    Raises WrongCall, also where the request's guardrails are not installed on this machine.
+    """
     config = load_config(configuration.CONFIG)
-    enabled = [one.pipeline.id for one in enabled_pipelines(config)]
-    named = making.pipeline or choose_pipeline(enabled, making.parameters.mode, making.medium) or SMALLEST
-    entry = {} if named in enabled and not _is_auto(config, named) else entry_here(making)
+    enabled = [entry.pipeline.id for entry in enabled_pipelines(config)]
+    name = request.pipeline or choose_pipeline(enabled, request.parameters.mode, request.medium) or SMALLEST
+    entry = {} if name in enabled and not _is_auto(config, name) else entry_here(request)
     path = configuration.CONFIG
-    _refuse_switching_off(making, config, named)
+    _refuse_switching_off(request, config, name)
     if entry or changes:
-        path = configuration.with_entry(_generator(named), {**entry, **changes}, default_home())
-    _refuse_unguarded(making, configuration.enabled_pipeline(load_config(path), named))
+        path = configuration.with_entry(_generator(name), {**entry, **changes})
+    _refuse_unguarded(request, configuration.enabled_pipeline(load_config(path), name))
     return path
 
 
 def _is_auto(config: Config, name: str) -> bool:
-    """Whether the engine is ours to choose."""
+    """Return whether the configuration leaves the engine to us."""
     return config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name)).engine == "auto"
 
 
-def entry_here(making: GenerationRequest) -> dict[str, Any]:
-    """Of a generator on this machine. Guardrails that nobody asks for are not loaded."""
+def entry_here(request: GenerationRequest) -> dict[str, Any]:
+    """Return the configuration of a generator on this machine. Guardrails that nobody asks for are not loaded."""
     return {
         "enabled": True,
         "engine": ENGINE,
-        **({"guardrails": False} if making.parameters.guardrails is False else {}),
+        **({"guardrails": False} if request.parameters.guardrails is False else {}),
     }
 
 
-def _refuse_switching_off(making: GenerationRequest, config: Config, name: str) -> None:
-    """Raise CliError where this would start the pipeline without the guardrails that config.json requires."""
+def _refuse_switching_off(request: GenerationRequest, config: Config, name: str) -> None:
+    """Raise WrongCall where the request switches off guardrails that config.json requires."""
     entry = config.app.pipelines.use_nvidia_cosmos3.models_omni.entry(_generator(name))
-    if making.parameters.guardrails is False and isinstance(entry, GeneratorEntry) and entry.guardrails == REQUIRED:
-        raise CliError(
+    if request.parameters.guardrails is False and isinstance(entry, GeneratorEntry) and entry.guardrails == REQUIRED:
+        raise WrongCall(
             f"config.json requires guardrails of {name}.",
             "Leave --no-guardrails out, or set its `guardrails` to true, which lets requests switch them off.",
         )
 
 
-def _refuse_unguarded(making: GenerationRequest, pipeline: EnabledPipeline) -> None:
-    """A worker would refuse it too, with the model loaded."""
-    if making.parameters.guardrails is False or making.request_file is not None:
+def _refuse_unguarded(request: GenerationRequest, pipeline: EnabledPipeline) -> None:
+    """Raise WrongCall where guardrails are on and not installed: a worker would refuse it after loading the model."""
+    if request.parameters.guardrails is False or request.request_file is not None:
         return
-    of_package = pipeline.engine in GENERATOR_ABILITIES and COSMOS_GUARDRAIL[0] in pipeline.models
-    if of_package and find_spec(PACKAGE) is None:
-        raise CliError(
+    needs_package = pipeline.engine in GENERATOR_ABILITIES and COSMOS_GUARDRAIL[0] in pipeline.models
+    if needs_package and find_spec(PACKAGE) is None:
+        raise WrongCall(
             f"Guardrails are on, and this machine has none: {PACKAGE} is not installed.",
-            f"Say --no-guardrails; or accept the licence of {COSMOS_GUARDRAIL[0]}, and install NVIDIA's package: "
+            f"Type --no-guardrails; or accept the licence of {COSMOS_GUARDRAIL[0]}, and install NVIDIA's package: "
             f"{sys.executable} -m pip install {PACKAGE}",
         )
 
 
-def make(deployment: Deployment, making: GenerationRequest) -> JobResult:
-    """Submit, and show what happens until it has ended."""
-    submitted = submit(deployment, making)
+def make(deployment: Deployment, request: GenerationRequest) -> JobResult:
+    """Start the job and show its stages until it has ended."""
+    submitted = submit(deployment, request)
     with progress.display() as display:
-        sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
-    assert sight.execution is not None, "an execution that has ended exists"
-    return replace(read_job_result(sight.execution, sight.row), uploaded=submitted.uploaded)
+        snapshot = progress.follow(deployment, submitted.job_id, submitted.at, display)
+    assert snapshot.execution is not None, "an execution that has ended exists"
+    return replace(read_job_result(snapshot.execution, snapshot.row), uploaded=submitted.uploaded)
 
 
-def submit(deployment: Deployment, making: GenerationRequest) -> Submitted:
-    """Upload the files of this machine and start the state machine. Raises CliError where no generator is deployed."""
-    pipeline = _chosen(deployment, making)
+def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
+    """Upload the files of this machine and start the job. Raises CliError where no generator for it is deployed."""
+    pipeline = _chosen(deployment, request)
     uploads = Uploads(deployment)
     uploaded: dict[str, dict[str, str]] = {}
 
     def upload(path: Path) -> str:
         uri = uploads.put(path)
-        uploaded[uri] = {"path": str(path.resolve()), "sha256": input_checks.digest(path)}
+        uploaded[uri] = {"path": str(path.resolve()), "sha256": digest(path)}
         return uri
 
-    making = making.with_files(upload)
+    request = request.with_files(upload)
     output = None
-    if making.input is None and making.request_file is None:
+    if request.input is None and request.request_file is None:
         output = uploads.new_folder()
-    request = Request(
+    sent = Request(
         pipeline=pipeline,
-        input=None if making.input is None else str(making.input),
-        prompt=making.prompt,
-        generation=making.parameters,
-        request_file=making.request_file,
-        origin=making.origin,
+        input=None if request.input is None else str(request.input),
+        prompt=request.prompt,
+        generation=request.parameters,
+        request_file=request.request_file,
+        origin=request.origin,
         output=output,
     )
-    return replace(start(deployment, request), uploaded=uploaded)
+    return replace(start(deployment, sent), uploaded=uploaded)
 
 
-def _chosen(deployment: Deployment, making: GenerationRequest) -> str:
-    generators = [one for one in deployment.pipelines if _is_generator(one)]
-    named, mode = making.pipeline, making.parameters.mode
-    if named is None and making.request_file is not None:
-        said = read_request_file(read_document(deployment, making.request_file).encode())
-        named, mode = said.pipeline, mode or said.parameters.mode
-    found = choose_pipeline(generators, mode, making.medium) if named is None else named
-    if found not in generators:
+def _chosen(deployment: Deployment, request: GenerationRequest) -> str:
+    """Return the id of the deployed generator that makes it. Raises CliError."""
+    generators = [name for name in deployment.pipelines if _is_generator(name)]
+    name, mode = request.pipeline, request.parameters.mode
+    if name is None and request.request_file is not None:
+        file = read_request_file(read_document(deployment, request.request_file).encode())
+        name, mode = file.pipeline, mode or file.parameters.mode
+    chosen = choose_pipeline(generators, mode, request.medium) if name is None else name
+    if chosen not in generators:
         raise CliError(
-            f"No generator for it is deployed here{f': {named}' if named else ''}.",
+            f"No generator for it is deployed here{f': {name}' if name else ''}.",
             f"Deployed generators: {', '.join(generators) or 'none'}. Enable one in config.json, below "
             "useNvidiaCosmos3.modelsOmni, and deploy.",
         )
-    return found
+    return chosen
 
 
 def _is_generator(name: str) -> bool:
@@ -182,5 +219,5 @@ def _is_generator(name: str) -> bool:
 def _generator(name: str) -> Pipeline:
     pipeline = pipeline_named(name)
     if pipeline is None or pipeline.surface != "generator":
-        raise CliError(f"There is no generator {name!r}.", "Name one of docs/generator.md, such as cosmos3-nano.")
+        raise WrongCall(f"There is no generator {name!r}.", "Name one of docs/generator.md, such as cosmos3-nano.")
     return pipeline

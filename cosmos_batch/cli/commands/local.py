@@ -1,10 +1,12 @@
-"""`cosmos-batch local`: a cloud on this machine that stays until it is stopped."""
+"""`cosmos-batch local`: a cloud on this machine that stands until it is stopped."""
 
-import argparse
 import shlex
+
+import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.cloud import default_home
+from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
@@ -12,35 +14,39 @@ from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.planning.configuration import load_config
 
+EXPORT_HELP = "Print lines that point a shell at the cloud, for eval."
 
-def up(arguments: argparse.Namespace) -> int:
-    """Start a cloud that outlives this command, and deploy config.json to it."""
+
+@click.group()
+def command() -> None:
+    """Run the whole system on this machine, for as long as you like."""
+
+
+@command.command(
+    "up", cls=CosmosCommand, examples=["cosmos-batch local up", 'eval "$(cosmos-batch local up --export)"']
+)
+@option("--export", is_flag=True, help=EXPORT_HELP)
+def up(export: bool) -> int:
+    """Start a local cloud and deploy config.json to it. One that runs already is deployed to."""
     load_config(CONFIG)
     with process_pool() as pool:
         cloud = deployed_cloud(CONFIG, pool, LocalCloud.find(default_home()), start_cloud)
-    _point_at(cloud, "up", arguments.export)
+    _point_at(cloud, "up", export)
     return 0
 
 
-def start(arguments: argparse.Namespace) -> int:
-    """Start a cloud that outlives this command and deploy nothing to it: that is left to the CDK's own command."""
+@command.command("start", cls=CosmosCommand, examples=['eval "$(cosmos-batch local start --export)"'])
+@option("--export", is_flag=True, help=EXPORT_HELP)
+def start(export: bool) -> int:
+    """Start an empty local cloud, for `npx cdk deploy`."""
     cloud = LocalCloud.find(default_home()) or start_cloud()
-    _point_at(cloud, "start", arguments.export)
+    _point_at(cloud, "start", export)
     return 0
 
 
-def _point_at(cloud: LocalCloud, action: str, export: bool) -> None:
-    """Print what points a shell at the cloud, or how to have it printed."""
-    if export:
-        for name, value in cloud.environment.items():
-            print(f"export {name}={shlex.quote(value)}")
-    else:
-        inform(f"The local cloud runs at {cloud.endpoint}; its files lie in {cloud.home}. Point this shell at it:")
-        print(f'  eval "$(cosmos-batch local {action} --export)"')
-
-
-def down(_arguments: argparse.Namespace) -> int:
-    """Stop the cloud and everything that it started."""
+@command.command("down", cls=CosmosCommand, examples=["cosmos-batch local down"])
+def down() -> int:
+    """Stop the local cloud and every process that it started."""
     cloud = LocalCloud.find(default_home())
     if cloud is None:
         print(f"No local cloud runs in {default_home()}.")
@@ -50,8 +56,9 @@ def down(_arguments: argparse.Namespace) -> int:
     return 0
 
 
-def status(_arguments: argparse.Namespace) -> int:
-    """Say whether a cloud runs, and what is deployed to it. Exit status 1 where none runs."""
+@command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])
+def status() -> int:
+    """Print whether a local cloud runs, and what is deployed to it. The exit status is 1 where none runs."""
     cloud = LocalCloud.find(default_home())
     if cloud is None:
         print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
@@ -59,3 +66,13 @@ def status(_arguments: argparse.Namespace) -> int:
     print(f"A local cloud runs at {cloud.endpoint} (process {cloud.process_id}); its files lie in {cloud.home}.")
     print(f"Pipelines: {', '.join(deployments.find(clients(cloud)).pipelines)}")
     return 0
+
+
+def _point_at(cloud: LocalCloud, action: str, export: bool) -> None:
+    """Print the variables that point a shell at the cloud, or how to have them printed."""
+    if export:
+        for name, value in cloud.environment.items():
+            print(f"export {name}={shlex.quote(value)}")
+    else:
+        inform(f"The local cloud runs at {cloud.endpoint}; its files lie in {cloud.home}. Point this shell at it:")
+        print(f'  eval "$(cosmos-batch local {action} --export)"')

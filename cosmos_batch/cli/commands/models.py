@@ -1,49 +1,80 @@
-"""`cosmos-batch models put`: a model into the model bucket, for workers that cannot reach the Hub."""
+"""`cosmos-batch models`: the models of a deployment."""
 
-import argparse
-import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
+
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import inform
 from cosmos_batch.state import RecordedRevision, Revisions
-from cosmos_batch.store.hub_to_backup import LOGIN, copy_hub_model_to_backup
-from cosmos_batch.store.huggingface import Hub
 
 STEPS = 20  # lines of progress
 
 
-def put(arguments: argparse.Namespace) -> int:
-    """Download the model from the Hub and upload it, unless its newest commit is in the bucket."""
+@click.group()
+def command() -> None:
+    """Bring models into a deployment, or move them to another commit."""
+
+
+@command.command(
+    "put",
+    cls=CosmosCommand,
+    examples=[
+        "cosmos-batch models put nvidia/Cosmos-Reason2-2B",
+        "HF_TOKEN=hf_... cosmos-batch models put nvidia/Cosmos-Reason2-8B@main",
+    ],
+)
+@click.argument("name", metavar="ID[@REVISION]")
+def put(name: str) -> int:
+    """Download a model from Hugging Face to TMPDIR, and upload it to the model bucket.
+
+    It uses HF_TOKEN or the login of `hf`. A model whose newest commit is in the bucket is left as it is.
+    """
+    from cosmos_batch.store.hub_to_backup import copy_hub_model_to_backup
+
     clients = deployments.environment_clients()
     bucket = deployments.model_bucket(clients)
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
         uploaded = copy_hub_model_to_backup(
-            arguments.name, bucket, clients("s3"), Path(scratch), Percents("downloaded"), Percents("uploaded")
+            name, bucket, clients("s3"), Path(scratch), Percents("downloaded"), Percents("uploaded")
         )
-    print(f"{arguments.name} is in s3://{bucket}" + ("." if uploaded else " already, at its newest commit."))
+    print(f"{name} is in s3://{bucket}" + ("." if uploaded else " already, at its newest commit."))
     return 0
 
 
-def update(arguments: argparse.Namespace) -> int:
-    """Resolve the recorded tags and branches on the Hub again. Workers and jobs follow within minutes."""
+@command.command(
+    "update",
+    cls=CosmosCommand,
+    examples=["cosmos-batch models update", "cosmos-batch models update cosmos-reason2-2b"],
+)
+@click.argument("pipelines", metavar="[PIPELINE]...", nargs=-1)
+def update(pipelines: tuple[str, ...]) -> int:
+    """Ask Hugging Face which commits the recorded tags and branches are now. Default: of all pipelines.
+
+    Workers and jobs follow within minutes.
+    """
     deployment = deployments.find()
-    for pipeline in arguments.pipelines or deployment.pipelines:
+    for pipeline in pipelines or deployment.pipelines:
         if pipeline not in deployment.pipelines:
-            raise CliError(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
+            raise WrongCall(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
         revisions = deployment.workers(pipeline).revisions
         recorded = revisions.list()
-        for one in recorded:
-            print(f"{pipeline}: {_moved(revisions, one)}")
+        for revision in recorded:
+            print(f"{pipeline}: {_updated(revisions, revision)}")
         if not recorded:
             print(f"{pipeline}: nothing is recorded; its first worker records what it loads")
     return 0
 
 
-def _moved(revisions: Revisions, recorded: RecordedRevision) -> str:
-    """Move one record, and say from where to where."""
+def _updated(revisions: Revisions, recorded: RecordedRevision) -> str:
+    """Record the commit that a tag or branch is now, and return what has changed, in words."""
+    from cosmos_batch.store.hub_to_backup import LOGIN
+    from cosmos_batch.store.huggingface import Hub
+
     model, revision = recorded.model, recorded.revision
     commit = Hub(model, None, LOGIN).resolve(revision).commit
     revisions.record(model, revision, commit, unless_since=datetime.now(UTC))
@@ -52,14 +83,14 @@ def _moved(revisions: Revisions, recorded: RecordedRevision) -> str:
 
 
 class Percents:
-    """Says how far a copy is: a line for every twentieth."""
+    """Prints the progress of a copy, a line for each twentieth."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._said = 0
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._printed = 0
 
     def __call__(self, done: int, total: int) -> None:
         step = done * STEPS // max(total, 1)
-        if step > self._said:
-            self._said = step
-            print(f"{self._what} {step * 100 // STEPS} % of {total / 1e9:,.2f} GB", file=sys.stderr, flush=True)
+        if step > self._printed:
+            self._printed = step
+            inform(f"{self._verb} {step * 100 // STEPS} % of {total / 1e9:,.2f} GB")

@@ -1,66 +1,43 @@
-"""`cosmos-batch result`: the document of a job that has ended."""
+"""`cosmos-batch result`: what jobs have answered."""
 
-import argparse
-import sys
-import time
-from pathlib import Path
+import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import progress
+from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result, save_files
-from cosmos_batch.cli.job_snapshot import JobExecution, JobObserver, read_execution
-from cosmos_batch.contract.error import Error
-from cosmos_batch.state import JobRow
+from cosmos_batch.cli.errors import StillRunning
+from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
+from cosmos_batch.cli.job_snapshot import JobObserver, find_job
+from cosmos_batch.cli.output import output_options, output_target
 
-START_SECONDS = 60.0  # so long is a job looked for: its execution may be started in this moment
+START_SECONDS = 60.0  # how long --wait looks for a job: its execution may be started at this moment
 
 
-def result(arguments: argparse.Namespace) -> int:
-    """Print a job's document; with `--wait`, when it is there."""
+@click.command(
+    cls=CosmosCommand,
+    examples=["cosmos-batch result ID", "cosmos-batch result ID --wait", "cosmos-batch result ID --output made/"],
+)
+@click.argument("id")
+@option("--wait", is_flag=True, help="Wait until the job has ended.")
+@output_options()
+def command(id: str, wait: bool, output: str | None, force: bool) -> int:
+    """Print the document of a job that has ended, or save it with all files that were made."""
+    target = output_target(output, force, None)
     deployment = deployments.find()
-    execution, row = find_job(deployment, arguments.id, START_SECONDS if arguments.wait else 0)
-    if arguments.wait and not execution.over:
+    return print_or_save(deployment, ended_job(deployment, id, wait), target)
+
+
+def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:
+    """Return the result of a job, if it has ended or after waiting for that. Raises StillRunning, or CliError."""
+    execution, row = find_job(deployment, job_id, START_SECONDS if wait else 0)
+    if wait and not execution.over:
         with progress.display() as display:
-            progress.follow(deployment, arguments.id, execution.started_at, display)
-        execution, row = find_job(deployment, arguments.id)
+            progress.follow(deployment, job_id, execution.started_at, display)
+        execution, row = find_job(deployment, job_id)
     if not execution.over:
-        raise CliError(
-            f"{arguments.id} is still under way: {JobObserver(deployment, arguments.id).look().waits_for()}.",
+        raise StillRunning(
+            f"{job_id} is still under way: {JobObserver(deployment, job_id).look().waits_for()}.",
             "Ask again later, or wait for it: cosmos-batch result --wait",
         )
-    ended = read_job_result(execution, row)
-    if arguments.output and ended.error is None:
-        for path in save_files(deployment, ended, Path(arguments.output)):
-            print(path)
-        return 0
-    return print_outcome(deployment, ended)
-
-
-def print_outcome(deployment: Deployment, ended: JobResult) -> int:
-    """Print the document, or the error and what to do about it. Returns the exit status."""
-    if ended.error is not None:
-        return print_error(ended.error)
-    assert ended.document_uri is not None
-    print(read_document(deployment, ended.document_uri))
-    return 0
-
-
-def print_error(error: Error) -> int:
-    """What went wrong and what to do about it. Returns the exit status."""
-    print(f"error: {error.code}: {error.message}\n{error.remedy}", file=sys.stderr)
-    return 1
-
-
-def find_job(deployment: Deployment, job_id: str, patience: float = 0) -> tuple[JobExecution, JobRow | None]:
-    """The job, for which so many seconds are waited."""
-    arn, deadline = deployment.execution_arn(job_id), time.monotonic() + patience
-    while (execution := read_execution(deployment, arn)) is None:
-        if time.monotonic() >= deadline:
-            raise CliError(
-                f"There is no job {job_id} here.",
-                "`cosmos-batch status` lists the recent jobs.",
-            )
-        time.sleep(progress.POLL_SECONDS)
-    return execution, deployment.jobs.get(job_id)
+    return read_job_result(execution, row)

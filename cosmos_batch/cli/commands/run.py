@@ -1,63 +1,91 @@
-"""`cosmos-batch run`: one file through the whole system on this machine."""
+"""`cosmos-batch run`: files through the whole system on this machine."""
 
-import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.cli import configuration, input_checks, progress
-from cosmos_batch.cli.cloud import default_home
-from cosmos_batch.cli.commands.result import print_outcome
-from cosmos_batch.cli.commands.submit import start_on, with_more_inputs
+import click
+
+from cosmos_batch.cli import configuration, progress
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.commands.submit import submit_files
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.job_result import JobResult, read_document, read_job_result
+from cosmos_batch.cli.input_checks import File, checked_files, chosen_pipeline
+from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.options import reasoner_options
+from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.planning.configuration import load_config
 
+MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
 
-def run(arguments: argparse.Namespace) -> int:
-    """Answer one file. A standing local cloud is used as it stands; where a model or a server is named, the command has
-    a cloud of its own."""
-    path, question = input_checks.checked_input(arguments.file), read_reasoner_request(arguments)
-    changes = _changes(arguments)
+
+@click.command(
+    cls=CosmosCommand,
+    examples=[
+        'cosmos-batch run clip.mp4 --prompt "What happens?"',
+        "cosmos-batch run *.mp4 --task caption --output answers/",
+        "cosmos-batch run clip.mp4 --model nvidia/Cosmos-Reason2-2B --output answer.json --force",
+    ],
+)
+@click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
+@reasoner_options
+@option("--model", metavar="ID|FOLDER", help=MODEL_HELP)
+@option("--endpoint", metavar="URL", help="Ask this server of OpenAI's protocol, for --model if named.")
+@option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and answer the others.")
+@output_options()
+def command(
+    files: tuple[str, ...],
+    prompt: str | None,
+    pipeline: str | None,
+    system_prompt: str | None,
+    model: str | None,
+    endpoint: str | None,
+    skip_invalid: bool,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> int:
+    """Answer files on this machine, print the documents, and stop what was started.
+
+    The model is loaded once for all files. A local cloud that stands is used as it stands; with --model or --endpoint,
+    the command starts one of its own.
+    """
+    request = read_reasoner_request(prompt, system_prompt, options)
+    inputs = checked_files(files, skip_invalid)
+    target = output_target(output, force, f"{len(inputs)} documents" if len(inputs) > 1 else None)
+    changes = _changes(model, endpoint)
 
     def config_file() -> Path:
-        pipeline = configuration.enabled_pipeline(load_config(configuration.CONFIG), arguments.pipeline)
-        if not changes:
-            return configuration.CONFIG
-        return configuration.with_entry(pipeline.pipeline, changes, default_home())
+        chosen = configuration.enabled_pipeline(load_config(configuration.CONFIG), pipeline)
+        return configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
-        ended = ask(deployment, path, question, arguments.pipeline)
-        if arguments.output and ended.document_uri:
-            save(deployment, ended.document_uri, Path(arguments.output))
-        return print_outcome(deployment, ended)
+        results = answer(deployment, inputs, request, pipeline)
+        return max(print_or_save(deployment, result, target) for result in results)
 
 
-def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of the pipeline. Raises CliError."""
-    if arguments.endpoint:
-        named = {"model": arguments.model} if arguments.model else {}
-        return {"engine": ENDPOINT, "endpoint": {"url": arguments.endpoint, **named}}
-    return {"model": configuration.checked_model(arguments.model)} if arguments.model else {}
+def answer(
+    deployment: Deployment, files: Sequence[File], request: ReasonerRequest, pipeline: str | None
+) -> Iterator[JobResult]:
+    """Start a job for each file, show their stages in turn, and return each result as soon as it is there."""
+    chosen = chosen_pipeline(pipeline, deployment.pipelines)
+    jobs = list(submit_files(deployment, files, request, chosen))
+    for file, job in zip(files, jobs, strict=True):
+        if len(jobs) > 1:
+            inform(f"{file}:")
+        with progress.display() as display:
+            snapshot = progress.follow(deployment, job.job_id, job.at, display)
+        assert snapshot.execution is not None, "an execution that has ended exists"
+        yield read_job_result(snapshot.execution, snapshot.row)
 
 
-def ask(deployment: Deployment, path: Path, question: ReasonerRequest, pipeline: str | None) -> JobResult:
-    """Upload a file with its question, and show what happens until it is answered."""
-    uploads = Uploads(deployment)
-    question = with_more_inputs(uploads, question)
-    chosen = input_checks.chosen_pipeline(pipeline, deployment.pipelines)
-    submitted = start_on(deployment, uploads, path, question, chosen)
-    with progress.display() as display:
-        sight = progress.follow(deployment, submitted.job_id, submitted.at, display)
-    assert sight.execution is not None, "an execution that has ended exists"
-    return read_job_result(sight.execution, sight.row)
-
-
-def save(deployment: Deployment, uri: str, path: Path) -> None:
-    """Write a document to a file of this machine."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(read_document(deployment, uri), encoding="utf-8")
+def _changes(model: str | None, endpoint: str | None) -> dict[str, Any]:
+    """Return what the options change in the pipeline's configuration. Raises WrongCall."""
+    if endpoint:
+        return {"engine": ENDPOINT, "endpoint": {"url": endpoint, **({"model": model} if model else {})}}
+    return {"model": configuration.checked_model(model)} if model else {}

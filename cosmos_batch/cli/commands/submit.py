@@ -1,18 +1,23 @@
 """`cosmos-batch submit`: files in, job ids out."""
 
-import argparse
 import json
 import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import click
 
 from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import input_checks
+from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.input_checks import File, checked_file, checked_files, chosen_pipeline
+from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.cli.uploads import Uploads
+from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import execution_name
@@ -20,59 +25,65 @@ from cosmos_batch.contract.s3 import execution_name
 
 @dataclass(frozen=True)
 class Submitted:
-    """One request that was made."""
+    """A job that was started."""
 
     job_id: str
     pipeline: str
     input: str
     at: datetime
-    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)  # what a document says of files of this machine
+    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By URI, what a generator's document is to say of the file of this machine that was uploaded to it."""
 
 
-def submit(arguments: argparse.Namespace) -> int:
-    """Submit every input; all are checked before the first is sent."""
-    question = read_reasoner_request(arguments)
-    inputs = [input_checks.checked(name) for name in arguments.inputs]
+@click.command(
+    cls=CosmosCommand,
+    examples=[
+        'cosmos-batch submit clip.mp4 --prompt "What happens?"',
+        "cosmos-batch submit *.mp4 --task caption --skip-invalid",
+        'cosmos-batch submit clip.mp4 --json --prompt "Is anybody in danger?" --pipeline cosmos-reason2-2b',
+    ],
+)
+@click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
+@reasoner_options
+@option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and submit the others.")
+@option("--json", "as_json", is_flag=True, help="Print a JSON object for each job, on a line: id and input.")
+def command(
+    files: tuple[str, ...],
+    prompt: str | None,
+    pipeline: str | None,
+    system_prompt: str | None,
+    skip_invalid: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Start a job for each file, wherever this shell points, and print the jobs' ids.
+
+    Files of this machine are uploaded. All are checked before the first is sent.
+    """
+    request = read_reasoner_request(prompt, system_prompt, options)
+    inputs = checked_files(files, skip_invalid)
     deployment = deployments.find()
-    pipeline = input_checks.chosen_pipeline(arguments.pipeline, deployment.pipelines)
-    uploads = Uploads(deployment)
-    question = with_more_inputs(uploads, question)
-    for one in inputs:
-        submitted = start_on(deployment, uploads, one, question, pipeline)
-        print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if arguments.json else submitted.job_id)
-    print_worker_failures(deployment, [pipeline])
+    chosen = chosen_pipeline(pipeline, deployment.pipelines)
+    for submitted in submit_files(deployment, inputs, request, chosen):
+        print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
+    print_worker_failures(deployment, [chosen])
     return 0
 
 
-def with_more_inputs(uploads: Uploads, question: ReasonerRequest) -> ReasonerRequest:
-    """The question with all of its further files in S3."""
-    names = question.parameters.more_inputs
-    if names is None:
-        return question
-    found = [input_checks.checked(name) for name in names]
-    uris = [uploads.put(one) if isinstance(one, Path) else one for one in found]
-    return replace(question, parameters=question.parameters.model_copy(update={"more_inputs": uris}))
-
-
-def start_on(
-    deployment: Deployment, uploads: Uploads, file: Path | str, question: ReasonerRequest, pipeline: str
-) -> Submitted:
-    """Start a job on a file, which is uploaded first if it is one of this machine. A long prompt lies in S3 too."""
-    prompt = question.prompt or ""
-    is_long = len(prompt.encode()) > PROMPT_INLINE_LIMIT
-    request = Request(
-        pipeline=pipeline,
-        input=uploads.put(file) if isinstance(file, Path) else file,
-        prompt=None if is_long else question.prompt,
-        prompt_uri=uploads.put_text("prompt.txt", prompt) if is_long else None,
-        system_prompt=question.system_prompt,
-        parameters=question.parameters,
-    )
-    return start(deployment, request)
+def submit_files(
+    deployment: Deployment, files: Sequence[File], request: ReasonerRequest, pipeline: str
+) -> Iterator[Submitted]:
+    """Upload the files of this machine and start a job for each, as the iterator is advanced."""
+    uploads = Uploads(deployment)
+    request = _with_uploaded_inputs(uploads, request)
+    names = upload_names([file for file in files if isinstance(file, Path)])
+    for file in files:
+        uri = uploads.put(file, names[file]) if isinstance(file, Path) else file
+        yield start(deployment, _request(uploads, uri, request, pipeline))
 
 
 def start(deployment: Deployment, request: Request) -> Submitted:
-    """Start the state machine, as a person can from its console: what it is about is in S3 already, or is text."""
+    """Start the state machine. All that the request names lies in S3 already."""
     name = execution_name(request.pipeline, uuid.uuid4().hex)
     submitted = Submitted(name, request.pipeline, request.input or "", datetime.now(UTC))
     deployment.clients("stepfunctions").start_execution(
@@ -81,3 +92,27 @@ def start(deployment: Deployment, request: Request) -> Submitted:
         input=request.model_dump_json(exclude_defaults=True),
     )
     return submitted
+
+
+def _with_uploaded_inputs(uploads: Uploads, request: ReasonerRequest) -> ReasonerRequest:
+    """Return the request with its further inputs uploaded."""
+    names = request.parameters.more_inputs
+    if names is None:
+        return request
+    files = [checked_file(name) for name in names]
+    uris = [uploads.put(file) if isinstance(file, Path) else file for file in files]
+    return replace(request, parameters=request.parameters.model_copy(update={"more_inputs": uris}))
+
+
+def _request(uploads: Uploads, uri: str, request: ReasonerRequest, pipeline: str) -> Request:
+    """Return the state machine's request; a prompt that is too long for its input is uploaded."""
+    prompt = request.prompt or ""
+    is_long = len(prompt.encode()) > PROMPT_INLINE_LIMIT
+    return Request(
+        pipeline=pipeline,
+        input=uri,
+        prompt=None if is_long else request.prompt,
+        prompt_uri=uploads.put_text("prompt.txt", prompt) if is_long else None,
+        system_prompt=request.system_prompt,
+        parameters=request.parameters,
+    )

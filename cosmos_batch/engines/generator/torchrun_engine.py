@@ -24,9 +24,9 @@ from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare, r
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.job_threads import CancelCheck, JobCancellation
 from cosmos_batch.engines.journal import TimedJournal
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import ServedModel
-from cosmos_batch.engines.torchrun import group
-from cosmos_batch.engines.torchrun.group import GroupPlan
+from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
 from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 
 LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
@@ -83,7 +83,7 @@ class TorchrunGenerator(ABC):
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
         self._turn = asyncio.Lock()
-        self._served = ServedModel(self.name, self.group_plan())
+        self._served = ServedModel(self.name, self.group_plan(), dialect_of(self.engine))
         self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Made:
@@ -122,8 +122,8 @@ class TorchrunGenerator(ABC):
                     def told(done: int) -> None:
                         self._steps[name] = done, total
 
-                    said = await served.ask(
-                        partial(group.work, body=body, engine=title, less_memory=LESS_MEMORY, told=told)
+                    said = await served.request(
+                        partial(send_work, body=body, engine=title, less_memory=LESS_MEMORY, on_steps=told)
                     )
             with journal.timed("write"):
                 made = await on_thread(self.write, said, prepared, folder, check)

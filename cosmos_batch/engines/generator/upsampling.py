@@ -11,6 +11,7 @@ from typing import Any
 
 from PIL import Image
 
+from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE
 from cosmos_batch.catalogue.generation import SIZES, Size
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
@@ -21,6 +22,7 @@ from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import media_as_data
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media import image_at_size, probe, upright_size
 from cosmos_batch.planning.generation.dimensions import fit_to_input
@@ -52,6 +54,7 @@ class Upsampler:
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         self._endpoint = endpoint
         self._api_key = api_key
+        self._dialect = dialect_of(ENDPOINT_ENGINE["reasoner"])
         self._server: RemoteServer | None = None
 
     async def upsample(self, job: Job, workdir: Path) -> Job:
@@ -75,7 +78,7 @@ class Upsampler:
     async def _ready(self) -> RemoteServer:
         """The server, and which of its models writes."""
         if self._server is None:
-            server = await asyncio.to_thread(RemoteServer, self._endpoint, self._api_key)
+            server = await asyncio.to_thread(RemoteServer, self._endpoint, self._api_key, self._dialect)
             self._model = server.choose(list(await asyncio.to_thread(server.models)))
             self._server = server
         return self._server

@@ -10,14 +10,17 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
-from cosmos_batch.engines.serving.refusals import NO_ANSWER, refused, said_by
+from cosmos_batch.engines.serving.dialect import ServerDialect
+from cosmos_batch.engines.serving.openai_errors import error_message, refusal
 
 _CONSTRAINT = "response_format"
 _OF_CONSTRAINT = re.compile(r"response_format|json_schema|grammar", re.IGNORECASE)
 _BAD_REQUEST, _UNPROCESSABLE = 400, 422
 
 
-async def complete_chat(client: httpx2.AsyncClient, model: str, question: ChatRequest) -> Answer:
+async def complete_chat(
+    client: httpx2.AsyncClient, model: str, question: ChatRequest, dialect: ServerDialect
+) -> Answer:
     """Send a request and wait for its answer. Cancelling closes the connection, which aborts the request.
 
     Where the server cannot hold an answer to the caller's schema, the answer is left free: it is checked anyway.
@@ -27,19 +30,19 @@ async def complete_chat(client: httpx2.AsyncClient, model: str, question: ChatRe
     """
     began = time.monotonic()
     response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
-    if drop_schema_if_refused(question, response):
+    if drop_schema_if_refused(question, response, dialect):
         response = await client.post("/v1/chat/completions", json={"model": model, **question.body})
     if not response.is_success:
-        raise refused(response.status_code, said_by(response))
+        raise refusal(response.status_code, error_message(response), dialect)
     return parse_answer(question, response.json(), time.monotonic() - began)
 
 
-def drop_schema_if_refused(question: ChatRequest, response: httpx2.Response) -> bool:
+def drop_schema_if_refused(question: ChatRequest, response: httpx2.Response, dialect: ServerDialect) -> bool:
     """Leave the answer free where its schema is what the server refused; whether it was."""
-    said = said_by(response)
+    said = error_message(response)
     if not is_bad_request(response) or _CONSTRAINT not in question.body:
         return False
-    if NO_ANSWER in said or not _OF_CONSTRAINT.search(said):
+    if dialect.contradicts_itself(said) or not _OF_CONSTRAINT.search(said):
         return False
     question.journal.note(f"the answer is not held to the schema while it is written: {said}")
     question.body.pop(_CONSTRAINT)

@@ -18,25 +18,23 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.contract.s3 import extension
-from cosmos_batch.engines.checkpoints import refuse_incomplete
+from cosmos_batch.engines.checkpoints import context_length, refuse_incomplete
+from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
-from cosmos_batch.engines.reasoner.vllm.command import within
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import ServedModel
-from cosmos_batch.engines.torchrun import group
-from cosmos_batch.engines.torchrun.group import GroupPlan
+from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
 
-REVISION = "5eee9ed574255f017b192161bfbb5a10253d65cf"  # of NVIDIA/cosmos-framework, as containers/framework has it
-DRIVER = "cosmos_batch.engines.torchrun.framework_driver"
 _TITLE = "Cosmos Framework"
 _LESS_MEMORY = "Choose GPUs with more memory; or use engine 'vllm', which needs less."
 _TAKE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
 
 
-class FrameworkEngine:
+class FrameworkReasoner:
     """`Engine` for the reasoners of Cosmos 3."""
 
     concurrency = 2
@@ -50,9 +48,8 @@ class FrameworkEngine:
             max(1, gpus_here()),
             less_memory=_LESS_MEMORY,
             expandable_segments=True,
-            counts_steps=False,
         )
-        self._served = ServedModel(self.name, plan)
+        self._served = ServedModel(self.name, plan, dialect_of("cosmos-framework-reasoner"))
         self._cancellation = JobCancellation("answer")
         self._turn: asyncio.Lock | None = None
 
@@ -67,7 +64,7 @@ class FrameworkEngine:
         Raises Failure: ModelUnavailable where the checkpoint is none, EngineFailed where the group does not start.
         """
         refuse_incomplete(model_dir, "config.json", models="Cosmos 3")
-        self._reader = CheckpointInfo.of_folder(model_dir, within(model_dir, context))
+        self._reader = CheckpointInfo.of_folder(model_dir, context_length(model_dir, context))
         self._turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._served.start(model_dir)
@@ -87,7 +84,7 @@ class FrameworkEngine:
         body = {"sample": sample_of(question), "folder": str(workdir / "framework"), "guardrails": False}
         async with self._turn:
             began = time.monotonic()
-            said = await self._served.ask(partial(group.work, body=body, engine=_TITLE, less_memory=_LESS_MEMORY))
+            said = await self._served.request(partial(send_work, body=body, engine=_TITLE, less_memory=_LESS_MEMORY))
             return self._answer(question, str(said["content"]["reasoner_text"]), time.monotonic() - began)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 from PIL import Image
 
+from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
@@ -22,8 +23,9 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
 from cosmos_batch.engines.reasoner.chat_response import drop_schema_if_refused, is_bad_request, parse_answer
 from cosmos_batch.engines.reasoner.media_input import Seen
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
-from cosmos_batch.engines.serving.refusals import said_by
+from cosmos_batch.engines.serving.openai_errors import error_message
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media.clip_files import as_mp4
 
@@ -43,7 +45,7 @@ class EndpointEngine(EndpointEngineBase):
     """`Engine` for a model that is resident elsewhere. `api_key` gives the key, or None."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
-        super().__init__("endpoint", "answer", endpoint, api_key)
+        super().__init__("endpoint", "answer", endpoint, api_key, dialect_of(ENDPOINT_ENGINE["reasoner"]))
         self._unknown: set[str] = set()  # fields that the server refuses
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
@@ -82,7 +84,7 @@ class EndpointEngine(EndpointEngineBase):
             response = await server.send(question.journal, "POST", "chat/completions", json=body)
             if unknown := _unknown_of(response, body):
                 self._unknown |= unknown
-            elif not drop_schema_if_refused(question, response):
+            elif not drop_schema_if_refused(question, response, server.dialect):
                 break
         if not response.is_success:
             raise server.refusal(response)
@@ -113,7 +115,7 @@ def _unknown_of(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
     """Of the fields that are not OpenAI's own, those that a server refuses; both of how media are read, or none."""
     if not is_bad_request(response):
         return set()
-    said = said_by(response)
+    said = error_message(response)
     found = {name for name in _NOT_OPENAIS if name in body and name in said}
     if any(name in body and name in said for name in _EVERY_FRAME):
         found |= set(_EVERY_FRAME)

@@ -6,18 +6,22 @@ from typing import Any
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.serving.dialect import ServerDialect
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 
 class EndpointEngineBase:
     """It makes one `thing` for each job. `api_key` gives the key, or None."""
 
-    def __init__(self, kind: str, thing: str, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
+    def __init__(
+        self, kind: str, thing: str, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect
+    ) -> None:
         self.name = f"{kind} {endpoint.url}"
         self.concurrency = endpoint.concurrency
         self.startup_logs: list[str] = []
         self._endpoint = endpoint
         self._api_key = api_key
+        self._dialect = dialect
         self._cancellation = JobCancellation(thing)
         self._server: RemoteServer | None = None
         self._model = ""
@@ -41,7 +45,7 @@ class EndpointEngineBase:
 
     def _connect(self) -> dict[str, Any]:
         """Choose one of the server's models, and return them all; blocks. Raises Failure."""
-        server = RemoteServer(self._endpoint, self._api_key)
+        server = RemoteServer(self._endpoint, self._api_key, self._dialect)
         models = server.models()
         self._model = server.choose(list(models))
         self._preparing = MediaThreads()

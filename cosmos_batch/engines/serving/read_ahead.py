@@ -1,8 +1,8 @@
-"""Weights, read into the page cache while the engine's process still imports.
+"""Reading weights into the page cache while the engine's process still imports its libraries.
 
-vLLM maps them and reads what it touches, one page fault after the other; where it reads ahead itself, it does so in one
-stream for each file, and most checkpoints of ours are one file. A network file system is fast in many streams only, and
-so is an NVMe disk.
+A server maps the weights into memory and reads what it touches, one page fault after the other; if it reads ahead, it
+does so in one stream for each file, and most Cosmos checkpoints are one file. A network file system is fast only with
+many streams, and so is an NVMe disk.
 """
 
 import os
@@ -14,14 +14,15 @@ from pathlib import Path
 STREAMS = 16
 RANGE, BLOCK = 64 << 20, 4 << 20
 _MEMORY = Path("/proc/meminfo")
-_MEMORY_SHARE = 0.8  # of what is available; more would push out what was read first
+_MEMORY_SHARE = 0.8  # of the available memory; beyond it, the kernel would drop what was read first
 
 
 @contextmanager
 def read_ahead(folder: Path, weights: Iterable[str] = ("**/*.safetensors",)) -> Iterator[ThreadPoolExecutor]:
-    """Read a checkpoint's weights, by patterns, as long as the block runs; what is not begun at its end is left.
+    """Read the checkpoint's files that match `weights` in threads while the block runs; drop what is not begun at its
+    end.
 
-    Where they would not stay in memory, there is nothing to do.
+    Nothing is read if the files would not stay in memory.
     """
     readers = ThreadPoolExecutor(STREAMS, "read-ahead")
     try:
@@ -42,7 +43,7 @@ def _ranges(files: list[Path]) -> Iterator[tuple[Path, int, int]]:
 
 
 def _read(path: Path, begin: int, end: int) -> None:
-    """Read a part and forget it: the kernel does not. An error is left to the engine, which will meet it too."""
+    """Read a part of a file, which the kernel keeps in its page cache. The engine meets and reports any error too."""
     block = bytearray(BLOCK)
     file = os.open(path, os.O_RDONLY)
     try:
@@ -53,7 +54,7 @@ def _read(path: Path, begin: int, end: int) -> None:
 
 
 def _available_memory() -> int:
-    """Bytes; 0 where the kernel does not say."""
+    """Return the available memory in bytes; 0 where the kernel does not report it."""
     if not _MEMORY.exists():
         return 0
     lines = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())

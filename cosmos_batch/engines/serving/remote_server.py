@@ -13,8 +13,9 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving import outages
+from cosmos_batch.engines.serving.dialect import ServerDialect
+from cosmos_batch.engines.serving.openai_errors import error_message, refusal
 from cosmos_batch.engines.serving.outages import BROKEN, BUSY, LONGEST_WAIT, waiting
-from cosmos_batch.engines.serving.refusals import refused, said_by
 
 TRIES = 8
 # Of a request that has the server begin something. A busy server is waited for here, which keeps further requests from
@@ -41,9 +42,10 @@ class RemoteServer:
         Gives the key, or None. It is asked for at the start, and again when the server refuses the one it got.
     """
 
-    def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
+    def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect) -> None:
         self._endpoint = endpoint
         self._api_key = api_key
+        self.dialect = dialect
         self._key = _plain(api_key())
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
@@ -184,7 +186,7 @@ class RemoteServer:
 
     def _said_by(self, response: httpx2.Response) -> str:
         """What a response says, without the key: the server may quote it."""
-        said = said_by(response)
+        said = error_message(response)
         return said.replace(self._key, "[key]") if self._key else said
 
     def _url(self, path: str) -> str:
@@ -208,7 +210,7 @@ class RemoteServer:
             return Failure("ModelUnavailable", f"{where} sends us elsewhere (HTTP {status}).", remedy)
         if status in (*BUSY, *BROKEN):
             return outages.not_served(where, response, said)
-        return refused(status, said)
+        return refusal(status, said, self.dialect)
 
     def nonsense(self) -> Failure:
         """For a success that holds no answer."""

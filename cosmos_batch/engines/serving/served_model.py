@@ -1,70 +1,74 @@
-"""A checkpoint that a server serves: it is started, watched, started again where it ended, and stopped."""
+"""A checkpoint on a server of ours: starting the server, sending requests, replacing a server that
+ended, stopping it.
+"""
 
 import asyncio
 import logging
 import shutil
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import httpx2
 
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.engines.errors import CRASH_REMEDY, EngineDied
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.serving.last_words import found_memory_held, last_errors, ran_out_of_memory, reasons
-from cosmos_batch.engines.serving.server import Server, ServerDied, ServerFault
-from cosmos_batch.engines.serving.startup import Phases, has_weights, phases, tells
+from cosmos_batch.engines.serving.dialect import Phases, ServerDialect
+from cosmos_batch.engines.serving.server import Address, Server, ServerDied, ServerFault, unix_address
 from cosmos_batch.engines.serving.watchdog import watch
 
-START_SECONDS = 1800  # of a cold start that compiles everything on slow disks
-# Without an answer in between. More than one job can cause with the default worker.maxAttempts, 3: its attempts, and
-# before them one death that is not counted, for it may have been another's. With more attempts such a job ends workers
-# too, and the next goes on counting: the job waits, suspected, and is one failure to the breaker, whatever it kills.
-DEATHS_IN_A_ROW = 5
+START_SECONDS = 1800  # a cold start that compiles everything on slow disks
+# The worker ends after so many crashes without an answer in between. With the default worker.maxAttempts, 3, one job
+# causes at most 4: its attempts, and before them one crash that is not counted because other jobs were running.
+CRASHES_IN_A_ROW = 5
 STARTUP_LINES = 200
-_TIMES_LESS = 2  # each is a whole start; after that, what is asked for is a sixteenth
-FORGIVEN_AFTER = 64  # answers with less: what took too much memory is over
-_FREEING_SECONDS, _FREEING_LOOKS = 5, 12  # a driver takes a while to free what a dead process held
-_DYING_SECONDS = 5  # from a connection that broke to the end of its process
-_HEALTH_SECONDS = 30  # a sound server that decodes a full batch's requests answers late
+_SMALLER_PLANS = 2  # each is a whole start; the second asks for a sixteenth of the first plan
+FULL_PLAN_AFTER = 64  # answers on a smaller plan, after which a restart uses the full one again
+_FREEING_SECONDS, _FREEING_POLLS = 5, 12  # a driver takes up to a minute to free the memory of a process that ended
+_ENDING_SECONDS = 5  # from a broken connection to the end of the server's process
+_HEALTH_SECONDS = 30  # a healthy server that decodes the media of a full batch answers late
 
 log = logging.getLogger(__name__)
 
 
-class ServerPlan(Protocol):
-    """How a program is started as a server, and with how much. As text, what it may do, for a person."""
+class ServerPlan(ABC):
+    """How a program is started as a server, and how much memory it may use. Its `str` describes it in logs."""
 
-    @property
-    def program(self) -> str:
-        """Its name, for a person."""
+    program: str
+    """The program's name in messages."""
 
-    @property
-    def less_memory(self) -> str:
-        """What would help where memory runs out."""
+    less_memory: str
+    """The remedy in an error about GPU memory."""
 
-    @property
-    def last_words(self) -> str | None:
-        """What it says when it cannot start, if it may live on then."""
+    @abstractmethod
+    def command(self, checkpoint: Path, folder: Path) -> list[str]:
+        """Return the argument list for a checkpoint. `folder` is the server's own, for its socket and scratch files."""
 
-    def command(self, folder: Path, socket: Path) -> list[str]:
-        """The argument list, for a checkpoint."""
+    @abstractmethod
+    def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
+        """Return environment variables beside our own. `caches` is the folder for compiled code."""
 
-    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
-        """Variables beside our own."""
+    def address(self, folder: Path) -> Address:
+        """Return where the server listens: on a Unix socket in its own folder, unless a subclass says otherwise."""
+        return unix_address(folder)
 
-    def lessened(self) -> Self | None:
-        """One whose work takes much less memory, if there is one."""
+    def smaller(self) -> Self | None:
+        """Return a plan whose requests take much less memory. None: a server with one job at a time needs what it
+        needs.
+        """
+        return None
 
-    def measured(self) -> Self:
-        """One for the memory that is free now."""
-
-    def sign_of_life(self, server: Server, client: httpx2.Client) -> str | None:
-        """What changes as long as it works, and is no change of its own; None where it does not answer."""
+    def fitted_to_free_memory(self) -> Self:
+        """Return this plan for the GPU memory that is free now, if the program reserves a share of it
+        when it starts.
+        """
+        return self
 
 
 Plan = TypeVar("Plan", bound=ServerPlan)
@@ -72,50 +76,62 @@ Answer = TypeVar("Answer")
 
 
 class ServedModel(Generic[Plan]):
-    """One checkpoint and the server that answers for it. What is asked of it is asked in one event loop."""
+    """One checkpoint and the server that has it. All requests come from one event loop.
 
-    def __init__(self, name: str, plan: Plan) -> None:
+    Parameters
+    ----------
+    name
+        The engine's name and version, for logs.
+    plan
+        How the server is started.
+    dialect
+        How its program reports memory, progress and refusals.
+    """
+
+    def __init__(self, name: str, plan: Plan, dialect: ServerDialect) -> None:
         self.plan = plan
+        self.dialect = dialect
         self.caches: Path | None = None
         self.startup_logs: list[str] = []
         self.startup_seconds: Phases = {}
         self._name = name
         self._server: Server | None = None
         self._has_served = False
-        self._lessened = 0  # how often its plan was
-        self._whole = plan  # with which it started first
-        self._answers = 0  # since its plan was lessened
-        self._asked = 0
-        self._deaths = 0
-        self._buried: Server | None = None  # the last one whose end was counted
+        self._full_plan = plan  # with which the first start succeeded
+        self._times_smaller = 0  # how often the plan was made smaller since
+        self._answers = 0  # since the plan was made smaller
+        self._requests = 0  # under way
+        self._crashes = 0  # since the last answer
+        self._last_counted: Server | None = None  # the server whose crash was counted last
         self._restarting: asyncio.Future[None] | None = None
         self._starting = threading.Lock()
         self._closed = threading.Event()
 
-    def start(self, folder: Path) -> None:
-        """Start a server for a checkpoint and wait until it answers; blocks. Raises Failure where it does not."""
-        self._folder = folder
+    def start(self, checkpoint: Path) -> None:
+        """Start a server for a checkpoint and block until it answers. Raises Failure where it does not."""
+        self._checkpoint = checkpoint
         self._has_served = False
-        self._lessened = 0
+        self._times_smaller = 0
         self._closed.clear()
         self._start()
-        self._whole, self._lessened = self.plan, 0
+        self._full_plan, self._times_smaller = self.plan, 0
 
-    async def ask(self, question: Callable[[httpx2.AsyncClient], Awaitable[Answer]]) -> Answer:
-        """The answer to one question, which is put over a connection of its own. Cancelling closes that.
+    async def request(self, send: Callable[[httpx2.AsyncClient], Awaitable[Answer]]) -> Answer:
+        """Return the result of `send`, which sends one request over the connection that it is passed.
 
-        Raises Failure, and EngineDied where the server ended meanwhile: nobody knows which of the requests did it.
+        Cancelling closes the connection, which aborts the request. Raises Failure, and EngineDied where the server
+        ended meanwhile: any of the requests under way may have caused that.
         """
-        server = await self._alive()
-        self._asked += 1
+        server = await self._running_server()
+        self._requests += 1
         try:
-            async with client(server) as connection:
-                answer = await question(connection)
+            async with server.address.async_client() as connection:
+                answer = await send(connection)
         except (ServerFault, httpx2.TransportError) as error:
-            raise await self._death(server, error) from error
+            raise await self._explain(server, error) from error
         finally:
-            self._asked -= 1
-        self._deaths = 0
+            self._requests -= 1
+        self._crashes = 0
         self._answers += 1
         return answer
 
@@ -125,94 +141,112 @@ class ServedModel(Generic[Plan]):
         return 0 if self._server is None else self._server.lines_read
 
     def lines_since(self, count: int) -> list[str]:
-        """What it has printed since there were so many lines, as far as they are kept."""
+        """Return the lines that the server printed after its first `count`, as far as they are kept."""
         new = self.lines_read - count
         return self._server.last_lines[-new:] if self._server is not None and new > 0 else []
 
     def close(self) -> None:
-        """Stop the server, also one that is being started."""
+        """Stop the server, also one that is starting."""
         self._closed.set()
         if self._server is not None:
             self._server.stop()
         with self._starting:
             self._server = None
-            self.plan = self._whole
+            self.plan = self._full_plan
 
     def _start(self) -> None:
-        """A server that answers: with a smaller plan where memory ran out, without what others compiled where it cannot
-        start with that."""
+        """Start a server and wait until it answers. If it does not, try again with a smaller plan where memory ran out,
+        without kept compiled code, or once the memory of other processes is free; else raise Failure."""
         journal, began, waited = Journal(), time.monotonic(), False
         with self._starting:
             while not self._closed.is_set():
-                warm = self._is_warm
+                had_caches = self._has_caches
                 server = self._server = self._launch(journal)
-                if self._closed.is_set():  # and `close` did not see this one
+                if self._closed.is_set():  # `close` ran before `_server` was set, and did not stop this one
                     server.stop()
                 try:
-                    server.wait_until_ready(START_SECONDS, self.plan.last_words)
+                    server.wait_until_ready(START_SECONDS, self.dialect.gives_up_with)
                 except ServerDied as died:
-                    less = has_weights(server.last_lines) and self._ask_for_less(server)
-                    if less or self._closed.is_set() or (warm and self._forget_caches(server)):
+                    smaller = self._printed(server, self.dialect.loaded_weights) and self._make_plan_smaller(server)
+                    if smaller or self._closed.is_set() or (had_caches and self._empty_caches(server)):
                         continue
-                    if found_memory_held(server) and not waited:
+                    if self._printed(server, self.dialect.found_memory_in_use) and not waited:
                         waited = True
                         self._wait_for_memory()
                         continue
-                    raise self._not_started(server, str(died)) from died
-                self._has_served = True
-                sign = partial(self.plan.sign_of_life, server)
-                threading.Thread(target=watch, args=(server, self._is_asked, sign), name="watch", daemon=True).start()
-                self.startup_seconds = phases(journal.lines, time.monotonic() - began)
-                took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.startup_seconds.items())
-                self.startup_logs = [*journal.lines, f"{self._name} is ready: {took}"]
+                    raise self._start_failure(server, str(died)) from died
+                self._on_started(server, journal, time.monotonic() - began)
                 return
         raise Failure("Cancelled", "The engine was closed while it started.", "Ask again.", retryable=True)
 
     def _launch(self, journal: Journal) -> Server:
         journal.note(f"starting {self._name}: {self.plan}")
         return Server(
-            partial(self.plan.command, self._folder),
+            partial(self.plan.command, self._checkpoint),
             partial(self.plan.environment, self.caches),
-            on_line=partial(_note_start, journal),
+            on_line=partial(self._note_line, journal),
+            address=self.plan.address,
         )
 
-    def _is_asked(self) -> bool:
-        return self._asked > 0
+    def _note_line(self, journal: Journal, line: str) -> None:
+        """Keep the first lines of a start, and later ones that name a phase."""
+        if len(journal.lines) < STARTUP_LINES or self.dialect.reports_phase(line):
+            journal.note(line)
+
+    def _on_started(self, server: Server, journal: Journal, seconds: float) -> None:
+        """Watch a server that is ready, and write down how long its start took."""
+        self._has_served = True
+        progress = partial(self.dialect.progress, server)
+        threading.Thread(target=watch, args=(server, self._has_requests, progress), name="watch", daemon=True).start()
+        self.startup_seconds = self.dialect.start_phases(journal.lines, seconds)
+        took = ", ".join(f"{phase} {took:.1f} s" for phase, took in self.startup_seconds.items())
+        self.startup_logs = [*journal.lines, f"{self._name} is ready: {took}"]
+
+    def _has_requests(self) -> bool:
+        return self._requests > 0
 
     @property
-    def _is_warm(self) -> bool:
-        """Whether something compiled is there before the server starts."""
+    def _has_caches(self) -> bool:
+        """Whether there is compiled code of an earlier start."""
         return self.caches is not None and any(path.is_file() for path in self.caches.rglob("*"))
 
-    def _forget_caches(self, server: Server) -> bool:
-        """Empty the folder that a server did not start with; False where it is not to blame."""
-        if self.caches is None or ran_out_of_memory(server):
+    def _printed(self, server: Server, matches: Callable[[str], bool]) -> bool:
+        return any(matches(line) for line in server.last_lines)
+
+    def _ran_out_of_memory(self, server: Server) -> bool:
+        return self._printed(server, self.dialect.ran_out_of_memory)
+
+    def _empty_caches(self, server: Server) -> bool:
+        """Remove compiled code that a server did not start with; return False where memory was the reason."""
+        if self.caches is None or self._ran_out_of_memory(server):
             return False
-        log.warning("the engine did not start; now without kept caches", extra={"said": last_errors(server)})
+        log.warning("the engine did not start; now without kept caches", extra={"errors": server.error_lines})
         shutil.rmtree(self.caches)
         self.caches.mkdir()
         return True
 
-    def _ask_for_less(self, server: Server) -> bool:
-        """Lessen the plan where the server's last words are of memory; whether that was tried and may help."""
-        if not ran_out_of_memory(server) or self._lessened == _TIMES_LESS or (less := self.plan.lessened()) is None:
+    def _make_plan_smaller(self, server: Server) -> bool:
+        """Take a smaller plan if the server ran out of memory; return whether there was one left to try."""
+        if not self._ran_out_of_memory(server) or self._times_smaller == _SMALLER_PLANS:
             return False
-        self._lessened += 1
+        if (smaller := self.plan.smaller()) is None:
+            return False
+        self._times_smaller += 1
         self._answers = 0
-        self.plan = less
+        self.plan = smaller
         return True
 
     def _wait_for_memory(self) -> None:
-        """Until what the plan takes is free again, or plan by what is free after a minute."""
-        for _ in range(_FREEING_LOOKS):
+        """Wait until the memory that the plan takes is free; after a minute take a plan for what is free then."""
+        for _ in range(_FREEING_POLLS):
             self._closed.wait(_FREEING_SECONDS)
-            free = self.plan.measured()
-            if free == self.plan or self._closed.is_set():
+            fitted = self.plan.fitted_to_free_memory()
+            if fitted == self.plan or self._closed.is_set():
                 return
-        self.plan = free
+        self.plan = fitted
 
-    async def _alive(self) -> Server:
-        """The server; one that ended is started again, once for all who wait."""
+    async def _running_server(self) -> Server:
+        """Return the server. One that ended is started again, once for all requests that wait for it."""
         if self._server is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         if self._restarting is None or self._restarting.done():
@@ -225,84 +259,68 @@ class ServedModel(Generic[Plan]):
             raise EngineDied(failure.error, for_good=True) from failure
         return self._server
 
-    async def _restart(self, dead: Server) -> None:
-        """Its end is counted first, whoever noticed it: the next one is started by what it died of."""
-        await asyncio.to_thread(dead.stop)  # what it left behind
-        self._bury(dead)
+    async def _restart(self, ended: Server) -> None:
+        """Start a server in the place of one that ended. Its crash is counted first, for the plan depends on it."""
+        await asyncio.to_thread(ended.stop)  # its children may still run
+        self._count_crash(ended)
         await asyncio.to_thread(self._start)
 
-    async def _death(self, server: Server, error: Exception) -> Exception:
-        """What an error means: the server's end, which is everybody's, or a fault of this request alone."""
-        if await _is_well(server):
-            log.error("the engine failed at a request", extra={"said": last_errors(server)})
+    async def _explain(self, server: Server, error: Exception) -> Exception:
+        """Return what an error of one request means: that the server ended, or a failure of this request alone."""
+        if await _is_healthy(server):
+            log.error("the engine failed at a request", extra={"errors": server.error_lines})
             if isinstance(error, Failure):
                 return error
             return Failure("EngineFailed", f"The engine dropped the request: {error}", "Try it again.", retryable=True)
-        # Its core dies first, and the requests in it with an error; the server follows in seconds.
-        if not await asyncio.to_thread(server.wait, _DYING_SECONDS):
+        # A program's compute process may end first and fail its requests; the server's own process ends seconds later.
+        if not await asyncio.to_thread(server.wait, _ENDING_SECONDS):
             await asyncio.to_thread(server.stop)
-        was_alone = self._asked == 1
-        self._bury(server)
-        if was_alone and self._would_run_out_again(server):
+        was_alone = self._requests == 1
+        self._count_crash(server)
+        if was_alone and self._ran_out_of_memory(server) and self.plan.smaller() is None:
             message = "Memory ran out on this job: the engine ran out of GPU memory."
-            return Failure("EngineFailed", message, self.plan.less_memory)
-        return EngineDied(self._error_of(server), for_good=self._deaths >= DEATHS_IN_A_ROW)
+            return Failure("EngineFailed", message, self.plan.less_memory)  # the next server would have no more of it
+        return EngineDied(self._crash_error(server), for_good=self._crashes >= CRASHES_IN_A_ROW)
 
-    def _would_run_out_again(self, server: Server) -> bool:
-        """Whether a server died for want of memory, and the next one will have no more of it for the same request."""
-        return ran_out_of_memory(server) and self.plan.lessened() is None
-
-    def _bury(self, server: Server) -> None:
-        """Count the end of a server, once, and plan the next by it."""
-        if self._buried is server:
+    def _count_crash(self, server: Server) -> None:
+        """Count a server's end once, and choose the plan of the next one."""
+        if self._last_counted is server:
             return
-        self._buried = server
-        self._deaths += 1
-        if self._lessened and self._answers >= FORGIVEN_AFTER:
-            self.plan, self._lessened = self._whole, 0
-        self._ask_for_less(server)
-        log.error("the engine %s; it starts again", server.obituary(), extra={"said": last_errors(server)})
+        self._last_counted = server
+        self._crashes += 1
+        if self._times_smaller and self._answers >= FULL_PLAN_AFTER:
+            self.plan, self._times_smaller = self._full_plan, 0
+        self._make_plan_smaller(server)
+        log.error("the engine %s; it starts again", server.describe_end(), extra={"errors": server.error_lines})
 
-    def _not_started(self, server: Server, how: str) -> Failure:
-        """Where it has served before, another worker may do better: a GPU's memory is held by the dead for a while."""
-        said = " ".join((reasons(server) or last_errors(server))[-3:]) or "It said nothing of it."
-        if found_memory_held(server):
+    def _start_failure(self, server: Server, end: str) -> Failure:
+        """Return the failure for a server that does not start. Where one has served before, it is retryable: memory of
+        the ended one may be freed late, and another worker may have none of that."""
+        printed = " ".join((server.exceptions or server.error_lines)[-3:]) or "It printed no error."
+        if self._printed(server, self.dialect.found_memory_in_use):
             remedy = "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES."
-            return Failure("EngineFailed", f"Other programs hold the GPU's memory: {said}", remedy, retryable=True)
-        if ran_out_of_memory(server):
-            message = f"{self._folder.name} does not fit into the GPU's memory: {said}"
+            return Failure("EngineFailed", f"Other programs hold the GPU's memory: {printed}", remedy, retryable=True)
+        if self._ran_out_of_memory(server):
+            message = f"{self._checkpoint.name} does not fit into the GPU's memory: {printed}"
             return Failure("ModelUnavailable", message, self.plan.less_memory, retryable=self._has_served)
         return Failure(
             "EngineFailed",
-            f"{self.plan.program}, started for {self._folder.name}, {how}. {said}",
+            f"{self.plan.program}, started for {self._checkpoint.name}, {end}. {printed}",
             "See the worker's log. If files of the model are broken, run once with INVALIDATE_COSMOS_MODELS.",
             retryable=True,
         )
 
-    def _error_of(self, server: Server) -> Error:
-        if ran_out_of_memory(server):
+    def _crash_error(self, server: Server) -> Error:
+        if self._ran_out_of_memory(server):
             message, remedy = "The engine ran out of GPU memory.", self.plan.less_memory
         else:
-            message = f"The engine {server.obituary()} while it worked."
+            message = f"The engine {server.describe_end()} while it worked."
             remedy = CRASH_REMEDY
         return Error(code="EngineFailed", message=message, remedy=remedy, retryable=True)
 
 
-def client(server: Server) -> httpx2.AsyncClient:
-    """A connection for one request: what closes it aborts that, and no server ends one that lay idle. It has no time
-    limit: the worker has its own for an attempt, and `watch` looks whether the server goes on."""
-    transport = httpx2.AsyncHTTPTransport(uds=str(server.socket), verify=False)
-    return httpx2.AsyncClient(transport=transport, base_url="http://engine", timeout=None)
-
-
-async def _is_well(server: Server) -> bool:
+async def _is_healthy(server: Server) -> bool:
     with suppress(httpx2.TransportError):
-        async with client(server) as connection:
+        async with server.address.async_client() as connection:
             return (await connection.get("/health", timeout=_HEALTH_SECONDS)).is_success
     return False
-
-
-def _note_start(journal: Journal, line: str) -> None:
-    """What it says while it starts, and for a while after; `_start` takes what there is when it is ready."""
-    if len(journal.lines) < STARTUP_LINES or tells(line):
-        journal.note(line)

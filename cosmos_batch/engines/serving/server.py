@@ -1,12 +1,9 @@
-"""A server that a worker starts, watches and stops: one process group, spoken to over a Unix socket.
-
-A socket in a folder of our own cannot collide with the port of a worker that shares the host's network, and nobody else
-can speak to it.
-"""
+"""A server process that a worker starts, watches and stops, with all its children."""
 
 import collections
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,37 +12,78 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines.journal import plain_lines
 
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
-_STOP_SECONDS = 15  # after SIGTERM, before SIGKILL
-DYING_SECONDS = 30  # after its last words, which are followed by tracebacks
-# Ends the group when our end of the pipe closes, which it does however we end; the folder goes with it.
+_STOP_SECONDS = 15  # between SIGTERM and SIGKILL
+GIVING_UP_SECONDS = 30  # from the line with which a program gives up, over its tracebacks, to its end
+# A process of its own that kills the server's process group as soon as our end of a pipe closes, which the kernel does
+# however this process ends. It removes the server's folder too.
 _GUARD = """
 import os, shutil, signal, sys
 sys.stdin.read()
 shutil.rmtree(sys.argv[2], ignore_errors=True)
 os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
+_ERROR_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
+_EXCEPTION = re.compile(r"\b\w*(Error|Exception): \S.*")
+_LINE_LIMIT, _ERROR_LINES = 300, 10
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server on this machine listens: on a Unix socket, or at a URL."""
+
+    url: str
+    socket: Path | None = None
+
+    def client(self, timeout: float) -> httpx2.Client:
+        """Return a client whose requests take at most `timeout` seconds each."""
+        uds = None if self.socket is None else str(self.socket)
+        return httpx2.Client(transport=httpx2.HTTPTransport(uds=uds, verify=False), base_url=self.url, timeout=timeout)
+
+    def async_client(self) -> httpx2.AsyncClient:
+        """Return a client for one request: closing it aborts the request, and no idle connection can break.
+
+        It has no time limit: the worker limits an attempt, and the watchdog stops a server that hangs.
+        """
+        uds = None if self.socket is None else str(self.socket)
+        transport = httpx2.AsyncHTTPTransport(uds=uds, verify=False)
+        return httpx2.AsyncClient(transport=transport, base_url=self.url, timeout=None)
+
+
+def socket_in(folder: Path) -> Path:
+    """Return the path of the Unix socket in a server's own folder.
+
+    Unlike a port of the host's network it cannot collide with that of another worker, and no other user can connect.
+    """
+    return folder / "socket"
+
+
+def unix_address(folder: Path) -> Address:
+    """Return the address of a server that listens on the Unix socket in its own folder."""
+    return Address("http://engine", socket_in(folder))
 
 
 def program_here(name: str) -> str:
-    """The command beside our interpreter, or the one on the path."""
+    """Return the path of a command beside our interpreter, or else on PATH."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return shutil.which(name, path=path) or name
 
 
 class ServerDied(Exception):  # noqa: N818 - it says what happened
-    """The server ended by itself; the text is how, with its last words."""
+    """A server ended or was stopped before it was ready; the message says how."""
 
 
 class ServerFault(Failure):
-    """The server failed at a request, which may be the end of it."""
+    """A server failed at a request, which may be the first sign that its process ends."""
 
 
 class Server:
@@ -54,11 +92,13 @@ class Server:
     Parameters
     ----------
     command
-        Gives the argument list, from the path of the socket to listen on.
+        Returns the argument list, given the server's own folder, which is removed with the server.
     environment
-        Gives variables beside our own, from the same path; its folder is for the server's own sockets.
+        Returns environment variables beside our own, given the same folder.
     on_line
-        Called with each line that it prints.
+        Called with each line that the server prints.
+    address
+        Returns where the server will listen, given the same folder.
     """
 
     def __init__(
@@ -66,16 +106,17 @@ class Server:
         command: Callable[[Path], Sequence[str]],
         environment: Callable[[Path], Mapping[str, str]],
         on_line: Callable[[str], None],
+        address: Callable[[Path], Address] = unix_address,
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
-        self.socket = self._folder / "socket"
+        self.folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
+        self.address = address(self.folder)
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self.lines_read = 0
-        self._why_stopped: str | None = None
+        self._stop_reason: str | None = None
         try:
             self._process = subprocess.Popen(
-                list(command(self.socket)),
-                env={**os.environ, **environment(self.socket)},
+                list(command(self.folder)),
+                env={**os.environ, **environment(self.folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -84,70 +125,84 @@ class Server:
                 start_new_session=True,
             )
         except OSError as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
             raise Failure(
                 "EngineFailed",
                 f"The engine's program could not be started: {error}",
-                "Install it beside this program's Python, as the image or `make vllm` does.",
+                "Install it beside this program's Python, or run the worker in the engine's container image.",
                 retryable=True,
             ) from error
         self._guard = subprocess.Popen(
-            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid), str(self._folder)],
+            [sys.executable, "-S", "-c", _GUARD, str(self._process.pid), str(self.folder)],
             stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # where the group is gone, there is nothing to say
+            stderr=subprocess.DEVNULL,  # a traceback if the group has ended already
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, args=(on_line,), name="server-log", daemon=True)
         self._reader.start()
 
-    def wait_until_ready(self, limit_seconds: float, last_words: str | None = None) -> None:
-        """Return when `/health` says so.
+    def wait_until_ready(self, limit_seconds: float, gives_up_with: str | None = None) -> None:
+        """Block until `/health` answers with success.
 
-        Raises ServerDied where it ends first, takes longer, or lives on after its `last_words`; it is stopped then.
+        Raises ServerDied where the server ends first, takes longer than the limit, or prints a line that contains
+        `gives_up_with`. It is stopped then.
         """
         deadline = time.monotonic() + limit_seconds
-        with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(self.socket)), base_url="http://engine") as client:
+        with self.address.client(timeout=5.0) as client:
             while time.monotonic() < deadline and self.is_running:
                 with contextlib.suppress(httpx2.TransportError):
                     if client.get("/health").is_success:
                         return
                 time.sleep(_POLL_SECONDS)
-                if last_words is not None and any(last_words in line for line in self.last_lines):
-                    self.wait(DYING_SECONDS)
+                if gives_up_with is not None and any(gives_up_with in line for line in self.last_lines):
+                    self.wait(GIVING_UP_SECONDS)
                     break
-        how = self.obituary() if not self.is_running else f"was not ready within {limit_seconds:g} s"
+        end = self.describe_end() if not self.is_running else f"was not ready within {limit_seconds:g} s"
         if self.is_running and time.monotonic() < deadline:
-            how = "gave up and did not end"
+            end = "gave up and did not end"
         self.stop()
-        raise ServerDied(how)
+        raise ServerDied(end)
 
     @property
     def is_running(self) -> bool:
-        """Whether its first process lives."""
+        """Whether the server's first process runs."""
         return self._process.poll() is None
 
     @property
     def last_lines(self) -> list[str]:
-        """What it printed last."""
+        """The last lines that the server printed."""
         return list(self._lines)
 
+    @property
+    def error_lines(self) -> list[str]:
+        """The last lines that look like errors, shortened. Others may quote prompts: some programs dump their state
+        when they crash."""
+        lines = (line for text in self.last_lines for line in plain_lines(text))
+        return [line[:_LINE_LIMIT] for line in lines if _ERROR_LINE.search(line)][-_ERROR_LINES:]
+
+    @property
+    def exceptions(self) -> list[str]:
+        """The exceptions that the last lines name, each once, without what stands before them."""
+        matches = (_EXCEPTION.search(line) for text in self.last_lines for line in plain_lines(text))
+        return list(dict.fromkeys(match[0][:_LINE_LIMIT] for match in matches if match))
+
     def wait(self, seconds: float) -> bool:
-        """Wait for its end; whether it came."""
+        """Wait at most so long for the server's end; return whether it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
             self._reader.join(1)
         return not self.is_running
 
-    def obituary(self) -> str:
-        """How it ended."""
-        if self._why_stopped is not None:
-            return self._why_stopped
+    def describe_end(self) -> str:
+        """Return how the server ended, as the end of a sentence: why it was stopped, or its signal or exit status."""
+        if self._stop_reason is not None:
+            return self._stop_reason
         status = self._process.returncode
         return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
-    def stop(self, why: str | None = None) -> None:
-        """End the whole group: children that outlive their parent too. `why` is what its obituary says then."""
-        self._why_stopped = self._why_stopped or why
+    def stop(self, reason: str | None = None) -> None:
+        """End the whole process group, with children that outlive their parent. `describe_end` returns the reason."""
+        self._stop_reason = self._stop_reason or reason
         self._signal(signal.SIGTERM)
         if not self.wait(_STOP_SECONDS):
             self._signal(signal.SIGKILL)
@@ -155,7 +210,7 @@ class Server:
         self.wait(_STOP_SECONDS)
         self._guard.kill()
         self._guard.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

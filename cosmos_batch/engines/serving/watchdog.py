@@ -1,42 +1,28 @@
-"""Whether a server goes on while it is asked. A core of vLLM that hangs is never missed by its own `/health`."""
+"""Stopping a server that hangs: it has requests and makes no progress on them."""
 
-import contextlib
 from collections.abc import Callable
 
 import httpx2
 
 from cosmos_batch.engines.serving.server import Server
 
-LOOK_SECONDS = 10
-# In a row, without a sign of life: five minutes, or ten where it does not even answer. The longest silence of a sound
-# one is the build of kernels that a request is the first to need; two minutes for all of FlashInfer's. A long prompt is
-# read in steps of seconds. Looks are counted and not time, which goes on while the machine sleeps.
-LOOKS = 30
+POLL_SECONDS = 10
+# Polls in a row without progress before a server counts as hung: five minutes, or ten if each poll times out. The
+# longest pause of a healthy server is a kernel that a request is the first to compile: two minutes for all of
+# FlashInfer's. Polls are counted and not time, because a clock goes on while the machine sleeps.
+SILENT_POLLS = 30
 
 
-def watch(server: Server, is_asked: Callable[[], bool], sign: Callable[[httpx2.Client], str | None]) -> None:
-    """Stop a server that hangs, so that what was asked of it breaks off; returns when the server has ended.
+def watch(server: Server, has_requests: Callable[[], bool], progress: Callable[[httpx2.Client], str | None]) -> None:
+    """Stop the server if it hangs, so that the requests to it break off; return when the server has ended.
 
-    Life is a change in its `sign`, which is None where it does not answer.
+    A server hangs if it has requests and `progress` returns the same text, or None, `SILENT_POLLS` times in a row.
     """
-    seen, silent = "", 0
-    with _client(server) as client:
-        while not server.wait(LOOK_SECONDS):
-            now = sign(client)
-            silent = silent + 1 if is_asked() and now in (seen, None) else 0
-            seen = now or seen
-            if silent == LOOKS:
-                server.stop(f"hung for {LOOKS * LOOK_SECONDS:g} s and was stopped")
-
-
-def _client(server: Server) -> httpx2.Client:
-    transport = httpx2.HTTPTransport(uds=str(server.socket), verify=False)
-    return httpx2.Client(transport=transport, base_url="http://engine", timeout=LOOK_SECONDS)
-
-
-def counters(client: httpx2.Client) -> str | None:
-    """What vLLM counts, tokens and memory that a prompt fills step by step, without what Python and its web server do;
-    None where it does not answer."""
-    with contextlib.suppress(httpx2.TransportError):
-        return "\n".join(line for line in client.get("/metrics").text.splitlines() if line.startswith("vllm:"))
-    return None
+    last, silent = "", 0
+    with server.address.client(timeout=POLL_SECONDS) as client:
+        while not server.wait(POLL_SECONDS):
+            now = progress(client)
+            silent = silent + 1 if has_requests() and now in (last, None) else 0
+            last = now or last
+            if silent == SILENT_POLLS:
+                server.stop(f"hung for {SILENT_POLLS * POLL_SECONDS:g} s and was stopped")

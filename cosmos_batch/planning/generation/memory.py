@@ -10,15 +10,13 @@ from itertools import pairwise
 from typing import Self
 
 from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, VIDEO_RESOLUTIONS, Mode, Resolution
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES, USABLE_MEMORY
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, USABLE_MEMORY
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
 
-# GiB of each GPU as `nvidia-smi` reports them; the CUDA context takes one of them.
-GPU_GIB = {"A10G": 22.5, "L4": 22.5, "L40S": 45.0, "H100": 79.6, "H200": 140.4}
-CONTEXT_GIB = 1.0
+CONTEXT_GIB = 1.0  # of each GPU, for the CUDA context
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
 WEIGHTS_GIB: dict[str, dict[int, float]] = {  # by model size and by the GPUs that share the weights
@@ -123,7 +121,7 @@ class Host:
     def of_type(cls, name: str) -> Self:
         """Return the host that an EC2 instance type has."""
         instance = INSTANCE_TYPES[name]
-        return cls(name, instance.gpus, GPU_GIB[instance.gpu], instance.memory_gib * USABLE_MEMORY)
+        return cls(name, instance.gpus, GPUS[instance.gpu].memory_gib, instance.memory_gib * USABLE_MEMORY)
 
 
 def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, engine: str, workload: Workload) -> float:

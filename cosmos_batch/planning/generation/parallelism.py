@@ -12,13 +12,13 @@ from itertools import product
 
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, LossyMode
 from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
-from cosmos_batch.planning.generation.memory import GPU_GIB, Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
+from cosmos_batch.planning.generation.memory import Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
 from cosmos_batch.planning.instance_types import why_not, why_not_together
 
 DEGREES = (1, 2, 4, 8)
@@ -134,23 +134,23 @@ def why_not_parallel_plan(
     return None
 
 
-def instance_types_for(pipeline: Pipeline, engine: str, workload: Workload) -> list[str]:
-    """Return the instance types with a parallel plan for this workload: those without offload, if there are any."""
-    offload_of_type: dict[str, bool] = {}
+def instance_types_for(pipeline: Pipeline, engine: str, workload: Workload, *, offload: bool = False) -> list[str]:
+    """Return the instance types with a parallel plan for this workload, either those with offload or those without."""
+    types = []
     for name, instance in INSTANCE_TYPES.items():
         with suppress(ValueError):
             plan = choose_parallel_plan(pipeline, engine, [Host.of_type(name)], workload, "throughput")
             planned = with_parallel_plans(pipeline, engine, {instance.gpu: plan}, workload)
             if not (why_not(planned, name) or why_not_together(planned, [name])):
-                offload_of_type[name] = plan.offload
-    return [name for name, offload in offload_of_type.items() if not offload] or list(offload_of_type)
+                types += [name] if plan.offload == offload else []
+    return types
 
 
 def refuse_large_generation(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:
     """Raise Failure (InvalidInput) if a generation needs more memory than a GPU of the pipeline's workers has."""
     workload = Workload.of(generation, serving.guardrails)
     for gpu, plan in serving.plans.items():
-        need, available = gib_per_gpu(plan, pipeline, serving.engine, workload), usable_gib(GPU_GIB[gpu])
+        need, available = gib_per_gpu(plan, pipeline, serving.engine, workload), usable_gib(GPUS[gpu].memory_gib)
         if need > available:
             raise Failure(
                 "InvalidInput",
@@ -171,7 +171,9 @@ def refuse_lossy_deployment(modes: Sequence[LossyMode], pipeline: Pipeline, engi
     if modes and (offloading := [gpu for gpu, plan in plans.items() if plan.offload]):
         smallest = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "256p", guardrails=True)
         need = gib_per_gpu(ParallelPlan(), pipeline, engine, smallest)
-        smaller = ', or maxResolution "256p"' if all(need <= usable_gib(GPU_GIB[gpu]) for gpu in offloading) else ""
+        smaller = (
+            ', or maxResolution "256p"' if all(need <= usable_gib(GPUS[gpu].memory_gib) for gpu in offloading) else ""
+        )
         raise ValueError(
             f"{key}: {' and '.join(modes)} cannot be combined with offload, which the plan for "
             f"{' and '.join(offloading)} uses; "
@@ -183,15 +185,19 @@ def with_parallel_plans(pipeline: Pipeline, engine: str, plans: ParallelPlans, w
     """Return the pipeline with the number of GPUs that its workers reserve, and the least memory of a suitable GPU."""
     need = min(gib_per_gpu(plan, pipeline, engine, workload) for plan in plans.values())
     suitable = [
-        instance.gpu_memory_gb for instance in INSTANCE_TYPES.values() if usable_gib(GPU_GIB[instance.gpu]) >= need
+        instance.gpu_memory_gb
+        for instance in INSTANCE_TYPES.values()
+        if usable_gib(GPUS[instance.gpu].memory_gib) >= need
     ]
     gpus = next(iter(plans.values())).gpus
     return replace(pipeline, gpus_per_worker=gpus, min_gpu_memory_gb=min(suitable))
 
 
 def _alternatives(pipeline: Pipeline, engine: str, workload: Workload) -> str:
-    types = instance_types_for(pipeline, engine, workload)
-    return f"it has one for {', '.join(types)}" if types else f"no known instance type carries it on {engine}"
+    types = [", ".join(types) for types in [instance_types_for(pipeline, engine, workload)] if types]
+    if offloading := instance_types_for(pipeline, engine, workload, offload=True):
+        types.append(f"with layers that wait in the host's memory for {', '.join(offloading)}")
+    return f"it has one for {', and '.join(types)}" if types else f"no known instance type carries it on {engine}"
 
 
 def _all_plans() -> list[ParallelPlan]:

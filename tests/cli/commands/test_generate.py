@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue import generation
-from cosmos_batch.cli import configuration, generation_request
+from cosmos_batch.cli import configuration
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import input_checks as cli_files
 from cosmos_batch.cli.commands import demo_generate, generate
@@ -16,9 +16,9 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.generation_request import GenerationRequest
 from cosmos_batch.cli.job_result import JobResult, save_files
-from cosmos_batch.cli.main import main, parser
-from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
-from cosmos_batch.contract.error import Failure
+from cosmos_batch.cli.main import main
+from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS, MODES
+from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.planning.configuration import load_config
@@ -58,6 +58,7 @@ def test_options_are_the_parameters_by_their_names() -> None:
     named = {name for name, *_ in GENERATION_OPTIONS} | {name for name, _ in GENERATION_SWITCHES}
     assert named | {"condition_frames", "controls", "action"} == set(GenerationParameters.model_fields)
     assert (HINTS, COMPUTED) == (generation.HINTS, generation.COMPUTED_HINTS)
+    assert tuple(generation.MODES) == MODES
 
 
 def test_a_prompt_alone_is_made_in_a_folder_of_its_own(
@@ -172,7 +173,7 @@ def test_what_a_document_was_made_of_is_missed(
     (files / "clip.mp4").unlink()
     if content is not None:
         (files / "clip.mp4").write_bytes(content)
-    assert main(["generate", str(document)]) == 1
+    assert main(["generate", str(document)]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -197,7 +198,7 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
     ("options", "told"),
     [
         ([], "There is no prompt"),
-        (["--prompt", " "], "There is no prompt"),
+        (["--prompt", " "], "The prompt is empty"),
         (["--prompt", "x", "--fps", "0"], "fps"),
         (["--prompt", "x", "--steps", "many"], "steps"),
         (["--prompt", "x" * 40_000], "40,000 bytes"),
@@ -208,13 +209,11 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
         (["{}/none.cosmos.json"], "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_sent(files: Path, options: list[str], told: str) -> None:
-    arguments = parser().parse_args(["generate", *(option.replace("{}", str(files)) for option in options)])
-    with pytest.raises((CliError, Failure)) as raised:
-        generation_request.read_generation_request(arguments)
-    error = raised.value
-    said = f"{error.message} {error.remedy}" if isinstance(error, CliError) else error.error.message
-    assert told in said
+def test_what_is_wrong_is_told_before_anything_is_sent(
+    files: Path, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", *(option.replace("{}", str(files)) for option in options)]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path) -> None:
@@ -222,7 +221,7 @@ def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path
     for name in names:
         omni.clients("s3").put_object(Bucket="assets", Key=f"out/{name}", Body=name.encode())
     ended = JobResult(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
-    paths = save_files(omni, ended, tmp_path / "made")
+    paths = save_files(omni, ended, OutputTarget(tmp_path / "made", is_folder=True, force=False))
     assert [path.name for path in paths] == [*names[1:], names[0]]
     assert [path.read_text() for path in paths] == [path.name for path in paths]
 
@@ -305,7 +304,7 @@ def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
     monkeypatch.setattr(
         "cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("something started")
     )
-    assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 1
+    assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 2
     said = capsys.readouterr().err
     assert "cosmos_guardrail is not installed" in said and "--no-guardrails" in said and "pip install" in said
 

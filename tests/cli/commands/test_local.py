@@ -1,6 +1,5 @@
 """Starting, using and stopping the local cloud, with a cloud that only remembers."""
 
-import argparse
 import json
 import os
 import shlex
@@ -12,18 +11,16 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli import configuration, local_deployment
-from cosmos_batch.cli.commands import demo, local, run
+from cosmos_batch.cli.commands import demo, run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult
-from cosmos_batch.cli.main import parser
+from cosmos_batch.cli.main import main
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.demo import DEMO_REASON
 from tests.cli.conftest import PIPELINE
-
-NO_OPTIONS = argparse.Namespace()
 
 
 class Cloud:
@@ -31,6 +28,7 @@ class Cloud:
 
     endpoint = "http://localhost:1"
     home = Path("/home")
+    log_path = Path("/home/logs/server.log")
     process_id = 1
     standing = True
 
@@ -71,6 +69,7 @@ def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Pa
     return seen
 
 
+DOCUMENT = "s3://assets/uploads/20261120-120000-00000000/d.json"
 CONFIG: Any = Path("config.json")
 POOL: Any = Pool()
 
@@ -146,10 +145,10 @@ def test_a_standing_cloud_without_a_deployment_is_left_without_one(
 def test_start_deploys_nothing_and_uses_a_cloud_that_runs(
     clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert local.start(argparse.Namespace(export=True)) == 0
+    assert main(["local", "start", "--export"]) == 0
     assert (clouds["parent_pid"], clouds["deployed"]) == (None, [])
     clouds["running"], clouds["started"] = clouds["started"], None
-    assert local.start(argparse.Namespace(export=True)) == 0
+    assert main(["local", "start", "--export"]) == 0
     assert clouds["started"] is None
     assert capsys.readouterr().out.count("export AWS_ENDPOINT_URL=") == 2
 
@@ -157,7 +156,7 @@ def test_start_deploys_nothing_and_uses_a_cloud_that_runs(
 def test_up_outlives_its_command_and_a_shell_can_read_it(
     clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert local.up(argparse.Namespace(export=True)) == 0
+    assert main(["local", "up", "--export"]) == 0
     assert clouds["parent_pid"] is None
     assert not clouds["started"].stopped
     words = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
@@ -165,17 +164,17 @@ def test_up_outlives_its_command_and_a_shell_can_read_it(
 
 
 def test_down_stops_what_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert local.down(NO_OPTIONS) == 0
+    assert main(["local", "down"]) == 0
     assert "No local cloud runs" in capsys.readouterr().out
     clouds["running"] = Cloud()
-    assert local.down(NO_OPTIONS) == 0
+    assert main(["local", "down"]) == 0
     assert clouds["running"].stopped
 
 
 def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert local.status(NO_OPTIONS) == 1
+    assert main(["local", "status"]) == 1
     clouds["running"] = Cloud()
-    assert local.status(NO_OPTIONS) == 0
+    assert main(["local", "status"]) == 0
     assert PIPELINE in capsys.readouterr().out
 
 
@@ -183,14 +182,19 @@ def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.Cap
 def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Every question is answered with a document; the list has what was asked."""
     asked: list[tuple[Any, ...]] = []
-    deployment.clients("s3").put_object(Bucket="assets", Key="uploads/x/d.json", Body=b'{"result": "a cube"}')
+    deployment.clients("s3").put_object(
+        Bucket="assets", Key="uploads/20261120-120000-00000000/d.json", Body=b'{"result": "a cube"}'
+    )
 
-    def ask(_: Deployment, path: Path, question: ReasonerRequest, pipeline: str | None) -> JobResult:
-        asked.append((path, question.prompt, pipeline, path.exists()))
-        return JobResult(document_uri="s3://assets/uploads/x/d.json")
+    def answer(
+        _: Deployment, paths: list[Path], question: ReasonerRequest, pipeline: str | None
+    ) -> Iterator[JobResult]:
+        for path in paths:
+            asked.append((path, question.prompt, pipeline, path.exists()))
+            yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
     for module in (run, demo):
-        monkeypatch.setattr(module, "ask", ask)
+        monkeypatch.setattr(module, "answer", answer)
         monkeypatch.setattr(module, "process_pool", lambda: _Entered(POOL))
     return asked
 
@@ -209,7 +213,7 @@ class _Entered:
 def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     answered: list[tuple[Any, ...]], clouds: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert demo.demo(NO_OPTIONS) == 0
+    assert main(["demo"]) == 0
     [(path, prompt, _, existed)] = answered
     assert (path.suffix, prompt, existed) == (".mp4", "Caption the video in detail.", True)
     said = capsys.readouterr()
@@ -218,7 +222,7 @@ def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     assert "cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B" in said.err
     copy = tmp_path / "results" / "d.json"
     assert json.loads(copy.read_text()) == {"result": "a cube"}
-    assert "s3://assets/uploads/x/d.json" in said.err and str(copy) in said.err
+    assert "s3://assets/uploads/20261120-120000-00000000/d.json" in said.err and str(copy) in said.err
     [config_file] = clouds["deployed"]
     entry = json.loads(config_file.read_text())["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]["reason2B"]
     assert entry["model"] == str(DEMO_REASON)
@@ -232,7 +236,7 @@ def test_the_demo_takes_a_file_and_a_prompt(
     own.write_bytes(b"content")
     monkeypatch.setenv("FILE", str(own))
     monkeypatch.setenv("PROMPT", "何?")
-    assert demo.demo(NO_OPTIONS) == 0
+    assert main(["demo"]) == 0
     assert answered == [(own, "何?", None, True)]
 
 
@@ -243,7 +247,7 @@ def test_the_demo_uses_a_model_that_is_here(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(demo, "is_here", lambda _: True)
-    assert demo.demo(NO_OPTIONS) == 0
+    assert main(["demo"]) == 0
     assert clouds["deployed"] == [configuration.CONFIG]
     assert "demo-reason" not in capsys.readouterr().err
 
@@ -253,10 +257,8 @@ def test_run_deploys_the_model_and_writes_the_document(
 ) -> None:
     clip, output = tmp_path / "clip.mp4", tmp_path / "new" / "answer.json"
     clip.write_bytes(b"content")
-    options = parser().parse_args(
-        ["run", str(clip), "--prompt", "What?", "--model", "org/name", "--output", str(output)]
-    )
-    assert run.run(options) == 0
+    options = ["--prompt", "What?", "--model", "org/name", "--output", str(output)]
+    assert main(["run", str(clip), *options]) == 0
     assert answered == [(clip, "What?", None, True)]
     assert json.loads(output.read_text()) == {"result": "a cube"}
     assert '"org/name"' in clouds["deployed"][0].read_text()
@@ -272,9 +274,8 @@ def test_run_fails_with_the_job(
     clip = tmp_path / "clip.mp4"
     clip.write_bytes(b"content")
     refused = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
-    monkeypatch.setattr(run, "ask", lambda *_: JobResult(error=refused))
-    options = parser().parse_args(["run", str(clip)])
-    assert run.run(options) == 1
+    monkeypatch.setattr(run, "answer", lambda *_: [JobResult(error=refused)])
+    assert main(["run", str(clip)]) == 1
     assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
     assert clouds["started"].stopped
 

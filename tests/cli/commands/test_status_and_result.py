@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli import progress
+from cosmos_batch.cli import job_snapshot, progress
 from cosmos_batch.cli.commands import result
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
@@ -68,7 +68,7 @@ def test_result_waits_for_an_upload_to_become_a_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     put_document(deployment, job)
-    monkeypatch.setattr(result, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
+    monkeypatch.setattr(job_snapshot, "time", in_its_sleep(lambda: run_through(deployment, job, stepfunctions)))
     assert main(["result", "--wait", job.job_id]) == 0
     monkeypatch.setattr(result, "START_SECONDS", 0)
     assert main(["result", "--wait", "nothing"]) == 1
@@ -79,7 +79,7 @@ def test_result_is_saved_with_all_files(
 ) -> None:
     run_through(deployment, job, stepfunctions)
     put_document(deployment, job)
-    assert main(["result", job.job_id, "--output", str(tmp_path / "made")]) == 0
+    assert main(["result", job.job_id, "--output", f"{tmp_path}/made/"]) == 0
     [path] = (tmp_path / "made").iterdir()
     assert path.name == job.document.key and json.loads(path.read_text()) == {"result": "Ein Bär"}
 
@@ -101,7 +101,7 @@ def test_a_job_under_way_has_no_result_yet(
     job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
-    assert main(["result", job.job_id]) == 1
+    assert main(["result", job.job_id]) == 3
     assert "under way: waiting for a worker" in capsys.readouterr().err
 
 
@@ -197,7 +197,7 @@ def test_status_says_what_a_job_waits_for_whose_server_is_away(
     assert main(["status", job.job_id]) == 0
     said = "https://nim does not answer. It is asked again at 10:20:30 UTC."
     assert capsys.readouterr().out.rstrip().endswith(said)
-    assert main(["result", job.job_id]) == 1
+    assert main(["result", job.job_id]) == 3
     assert said in capsys.readouterr().err, "as it is told to who waits"
     deployment.jobs.open_attempt(job.job_id, Attempt(id="b", worker="w", solo=False))
     assert main(["status", job.job_id]) == 0

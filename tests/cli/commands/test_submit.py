@@ -10,10 +10,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.commands.submit import Submitted, start, start_on
+from cosmos_batch.cli.commands.submit import Submitted, start, submit_files
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.options import OPTIONS as OPTIONS_OF_MAIN
+from cosmos_batch.cli.options import REASONER_OPTIONS
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract.error import Error
@@ -41,7 +41,8 @@ def request_of(stepfunctions: FakeStepFunctions, number: int = -1) -> dict[str, 
 
 
 def ask(deployment: Deployment, clip: Path, question: ReasonerRequest, pipeline: str = PIPELINE) -> Submitted:
-    return start_on(deployment, Uploads(deployment), clip, question, pipeline)
+    [submitted] = submit_files(deployment, [clip], question, pipeline)
+    return submitted
 
 
 def test_a_file_is_uploaded_and_its_job_started(
@@ -105,7 +106,7 @@ def closed(deployment: Deployment) -> Iterator[Deployment]:
 
 def test_where_this_person_may_not_upload_the_next_bucket_is_taken(closed: Deployment, clip: Path) -> None:
     uploads = Uploads(closed)
-    uris = [start_on(closed, uploads, clip, ReasonerRequest("What?"), PIPELINE).input for _ in range(2)]
+    uris = [uploads.put(clip) for _ in range(2)]
     assert all(uri.startswith("s3://videos/inbox/uploads/") for uri in uris)
     bucket, key = parse_uri(uris[0])
     assert closed.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read() == clip.read_bytes()
@@ -185,7 +186,7 @@ def test_nothing_is_sent_when_one_input_is_wrong(
     deployment: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(deployments, "find", lambda: deployment)
-    assert main(["submit", str(clip), str(clip.parent / "missing.mp4")]) == 1
+    assert main(["submit", str(clip), str(clip.parent / "missing.mp4")]) == 2
     assert "missing.mp4 does not exist" in capsys.readouterr().err
     assert deployment.clients("s3").list_objects_v2(Bucket="assets")["KeyCount"] == 0
 
@@ -238,7 +239,7 @@ def test_a_wrong_option_is_named_before_anything_is_sent(
     capsys: pytest.CaptureFixture[str], options: list[str], said: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(deployments, "find", lambda: deployment)
-    assert main(["submit", "s3://assets/b.mp4", *options]) == 1
+    assert main(["submit", "s3://assets/b.mp4", *options]) == 2
     assert said in capsys.readouterr().err
     assert stepfunctions.started == []
 
@@ -263,10 +264,10 @@ def test_a_further_file_that_is_missing_is_named_first(
     deployment: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(deployments, "find", lambda: deployment)
-    assert main(["submit", str(clip), "--with", "nowhere.png"]) == 1
+    assert main(["submit", str(clip), "--with", "nowhere.png"]) == 2
     assert "nowhere.png does not exist" in capsys.readouterr().err
     assert deployment.clients("s3").list_objects_v2(Bucket="assets")["KeyCount"] == 0
 
 
 def test_every_parameter_is_an_option() -> None:
-    assert {name for name, _, _ in OPTIONS_OF_MAIN} | {"reasoning", "more_inputs"} == set(NAMES.values())
+    assert {name for name, _, _ in REASONER_OPTIONS} | {"reasoning", "more_inputs"} == set(NAMES.values())

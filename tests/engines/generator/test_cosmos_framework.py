@@ -13,11 +13,11 @@ from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines.cosmos_framework.driver import VAE, _sharing
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.protocol import GuardrailEngine, HubGuardrailEngine, ParallelEngine, StepReportingEngine
-from cosmos_batch.engines.torchrun.framework_driver import VAE, _sharing
 from cosmos_batch.media import ImageInfo, probe
 from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.generator_jobs import ACTIONS
@@ -208,9 +208,9 @@ def test_the_plan_reaches_the_framework(
         monkeypatch.delenv(name, raising=False)
     engine = FrameworkGenerator()
     engine.plan, engine.guardrails = plan, False
-    command = engine.group_plan().command(checkpoint, Path("socket"))
+    command = engine.group_plan().command(checkpoint, Path("folder"))
     assert command[command.index("--nproc-per-node") + 1] == str(plan.gpus)
-    variables = engine.group_plan().environment(None, Path("socket"))
+    variables = engine.group_plan().environment(None, Path("folder"))
     assert variables["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True", "as NVIDIA asks for it"
     assert "--guardrails" not in command
     options = command[command.index("--generator") + 1 :]

@@ -129,7 +129,7 @@ def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_
 def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
     engine = PhyaiEngine()
     engine.plan = ParallelPlan(tp=4, cfg=2)
-    command = engine.group_plan().command(Path("model"), Path("socket"))
+    command = engine.group_plan().command(Path("model"), Path("folder"))
     assert command[command.index("--nproc-per-node") + 1] == "8"
     assert command[-4:] == ["--tp", "4", "--cfg", "2"]
     assert GENERATOR_ABILITIES["phyai"].flow_shift == FLOW_SHIFT

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, pipeline_named
 from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
-from cosmos_batch.planning.generation.memory import GPU_GIB, RESERVE, Host, Workload, gib_per_gpu
+from cosmos_batch.planning.generation.memory import RESERVE, Host, Workload, gib_per_gpu
 from cosmos_batch.planning.generation.parallelism import (
     choose_parallel_plan,
     choose_parallel_plans,
@@ -130,7 +130,7 @@ def test_types_that_have_no_number_of_gpus_in_common() -> None:
 def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
     found, workload = pipeline_named("cosmos3-super"), largest("cosmos3-super")
     assert found is not None
-    for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 2, 141), (["g6e.48xlarge"], 8, 48)]:
+    for types, gpus, memory in [(["p5.48xlarge"], 4, 80), (["p5en.48xlarge"], 2, 96), (["g6e.48xlarge"], 8, 48)]:
         plans = choose_parallel_plans(found, "vllm-omni", types, workload, "throughput")
         after = with_parallel_plans(found, "vllm-omni", plans, workload)
         assert (after.gpus_per_worker, after.min_gpu_memory_gb, after.id) == (gpus, memory, found.id)
@@ -140,9 +140,9 @@ def test_a_planned_pipeline_reserves_what_its_plans_use() -> None:
     ("engine", "pipeline", "instance_type", "told"),
     [
         ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88; it has "
-         "one for .*p5.4xlarge"),
+         "one for p6-b200.48xlarge, and with layers that wait in the host's memory for .*p5.4xlarge"),
         ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 52.5 GiB of a GPU, g6e.12xlarge has 43.6; it "
-         "has one for g6e.48xlarge, p5.48xlarge, p5en.48xlarge"),
+         "has one for g6e.48xlarge, g7e.12xlarge, g7e.24xlarge, g7e.48xlarge, p5.48xlarge, p5en.48xlarge"),
         ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 145.5 GiB of a GPU, p5.4xlarge has 77.2"),
         ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of .*: t2i; no known instance type"),
         ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 28.5 GiB of a GPU, g6.12xlarge has 21.8; .*g6e.12xlarge"),
@@ -194,7 +194,7 @@ def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     except ValueError:
         return
     assert _workers(found, engine, plan, largest(pipeline), name) * plan.tp * plan.cfg * plan.ulysses == instance.gpus
-    assert gib_per_gpu(plan, found, engine, largest(pipeline)) <= GPU_GIB[instance.gpu] * (1 - RESERVE)
+    assert gib_per_gpu(plan, found, engine, largest(pipeline)) <= GPUS[instance.gpu].memory_gib * (1 - RESERVE)
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,12 @@ def test_a_job_larger_than_the_workers_is_refused_when_it_is_planned() -> None:
 def test_the_types_that_would_do() -> None:
     """Not those where layers would wait in the host's memory."""
     assert instance_types_for(NANO, "vllm-omni", largest("cosmos3-nano")) == [
-        "g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge",
+        *("g6e.12xlarge", "g6e.24xlarge", "g6e.48xlarge", "g7e.2xlarge", "g7e.4xlarge", "g7e.8xlarge", "g7e.12xlarge"),
+        *("g7e.24xlarge", "g7e.48xlarge", "p5.4xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"),
     ]  # fmt: skip
     assert instance_types_for(SUPER, "phyai", largest("cosmos3-super")) == [
-        "g6e.48xlarge", "p5.48xlarge", "p5en.48xlarge",
+        *("g6e.48xlarge", "g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge"),
+        *("p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"),
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, write_sample_files
 from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
@@ -16,7 +17,6 @@ from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import rewrite_files
 from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
 from cosmos_batch.engines.job_threads import CancelCheck
-from cosmos_batch.engines.reasoner.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.errors import unusable_output
 

@@ -108,7 +108,7 @@ class DiffusersEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return {**compiled_for(gpus_here()), "lossy": ", ".join(sorted(self.lossy))}
+        return {**compiled_for(gpus_here(), "diffusers"), "lossy": ", ".join(sorted(self.lossy))}
 
     async def run(self, job: Job, workdir: Path) -> Made:
         """Make what a job asks for, as files in `workdir`; see `generate`."""

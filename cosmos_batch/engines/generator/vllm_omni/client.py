@@ -15,7 +15,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
-from cosmos_batch.engines.serving.refusals import refused, said_by
+from cosmos_batch.engines.serving.dialect import dialect_of
+from cosmos_batch.engines.serving.openai_errors import error_message, refusal
 from cosmos_batch.engines.serving.server import ServerFault
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.engines.torch_errors import mentions_out_of_memory
@@ -51,7 +52,7 @@ async def make_image(send: Send, body: dict[str, Any]) -> ServerOutput:
     """Make one. Cancelling aborts it. Raises Failure, and ServerFault where the server failed at it."""
     response = await send("POST", "images/generations", json=body)
     if not response.is_success:
-        raise failed(response.status_code, said_by(response))
+        raise failed(response.status_code, error_message(response))
     said = _object(response)
     try:
         content = base64.b64decode(said["data"][0]["b64_json"], validate=True)
@@ -64,14 +65,14 @@ async def make_video(send: Send, form: VideoForm) -> ServerOutput:
     """Make one. Cancelling aborts it. Raises as `make_image`."""
     response = await send("POST", "videos", files=form.parts)
     if not response.is_success:
-        raise failed(response.status_code, said_by(response))
+        raise failed(response.status_code, error_message(response))
     if not isinstance(job := _object(response).get("id"), str):
         raise _nonsense("job")
     try:
         said = await _until_completed(send, job)
         content = await send("GET", f"videos/{job}/content")
         if not content.is_success:
-            raise failed(content.status_code, said_by(content))
+            raise failed(content.status_code, error_message(content))
         return ServerOutput(content.content, _actions(said.get("action")), _facts(said))
     finally:
         await _forget(send, job)
@@ -87,7 +88,7 @@ async def _until_completed(send: Send, job: str) -> dict[str, Any]:
             error = said.get("error") or {}
             raise failed(response.status_code, str(error.get("message") or "it does not say why"))
         if not response.is_success:
-            raise failed(response.status_code, said_by(response))
+            raise failed(response.status_code, error_message(response))
         if status == "completed":
             return said
         await asyncio.sleep(POLL_SECONDS)
@@ -111,7 +112,7 @@ def failed(status: int, said: str) -> Failure:
         return unjudged(said[said.index(UNJUDGED) :])
     if mentions_out_of_memory(said):
         return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY)
-    return refused(status, said)
+    return refusal(status, said, dialect_of("vllm-omni"))
 
 
 def _object(response: httpx2.Response) -> dict[str, Any]:

@@ -4,16 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
-
-import httpx2
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
 from cosmos_batch.engines.hub_cache import offline_variables
-from cosmos_batch.engines.serving.server import Server, program_here
+from cosmos_batch.engines.serving.served_model import ServerPlan
+from cosmos_batch.engines.serving.server import program_here, socket_in
 from cosmos_batch.engines.torch_errors import expandable_segments
+from cosmos_batch.engines.vllm.dialect import cache_variables
 
 LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
 MODEL = "cosmos"  # the name by which it knows the checkpoint
@@ -41,7 +39,7 @@ def finished_bars(lines: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class OmniPlan:
+class OmniPlan(ServerPlan):
     """How one server is started: the `ServerPlan` of vLLM-Omni.
 
     Attributes
@@ -65,15 +63,14 @@ class OmniPlan:
     verdicts: Path | None = None
 
     program = "vLLM-Omni"
-    last_words = "Orchestrator initialization failed"
     less_memory = LESS_MEMORY
 
     def __str__(self) -> str:
         return f"{self.parallel}, guardrails {'on' if self.guardrails else 'off'}"
 
-    def command(self, folder: Path, socket: Path) -> list[str]:
+    def command(self, checkpoint: Path, folder: Path) -> list[str]:
         """The argument list."""
-        command = [program_here("vllm-omni"), "serve", str(folder), "--omni", "--uds", str(socket)]
+        command = [program_here("vllm-omni"), "serve", str(checkpoint), "--omni", "--uds", str(socket_in(folder))]
         command += ["--served-model-name", MODEL, "--model-class-name", "Cosmos3OmniDiffusersPipeline"]
         command += ["--init-timeout", str(_INIT_SECONDS), "--stage-init-timeout", str(_INIT_SECONDS)]
         command += ["--disable-uvicorn-access-log"]  # jobs are polled
@@ -86,17 +83,17 @@ class OmniPlan:
             command += ["--enforce-eager", "--dtype", "float32"]
         return [*command, *self._shared()]
 
-    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
+    def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
         """Variables beside our own. Nothing is asked of the network but guardrails that it has no copies of."""
         variables = {
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
-            "VLLM_OMNI_SERVER_STORAGE__PATH": str(socket.with_name("videos")),
+            "VLLM_OMNI_SERVER_STORAGE__PATH": str(folder / "videos"),
             # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see the reasoner's command.
-            "VLLM_RPC_BASE_PATH": str(socket.parent),
+            "VLLM_RPC_BASE_PATH": str(folder),
         }
         if self.guardrail_models or not self.guardrails:
-            variables |= offline_variables(socket.with_name("hub"), self.guardrail_models)
+            variables |= offline_variables(folder / "hub", self.guardrail_models)
         if self.verdicts is not None:
             variables[VERDICTS_FOLDER] = str(self.verdicts)
         if not self.gpus:
@@ -104,18 +101,6 @@ class OmniPlan:
         elif self.parallel.tp == 1:  # its all-reduce between GPUs cannot have it
             variables |= expandable_segments()
         return variables if caches is None else {**variables, **cache_variables(caches)}
-
-    def lessened(self) -> None:
-        """There is none: jobs run one at a time, and how large one may be is the plan's."""
-
-    def measured(self) -> Self:
-        """It takes memory as it needs it."""
-        return self
-
-    def sign_of_life(self, server: Server, _client: httpx2.Client) -> str:
-        """How much it has printed: a line for each step, and for what comes after them. It counts nothing while it
-        works, and is silent while nobody asks."""
-        return str(server.lines_read)
 
     def _shared(self) -> list[str]:
         degrees = {

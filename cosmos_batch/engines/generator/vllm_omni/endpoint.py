@@ -21,6 +21,7 @@ from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni.job import OmniJob
 from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
@@ -43,7 +44,7 @@ class OmniEndpointEngine(EndpointEngineBase):
     """Whether the server was started with any: it does not tell, the pipeline's configuration does."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
-        super().__init__("vllm-omni", "generation", endpoint, api_key)
+        super().__init__("vllm-omni", "generation", endpoint, api_key, dialect_of("vllm-omni"))
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. Nothing of the folder is read.

@@ -42,9 +42,9 @@ from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import TimedJournal
+from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
-from cosmos_batch.engines.serving.startup import Phases
 
 _LOOK_SECONDS = 0.1  # as often as its progress bar is drawn
 
@@ -65,7 +65,9 @@ class VllmOmniEngine:
         self.name = f"vllm-omni {version('vllm-omni')}"
         self.caches: Path | None = None
         self.plan = ParallelPlan()
-        self._served = ServedModel(self.name, OmniPlan(self.plan, gpus_here(), self.guardrails))
+        self._served = ServedModel(
+            self.name, OmniPlan(self.plan, gpus_here(), self.guardrails), dialect_of("vllm-omni")
+        )
         self._tokenizer: Tokenizer | None = None
         self._at_work = ("", 0)  # which job, since which line of the server
         self._made_in: dict[str, tuple[int, int] | None] = {}  # steps of jobs that passed their turn on
@@ -83,7 +85,11 @@ class VllmOmniEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return {**compiled_for(self._served.plan.gpus), "engine": self.name, "plan": str(self.plan)}
+        return {
+            **compiled_for(self._served.plan.gpus, "vllm", "diffusers"),
+            "engine": self.name,
+            "plan": str(self.plan),
+        }
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Start the server and wait until it answers; blocks.
@@ -172,7 +178,7 @@ class VllmOmniEngine:
             self._at_work = name, self._served.lines_read
             following = asyncio.ensure_future(self._follow(work.journal, order.prepared.generation, turn))
             try:
-                made = await self._served.ask(lambda connection: work.make(order, partial(_send, connection)))
+                made = await self._served.request(lambda connection: work.make(order, partial(_send, connection)))
                 self._refuse_other_steps(name, order.prepared.generation.steps)
                 return made
             finally:

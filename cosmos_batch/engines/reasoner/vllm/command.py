@@ -1,41 +1,39 @@
-"""How `vllm serve` is started for a checkpoint on what a worker finds."""
+"""How `vllm serve` is started: its options and environment for a checkpoint and a machine."""
 
 import json
 import tempfile
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import httpx2
 from packaging.version import Version
 
-from cosmos_batch.engines.compile_cache import cache_variables
+from cosmos_batch.engines.checkpoints import config_of, text_config
 from cosmos_batch.engines.gpus import free_share
 from cosmos_batch.engines.reasoner.vllm.plugin import VIDEO_BACKEND
-from cosmos_batch.engines.serving.server import Server, program_here
-from cosmos_batch.engines.serving.watchdog import counters
+from cosmos_batch.engines.serving.served_model import ServerPlan
+from cosmos_batch.engines.serving.server import program_here, socket_in
+from cosmos_batch.engines.vllm.dialect import cache_variables
 
-MODEL = "cosmos"  # the name that requests ask for
-_MEMORY_SHARE = 0.92
-_CONTEXT_SHARE = 0.03  # of CUDA itself, once a process uses the GPU
-# Tokens of one step, as vLLM takes by itself where it is no server. A server takes the least on a GPU with less memory
-# than an H100's, which is a part of one clip.
+MODEL = "cosmos"  # the model's name in requests
+_MEMORY_SHARE = 0.92  # vLLM's default
+_CONTEXT_SHARE = 0.03  # what CUDA itself takes in a process that uses the GPU
+# vLLM computes 16,384 tokens in a step where it runs offline. As a server it takes 2,048 on GPUs with less memory than
+# an H100: a part of one clip.
 _STEP_TOKENS, _LEAST_STEP_TOKENS = 16_384, 2_048
-# Threads that make tensors of frames. With one, vLLM's default, an H100 waits for it most of the time.
+# Threads that turn frames into tensors. With one, vLLM's default, an H100 waits for it most of the time.
 _RENDERERS = 8
-# The reasoner of Cosmos 3 is vLLM's own since then; before, NVIDIA's `vllm-cosmos3` had it, by another name.
-_IN_TREE_SINCE = (0, 23)
-_OUR_PLUGIN, _THEIR_PLUGIN = "cosmos_batch", "register_cosmos3"  # entry points
-# Of transformers: its processor replaces a video's own token alone, and no more the markers around it.
-_LEFT_SINCE = (5, 10)
+# vLLM has the reasoner of Cosmos 3 since this release; before, NVIDIA's plugin `vllm-cosmos3` had it by another name.
+_COSMOS3_SINCE = (0, 23)
+_OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
+_MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
 _VIDEO = "<|video_pad|>"
-_AROUND_A_VIDEO = f"<|vision_start|>{_VIDEO}<|vision_end|>"
+_MARKED_VIDEO = f"<|vision_start|>{_VIDEO}<|vision_end|>"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What one server may use: the `ServerPlan` of vLLM.
+class VllmPlan(ServerPlan):
+    """How one vLLM server is started.
 
     Attributes
     ----------
@@ -46,9 +44,9 @@ class Plan:
     gpus
         GPUs that share the weights; 0 for the CPU.
     step_tokens
-        Tokens of all requests that it computes at once.
+        Tokens of all requests that it computes in one step.
     memory
-        Share of each GPU's memory that it takes.
+        Share of each GPU's memory that it reserves.
     """
 
     context: int
@@ -58,153 +56,150 @@ class Plan:
     memory: float = _MEMORY_SHARE
 
     program = "vLLM"
-    last_words = None
     less_memory = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
 
     def __str__(self) -> str:
         return f"{self.sequences} requests at once, context of {self.context:,} tokens"
 
-    def command(self, folder: Path, socket: Path) -> list[str]:
-        """The argument list; clips lie in the system's temporary folder."""
-        return serve_command(folder, self, Path(tempfile.gettempdir()), socket)
+    def command(self, checkpoint: Path, folder: Path) -> list[str]:
+        """Return the argument list; clips are written to the system's temporary folder."""
+        return serve_command(checkpoint, self, Path(tempfile.gettempdir()), folder)
 
-    def environment(self, caches: Path | None, socket: Path) -> dict[str, str]:
-        """Variables beside our own."""
-        return serve_environment(self.gpus, caches, socket)
+    def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
+        """Return environment variables beside our own."""
+        return serve_environment(self.gpus, caches, folder)
 
-    def sign_of_life(self, _server: Server, client: httpx2.Client) -> str | None:
-        """What it counts."""
-        return counters(client)
-
-    def lessened(self) -> "Plan":
-        """One whose work takes much less memory; the weights take what they take."""
+    def smaller(self) -> "VllmPlan":
+        """Return a plan with a quarter of the requests and of the tokens in a step. The weights' memory
+        stays the same.
+        """
         step_tokens = max(_LEAST_STEP_TOKENS, self.step_tokens // 4)
         return replace(self, sequences=max(1, self.sequences // 4), step_tokens=step_tokens)
 
-    def measured(self) -> "Plan":
-        """One for the memory that is free now."""
+    def fitted_to_free_memory(self) -> "VllmPlan":
+        """Return this plan with the share of memory that is free now."""
         return replace(self, memory=memory_share(free_share()))
 
 
-def serve_command(folder: Path, plan: Plan, media_root: Path, socket: Path) -> list[str]:
-    """The argument list."""
-    command = [program_here("vllm"), "serve", str(folder), "--uds", str(socket), "--served-model-name", MODEL]
-    command += ["--allowed-local-media-path", str(media_root)]
-    # Our clips, every frame of them: they are sampled already.
+def serve_command(checkpoint: Path, plan: VllmPlan, media_root: Path, folder: Path) -> list[str]:
+    """Return the argument list of `vllm serve`.
+
+    Parameters
+    ----------
+    media_root
+        Folder below which requests may name files.
+    folder
+        The server's own, for its socket.
+    """
+    command = [program_here("vllm"), "serve", str(checkpoint), "--uds", str(socket_in(folder))]
+    command += ["--served-model-name", MODEL, "--allowed-local-media-path", str(media_root)]
+    # Clips reach it with the frames that the model is to see: it takes all of them.
     command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
     command += ["--max-model-len", str(plan.context), "--max-num-seqs", str(plan.sequences)]
-    command += ["--generation-config", "vllm"]  # sampling is what we say, and not what a checkpoint says
-    # Its default backend ran away in whitespace, and xgrammar put control characters into strings.
+    command += ["--generation-config", "vllm"]  # each request has its sampling parameters, not the checkpoint
+    # vLLM's default backend produced endless whitespace, and xgrammar put control characters into strings.
     command += ["--structured-outputs-config", json.dumps({"backend": "guidance", "disable_any_whitespace": True})]
-    # Not what it does by itself on NFS: see `read_ahead`.
+    # Without this it reads ahead in one stream for each file on NFS, which is slower than `read_ahead`.
     command += ["--safetensors-load-strategy", "lazy"]
-    # No file is seen twice.
+    # The cache of processed media is off, because no file comes twice.
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
-    if (overrides := _overrides(folder)) is not None:
+    if (overrides := _overrides(checkpoint)) is not None:
         command += ["--hf-overrides", json.dumps(overrides)]
-    if (template := chat_template(folder)) is not None:
-        path = socket.with_name("chat_template.jinja")
+    if (template := chat_template(checkpoint)) is not None:
+        path = folder / "chat_template.jinja"
         path.write_text(template, encoding="utf-8")
         command += ["--chat-template", str(path)]
     return command + (_on_gpus(plan) if plan.gpus else _on_cpu())
 
 
-def serve_environment(gpus: int, caches: Path | None, socket: Path) -> dict[str, str]:
-    """Variables beside our own. Nothing is asked of the network, and nobody is told of its use."""
+def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str, str]:
+    """Return environment variables beside our own. The server asks nothing of the network and reports no usage."""
     variables = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
-        "VLLM_PLUGINS": _OUR_PLUGIN if _knows_cosmos3() else f"{_OUR_PLUGIN},{_THEIR_PLUGIN}",
+        "VLLM_PLUGINS": _OUR_PLUGIN if _knows_cosmos3() else f"{_OUR_PLUGIN},{_NVIDIA_PLUGIN}",
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
-        # It takes no seeds, which every request of ours has, and compiling it takes longer than all else.
+        # It supports no seeds, which every request of ours has, and compiling it takes longer than all else.
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
-        # Of its processes' sockets, whose paths the kernel limits to 107 bytes; a worker's temporary folder is longer.
-        "VLLM_RPC_BASE_PATH": str(socket.parent),
+        # Folder of the sockets between its processes. The kernel limits their paths to 107 bytes, and a worker's
+        # temporary folder is longer.
+        "VLLM_RPC_BASE_PATH": str(folder),
     }
     if gpus:
-        # Its core begins with what the server has imported; vllm's command line would have it import all of it anew.
+        # A forked core starts with what the server has imported; a spawned one would import all of it again.
         variables["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
     else:
-        # With two OpenMP threads times swing twentyfold on few cores; one process is one import less.
+        # With two OpenMP threads, times vary twentyfold on few cores. Without a core process, vLLM is imported once.
         variables |= {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     return variables if caches is None else {**variables, **cache_variables(caches)}
 
 
-def within(folder: Path, context: int | None) -> int:
-    """The context that is asked for, or the checkpoint's own where that is smaller."""
-    config = _config(folder)
-    own: int = config.get("text_config", config)["max_position_embeddings"]
-    return own if context is None else min(own, context)
-
-
-def uneven(folder: Path, gpus: int) -> str | None:
-    """Why so many GPUs cannot share a checkpoint, if so: each takes as many attention heads as the others."""
-    config = _config(folder)
-    heads: int = config.get("text_config", config)["num_attention_heads"]
+def uneven(checkpoint: Path, gpus: int) -> str | None:
+    """Return why so many GPUs cannot share a checkpoint, or None: each must take as many attention heads
+    as the others.
+    """
+    heads: int = text_config(checkpoint)["num_attention_heads"]
     if gpus and heads % gpus:
-        return f"{folder.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."
+        return f"{checkpoint.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."
     return None
 
 
 def memory_share(free: float) -> float:
-    """What a server takes of a GPU of which so much is free: vLLM's own default, or less beside a desktop's windows."""
+    """Return the share of a GPU's memory that a server reserves if this share is free.
+
+    It is vLLM's default, or less where other programs hold memory, such as a desktop's.
+    """
     return round(min(_MEMORY_SHARE, free - _CONTEXT_SHARE), 2)
 
 
-def _on_gpus(plan: Plan) -> list[str]:
-    shared = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
+def _on_gpus(plan: VllmPlan) -> list[str]:
+    parallel = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
     steps = ["--max-num-batched-tokens", str(plan.step_tokens), "--renderer-num-workers", str(_RENDERERS)]
-    return [*shared, *steps, "--gpu-memory-utilization", str(plan.memory)]
+    return [*parallel, *steps, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:
-    """For tests and the newcomer: a tiny model at once, and no compilation."""
+    """Return options for tests and first steps: a tiny model, which starts soonest without compilation."""
     return ["--enforce-eager", "--kv-cache-memory-bytes", str(64 << 20), "--dtype", "float32"]
 
 
-def _overrides(folder: Path) -> dict[str, object] | None:
-    """The architecture by the name that the installed vLLM knows; None where the checkpoint says it itself."""
-    config = _config(folder)
-    if config.get("model_type") != "cosmos3_omni":
+def _overrides(checkpoint: Path) -> dict[str, object] | None:
+    """Return the architecture of a Cosmos 3 checkpoint by the name that the installed vLLM knows; None for others."""
+    if config_of(checkpoint).get("model_type") != "cosmos3_omni":
         return None
     name = "Cosmos3ForConditionalGeneration" if _knows_cosmos3() else "Cosmos3ReasonerForConditionalGeneration"
     return {"architectures": [name]}
 
 
 def _knows_cosmos3() -> bool:
-    return _release("vllm") >= _IN_TREE_SINCE
+    return _release("vllm") >= _COSMOS3_SINCE
 
 
 def _release(package: str) -> tuple[int, ...]:
-    """Major and minor, also of one under development."""
+    """Return major and minor version of an installed package, which may be a development release."""
     return Version(version(package)).release[:2]
 
 
-def chat_template(folder: Path) -> str | None:
-    """The checkpoint's chat template without the markers around a whole video; None where it is right as it is.
+def chat_template(checkpoint: Path) -> str | None:
+    """Return the checkpoint's chat template without the markers around a whole video; None if it needs no change.
 
-    Each pair of frames has markers of its own. Those around the whole were dropped by the processors that the models
-    were trained with; newer ones leave them there, and vLLM does as they do.
+    The models were trained with a processor that gave each pair of frames markers of its own and dropped those around
+    the whole video. transformers keeps them since 5.10, and vLLM does as transformers does.
     """
-    if _release("transformers") < _LEFT_SINCE:
+    if _release("transformers") < _MARKERS_KEPT_SINCE:
         return None
-    template = _written_template(folder)
-    return template.replace(_AROUND_A_VIDEO, _VIDEO) if _AROUND_A_VIDEO in template else None
+    template = _checkpoint_template(checkpoint)
+    return template.replace(_MARKED_VIDEO, _VIDEO) if _MARKED_VIDEO in template else None
 
 
-def _written_template(folder: Path) -> str:
-    """As transformers looks for it; "" where there is none."""
-    if (path := folder / "chat_template.jinja").is_file():
+def _checkpoint_template(checkpoint: Path) -> str:
+    """Return the template where transformers looks for it; "" if there is none."""
+    if (path := checkpoint / "chat_template.jinja").is_file():
         return path.read_text(encoding="utf-8")
     for name in ("chat_template.json", "tokenizer_config.json"):
-        if (path := folder / name).is_file():
-            found = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-            if isinstance(found, str):
-                return found
+        if (path := checkpoint / name).is_file():
+            template = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+            if isinstance(template, str):
+                return template
     return ""
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return config

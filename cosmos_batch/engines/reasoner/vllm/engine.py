@@ -12,17 +12,17 @@ from pathlib import Path
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.engines.checkpoints import refuse_incomplete
+from cosmos_batch.engines.checkpoints import context_length, refuse_incomplete
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
-from cosmos_batch.engines.reasoner.vllm.command import MODEL, Plan, memory_share, uneven, within
+from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
+from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
-from cosmos_batch.engines.serving.startup import Phases
 
 # Those that vLLM loads: of Cosmos 3 the transformer and the vision encoder, and not what the generator has besides.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
@@ -37,8 +37,8 @@ class VllmEngine:
         self.name = f"vllm {version('vllm')}"
         self.caches: Path | None = None
         gpus = gpus_here()
-        plan = Plan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
-        self._served = ServedModel(self.name, plan)
+        plan = VllmPlan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
+        self._served = ServedModel(self.name, plan, dialect_of("vllm"))
         self._reader: CheckpointInfo | None = None
         self._cancellation = JobCancellation("answer")
 
@@ -59,7 +59,7 @@ class VllmEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """What compiled code depends on beside the model."""
-        return compiled_for(self._served.plan.gpus)
+        return compiled_for(self._served.plan.gpus, "vllm")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and wait until it answers; blocks.
@@ -79,7 +79,7 @@ class VllmEngine:
                 "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
                 retryable=True,
             )
-        self._served.plan = replace(plan, context=within(model_dir, context), memory=memory)
+        self._served.plan = replace(plan, context=context_length(model_dir, context), memory=memory)
         self._served.caches = self.caches
         self._reader = CheckpointInfo.of_folder(model_dir, self._served.plan.context)
         self._preparing = MediaThreads()
@@ -96,7 +96,9 @@ class VllmEngine:
         with self._cancellation.scope() as check:
             paths = input_paths(job, workdir)
             question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
-        return await self._served.ask(lambda connection: complete_chat(connection, MODEL, question))
+        return await self._served.request(
+            lambda connection: complete_chat(connection, MODEL, question, self._served.dialect)
+        )
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""

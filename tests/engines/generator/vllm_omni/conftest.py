@@ -41,8 +41,8 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
     file = tmp_path / "asked"
     script = str(Path(vllm_omni_server.__file__))
 
-    def command(_plan: OmniPlan, _folder: Path, socket: Path) -> list[str]:
-        return [sys.executable, script, str(socket), str(file)]
+    def command(_plan: OmniPlan, _checkpoint: Path, folder: Path) -> list[str]:
+        return [sys.executable, script, str(folder / "socket"), str(file)]
 
     monkeypatch.setattr(OmniPlan, "command", command)
     monkeypatch.setattr(vllm_omni, "version", lambda _: "0.30.0")

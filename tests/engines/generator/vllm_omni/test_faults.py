@@ -23,7 +23,7 @@ from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import StepReportingEngine
 from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
-from cosmos_batch.engines.serving.served_model import DEATHS_IN_A_ROW
+from cosmos_batch.engines.serving.served_model import CRASHES_IN_A_ROW
 from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, folder, generation, video
 from tests.engines.test_server import lives, until
 from tests.support.generator_jobs import ACTIONS, PROMPT, SMALL, refused
@@ -92,17 +92,17 @@ def test_a_death_is_told_and_the_next_is_made(make: Make, tmp_path: Path) -> Non
 
 
 def test_one_that_dies_again_and_again_is_given_up(make: Make) -> None:
-    for count in range(1, DEATHS_IN_A_ROW + 1):
+    for count in range(1, CRASHES_IN_A_ROW + 1):
         with pytest.raises(EngineDied) as died:
             make(VIDEO, prompt="die")
-        assert died.value.for_good == (count == DEATHS_IN_A_ROW)
+        assert died.value.for_good == (count == CRASHES_IN_A_ROW)
 
 
 def test_one_that_is_silent_is_a_dead_one(
     asked: Any, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(watchdog, "LOOKS", 5)
+    monkeypatch.setattr(watchdog, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "SILENT_POLLS", 5)
     monkeypatch.setattr(served_model, "_HEALTH_SECONDS", 0.5)
     engine = VllmOmniEngine()
     engine.load(checkpoint)
@@ -248,7 +248,7 @@ def test_one_that_cannot_start_and_does_not_end_is_ended(
     )
     monkeypatch.setattr(OmniPlan, "command", lambda *_: [sys.executable, "-c", script])
     monkeypatch.setattr(vllm_omni, "version", lambda _: "0.30.0")
-    monkeypatch.setattr(server_module, "DYING_SECONDS", 0.2)
+    monkeypatch.setattr(server_module, "GIVING_UP_SECONDS", 0.2)
     with pytest.raises(Failure, match=r"gave up and did not end\. AssertionError: 128 is not divisible by 3") as raised:
         VllmOmniEngine().load(checkpoint)
     assert raised.value.error.code == "EngineFailed"
@@ -285,7 +285,7 @@ def test_what_was_made_in_other_steps_than_were_asked_for_is_not_delivered(make:
 
 
 def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:
-    return OmniPlan(plan, gpus, guardrails).command(Path("/models/nano"), Path("/tmp/s/socket"))
+    return OmniPlan(plan, gpus, guardrails).command(Path("/models/nano"), Path("/tmp/s"))
 
 
 def test_the_server_is_told_the_plan() -> None:
@@ -303,7 +303,7 @@ def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(mon
     """On one GPU, and on several that share no weights; never against what the machine's owner has set."""
 
     def variables(plan: ParallelPlan, gpus: int) -> Mapping[str, str]:
-        return OmniPlan(plan, gpus, guardrails=False).environment(None, Path("/tmp/s/socket"))
+        return OmniPlan(plan, gpus, guardrails=False).environment(None, Path("/tmp/s"))
 
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
         monkeypatch.delenv(name, raising=False)
@@ -318,7 +318,7 @@ def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(mon
 def test_guardrails_are_loaded_or_not_and_only_they_ask_the_network() -> None:
     assert "--no-guardrails" not in told(ParallelPlan()) and "--no-guardrails" in told(ParallelPlan(), guardrails=False)
     for guardrails in (True, False):
-        variables = OmniPlan(ParallelPlan(), 1, guardrails).environment(Path("/caches"), Path("/tmp/s/socket"))
+        variables = OmniPlan(ParallelPlan(), 1, guardrails).environment(Path("/caches"), Path("/tmp/s"))
         assert ("HF_HUB_OFFLINE" in variables) == (not guardrails)
         assert VERDICTS_FOLDER not in variables
         assert variables["VLLM_OMNI_SERVER_STORAGE__PATH"] == "/tmp/s/videos"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.planning.configuration import ConfigError, load_config, parse_config
-from tests.contract.configs import EXISTING, with_2b, with_cosmos, with_cuda_12, with_key, with_nano, with_own
+from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cuda_12, with_key, with_nano, with_own
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,16 @@ import pytest
 from cosmos_batch.contract.config import Config
 from cosmos_batch.planning.configuration import ConfigError, parse_config
 from cosmos_batch.planning.deployment import enabled_pipelines
-from tests.contract.configs import EXISTING, SEED, with_2b, with_cosmos, with_cuda_12, with_key, with_nano, with_own
+from tests.support.configurations import (
+    EXISTING,
+    SEED,
+    with_2b,
+    with_cosmos,
+    with_cuda_12,
+    with_key,
+    with_nano,
+    with_own,
+)
 
 
 def test_the_seeds_block_loads_unchanged() -> None:

@@ -1,0 +1,107 @@
+"""What Click lacks: options in sections, examples in --help, and commands whose modules load when they are used."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+from cosmos_batch.cli.messages import Verbosity, set_verbosity
+
+WIDTH = 100  # columns of --help, at most
+PACKAGE = "cosmos_batch.cli.commands"
+FIRST, LAST = "Options", "General"  # titles of sections
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+
+
+class SectionOption(click.Option):
+    """An option that --help lists under a section's title."""
+
+    def __init__(self, *arguments: Any, section: str = FIRST, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.section = section
+
+
+class CosmosCommand(click.Command):
+    """A command with options in sections, and with examples, which a test runs."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **{"context_settings": {"max_content_width": WIDTH}, **settings})
+        self.examples = list(examples)
+        self.params += [_quiet(), _verbose()]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a table of options for each section, the general one first, and --help and the like last."""
+        sections: dict[str, list[tuple[str, str]]] = {FIRST: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", LAST), []).append(record)
+        last = sections.pop(LAST)
+        for title, records in {**sections, LAST: last}.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write_text("\b\n" + "\n".join(self.examples))
+        super().format_epilog(ctx, formatter)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, so that --help is instant.
+
+    `summaries` has what --help says of each command. The command `demo-generate` is `command` in the module
+    `commands/demo_generate.py`.
+    """
+
+    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*arguments, **{"context_settings": {"max_content_width": WIDTH}, **settings})
+        self._summaries = summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
+        """Return the names in the order of the table."""
+        return list(self._summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click's signature
+        """Import a command's module and return the command, or None if there is no command of this name."""
+        if cmd_name not in self._summaries:
+            return None
+        command: click.Command = import_module(f"{PACKAGE}.{cmd_name.replace('-', '_')}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries.items()))
+
+
+def option(*names: str, section: str = FIRST, **settings: Any) -> Callable[[Decorated], Decorated]:
+    """Declare an option of a command, listed under a section's title."""
+    decorate: Callable[[Decorated], Decorated] = click.option(*names, cls=SectionOption, section=section, **settings)
+    return decorate
+
+
+def usage_of(line: str) -> list[str]:
+    """Return the arguments of an example line, without the program's name."""
+    return shlex.split(line)[1:]
+
+
+def _quiet() -> SectionOption:
+    return SectionOption(
+        ["-q", "--quiet"], section=LAST, is_flag=True, expose_value=False, help="Print results and errors only.",
+        callback=lambda _, __, is_set: set_verbosity(Verbosity.QUIET) if is_set else None,
+    )  # fmt: skip
+
+
+def _verbose() -> SectionOption:
+    return SectionOption(
+        ["-v", "--verbose"], section=LAST, is_flag=True, expose_value=False,
+        help="Print where logs are, and an error's traceback.",
+        callback=lambda _, __, is_set: set_verbosity(Verbosity.VERBOSE) if is_set else None,
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Where results are saved: `--output` and `--force`, with the same meaning in every command."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cosmos_batch.cli.command_line import option
+from cosmos_batch.cli.errors import CliError, WrongCall
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+SECTION = "Where results are saved"
+
+
+@dataclass(frozen=True)
+class OutputTarget:
+    """A file, or a folder where results are saved under their own names."""
+
+    path: Path
+    is_folder: bool
+    force: bool
+
+    def save(self, name: str, write: Callable[[Path], object]) -> Path:
+        """Have a result written, under `name` where this is a folder. Returns its path.
+
+        It takes its place when it is complete. A file that exists with other content is kept, and CliError raised,
+        unless `force` is set. Raises OSError where it cannot be written.
+        """
+        path = self.path / name if self.is_folder else self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".cosmos-batch-") as scratch:
+            written = Path(scratch) / "result"
+            write(written)
+            if path.exists() and not self.force and not _is_same(path, written):
+                raise CliError(f"{path} exists, and was kept.", "--force replaces it; or name another --output.")
+            written.replace(path)
+        return path
+
+
+def output_options(default: str | None = None) -> Callable[[Decorated], Decorated]:
+    """Add `--output` and `--force` to a command."""
+
+    def decorate(function: Decorated) -> Decorated:
+        function = option(
+            "--force", is_flag=True, section=SECTION, help="Replace files that exist. Without it they are kept."
+        )(function)
+        return option(
+            "--output", metavar="PATH", default=default, section=SECTION,
+            help="Save there: a folder where PATH ends in / or is one, else a file. Prints what was saved"
+            + (f"; default: {default}" if default else "") + ".",
+        )(function)  # fmt: skip
+
+    return decorate
+
+
+def output_target(output: str | None, force: bool, several: str | None) -> OutputTarget | None:
+    """Return where to save, having checked that it can be written; None where nothing is to be saved.
+
+    `several` says what the files are where more than one is to be saved. Raises WrongCall.
+    """
+    if output is None:
+        return None
+    path = Path(output).expanduser()
+    target = OutputTarget(path, output.endswith("/") or path.is_dir(), force)
+    if several and not target.is_folder:
+        raise WrongCall(
+            f"--output {output} names one file, and there are several to save: {several}.",
+            f"Name a folder: --output {output}/",
+        )
+    if not target.is_folder and path.exists() and not force:
+        raise WrongCall(f"{path} exists.", "--force replaces it; or name another --output.")
+    folder = path if target.is_folder else path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongCall(f"--output {output} cannot be written: {error}.", "Name another folder.") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise WrongCall(f"--output {output} cannot be written: no permission for {folder}.", "Name another folder.")
+    return target
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    return first.is_file() and first.read_bytes() == second.read_bytes()

@@ -1,0 +1,61 @@
+"""Write `docs/metadata.md`: every metadata key of a file that this project reads. `make docs` runs this."""
+
+import sys
+from pathlib import Path
+
+from configuration_reference import field_type
+from pydantic.fields import FieldInfo
+from tables import line, table
+
+from cosmos_batch.contract import metadata
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.planning.generation import metadata as generation_metadata
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "metadata.md"
+_HEAD = """\
+# Metadata keys
+
+What a person can write beside a file, so that uploading it starts a job. A key is looked for in the sidecar
+`<file>.metadata.json`, then in the object's user metadata, then in its tags; the first that is not blank counts. S3
+keeps 2 KB of user metadata; in a sidecar values may be longer, and JSON instead of text. Keys may be in lower case and
+with hyphens. A key with one of our prefixes that is not in this list is an error, which is written beside the file.
+
+This page is written by `make docs` from the code that reads the keys.
+"""
+_WORDS = {
+    metadata.PROMPT: "The question. An upload with a prompt or a task starts a job",
+    metadata.SYSTEM_PROMPT: "The system prompt",
+    metadata.PIPELINE: "Id of the pipeline that is to answer; without it the smallest model that is enabled",
+    generation_metadata.PROMPT: "What to make. An upload with this key starts a job of a generator",
+    generation_metadata.CONTROL_TYPE: "Control of a transfer, such as `edge`; several are separated by commas",
+    generation_metadata.CONTROL_PATH: "File with that control; without it the control is made from the input",
+    generation_metadata.CONTROL_WEIGHT: "Weight of that control",
+}
+
+
+def page() -> str:
+    """Return the whole page."""
+    reasoner = [line(f"`{key}`", "", "text", _WORDS[key]) for key in (metadata.PROMPT, metadata.SYSTEM_PROMPT)]
+    reasoner += [line(f"`{metadata.PIPELINE}`", "", "text", _WORDS[metadata.PIPELINE])]
+    reasoner += _rows(metadata.PARAMETERS, {str(one.alias): one for one in Parameters.model_fields.values()})
+    words = (generation_metadata.PROMPT, generation_metadata.CONTROL_TYPE)
+    words += (generation_metadata.CONTROL_PATH, generation_metadata.CONTROL_WEIGHT)
+    generator = [line(f"`{key}`", "", "text", _WORDS[key]) for key in words]
+    fields = {str(one.alias): one for one in GenerationParameters.model_fields.values()}
+    generator += _rows(generation_metadata.PARAMETERS, fields)
+    head = "| key | parameter | type | what it is |"
+    sections = [("## Of a reasoner", reasoner), ("## Of a generator", generator)]
+    return "\n".join([_HEAD, *(f"{title}\n\n{table(head, rows)}" for title, rows in sections)])
+
+
+def _rows(keys: dict[str, str], fields: dict[str, FieldInfo]) -> list[str]:
+    """A row for each key that sets a parameter, in the order of the keys."""
+    return [
+        line(f"`{key}`", f"`{name}`", field_type(fields[name]).replace("|", "\\|"), fields[name].description or "")
+        for key, name in sorted(keys.items())
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(TARGET.write_text(page(), encoding="utf-8") and 0)
