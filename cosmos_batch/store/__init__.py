@@ -5,7 +5,6 @@ Importing this package is cheap: `huggingface_hub` is loaded when a download sta
 
 from cosmos_batch.store.compile_caches import CompileCaches
 from cosmos_batch.store.copies import StoredModel
-from cosmos_batch.store.elsewhere import Elsewhere
 from cosmos_batch.store.model_store import ModelStore
 
-__all__ = ["CompileCaches", "Elsewhere", "ModelStore", "StoredModel"]
+__all__ = ["CompileCaches", "ModelStore", "StoredModel"]

@@ -1,6 +1,25 @@
-"""A worker: one Batch job that loads a model once, drains its pipeline's queue, and leaves when there is no more work.
+"""A worker: a Batch job that loads a model once, serves its pipeline's queue, and ends when there is no more work.
 
-`python -m cosmos_batch.worker` is two processes. The outer one (`supervisor`) keeps the leases of the messages in
-flight, so that an engine that holds the interpreter for minutes cannot lose them, and outlives a crash of the inner
-one (`serve`), which loads the engine and does the work.
+How it starts:
+
+1. `__main__` and `supervisor` are the outer process. It starts the inner one, renews the leases of messages in flight,
+   passes SIGTERM and the Spot notice (`instance_metadata`) on, and records why the inner process ended (decision 004).
+2. `serve` is the inner process. `assembly` creates its parts; `nvidia_driver`, `mounts`, `scratch` and `gpu_allocation`
+   check and prepare the host.
+3. `resident_model` loads the model that `model_copies` fetches.
+
+The way of a message, once the worker is ready:
+
+1. `loop` receives messages from SQS while there is room (`pace` measures how fast jobs are done).
+2. `queue` reads the job from each, under a lease (`leases`) that the supervisor renews.
+3. `runner` handles it: reads the job's row, and refuses a job whose limits are reached (`job_limits`). A `job_run` is
+   one message in hand.
+4. `inputs` fetches the job's files and prompt.
+5. `inference` runs the engine, for several jobs at a time or one alone. While a remote server is away
+   (`server_outages`), the job goes back to its queue.
+6. `outputs` checks what the engine made; `documents` writes the result document, with `costs`.
+7. `commit` decides the result in the state table, copies the files to their final keys, and
+8. reports to the state machine with the job's task token (`task_tokens`); then the message is deleted.
+
+`clients`, `credentials` and `logs` serve all of them.
 """

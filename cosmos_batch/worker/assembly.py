@@ -1,63 +1,99 @@
-"""The parts of a worker, put together."""
+"""Creates the parts of a worker from its environment, and connects them."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.engines.protocol import Engine
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
 from cosmos_batch.state import Jobs, Revisions, Table, Workers
-from cosmos_batch.store import CompileCaches, Elsewhere, ModelStore
+from cosmos_batch.store import CompileCaches, ModelStore
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
-from cosmos_batch.worker.credentials import HubToken
-from cosmos_batch.worker.endpoint import upsampler_of
-from cosmos_batch.worker.guardrails import Guardrails
+from cosmos_batch.worker.credentials import EndpointKey, HubToken
+from cosmos_batch.worker.inference import Inference, Slots
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.loop import WorkerLoop
-from cosmos_batch.worker.pinned_store import PinnedStore
+from cosmos_batch.worker.model_copies import EndpointModel, GuardrailModels, PinnedModelStore
 from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.resident_model import ResidentModel
 from cosmos_batch.worker.runner import Runner
-from cosmos_batch.worker.slots import Slots
 from cosmos_batch.worker.task_tokens import TaskTokens
+
+if TYPE_CHECKING:
+    from cosmos_batch.engines.generator.upsampling import Upsampler
 
 
 def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> WorkerLoop:
-    """A worker on an engine that has not loaded yet."""
+    """Return a worker around an engine that has not loaded its model yet."""
     table = Table(clients.dynamodb, environment.state_table)
     jobs = Jobs(table)
-    tasks = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
+    task_tokens = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
     queue = Queue(clients.sqs, environment.queue_url, leases)
     runner = Runner(
         environment=environment,
         clients=clients,
         jobs=jobs,
         workers=Workers(table, environment.pipeline),
-        tasks=tasks,
+        task_tokens=task_tokens,
         queue=queue,
-        committer=Committer(clients.s3, jobs, tasks, queue, environment.state_bucket),
+        committer=Committer(clients.s3, jobs, task_tokens, queue, environment.state_bucket),
         model=ResidentModel(
             engine,
             _store(environment, clients, Revisions(table, environment.pipeline)),
             _caches(environment, clients),
             environment.model,
             environment.context,
-            Guardrails.of(environment),
+            GuardrailModels.of(environment),
         ),
         slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
-        upsampler=upsampler_of(environment, clients),
+        inference=Inference(environment, engine, jobs, task_tokens),
+        upsampler=_upsampler(environment, clients),
     )
     return WorkerLoop(runner)
 
 
-def _store(environment: WorkerEnvironment, clients: Clients, revisions: Revisions) -> PinnedStore | Elsewhere:
+def engine_for(environment: WorkerEnvironment, clients: Clients) -> Engine:
+    """Return the engine that the environment names, not loaded yet, with the settings that it must have before."""
+    if environment.endpoint is None:
+        engine = create_engine(environment.engine)
+        if environment.serving is not None and isinstance(engine, GuardrailEngine):
+            engine.guardrails = environment.serving.guardrails
+        if environment.serving is not None and isinstance(engine, LossyEngine):
+            engine.lossy = environment.serving.lossy
+        return engine
+    key = EndpointKey(environment.endpoint.api_key_secret_arn, clients).read
+    if environment.serving is None:
+        from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
+
+        return EndpointEngine(environment.endpoint, key)
+    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+
+    generator = OmniEndpointEngine(environment.endpoint, key)
+    generator.guardrails = environment.serving.guardrails
+    return generator
+
+
+def _upsampler(environment: WorkerEnvironment, clients: Clients) -> Upsampler | None:
+    """Return the client of the server that rewrites prompts; None if none is configured."""
+    if environment.upsampler is None:
+        return None
+    from cosmos_batch.engines.generator.upsampling import Upsampler
+
+    return Upsampler(environment.upsampler, EndpointKey(environment.upsampler.api_key_secret_arn, clients).read)
+
+
+def _store(environment: WorkerEnvironment, clients: Clients, revisions: Revisions) -> PinnedModelStore | EndpointModel:
     if environment.endpoint is not None:
-        return Elsewhere()
+        return EndpointModel()
     token = HubToken(environment.hf_token_secret, clients)
     store = ModelStore(Path(environment.model_store), environment.model_bucket, clients.s3, token.read)
-    return PinnedStore(store, revisions, {environment.model: environment.model_revision})
+    return PinnedModelStore(store, revisions, {environment.model: environment.model_revision})
 
 
 def _caches(environment: WorkerEnvironment, clients: Clients) -> CompileCaches:
-    """In the container's own file system: at one path on all workers, and nobody else's."""
+    """Return the compile caches in the container's own file system: the same path on all workers, shared with none."""
     root = Path.home() / ".cache" / "cosmos-batch"
     return CompileCaches(root, environment.pipeline, environment.model_bucket, clients.s3)

@@ -1,74 +1,52 @@
-"""The end of a job: decided once, written once, told once, however often it is tried.
+"""Commits the end of a job: the result is decided once, and then stored and reported until that has succeeded.
 
-An attempt writes its files below `jobs/<job id>/<attempt>/` in our own bucket. One conditional write in the state
-table makes it the winner. The winner's files are copied to the final keys, the state machine is told, the message is
-deleted. Every step after the decision can be taken again by whoever receives the message next.
+1. An attempt uploads its files to `jobs/<job id>/<attempt>/` in the state bucket.
+2. One conditional write in the state table makes this attempt the job's winner, or shows that another has won.
+3. The winner's files are copied to their final keys, the state machine gets the result, the message is deleted.
+
+If a worker ends after step 2, whichever worker receives the message next repeats step 3.
 """
 
 import logging
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.generation.outputs import Role, content_type
+from cosmos_batch.contract.generation.outputs import content_type
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Output, Result, Usage
+from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from cosmos_batch.state import ConditionFailed, JobRow, Jobs
 from cosmos_batch.state.table import now
+from cosmos_batch.worker.job_run import stage_reached
+from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Delivery, Queue
-from cosmos_batch.worker.stages import reached
 from cosmos_batch.worker.task_tokens import TaskTokens
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Deliverable:
-    """A file, and the key in the document's bucket that it goes to."""
-
-    path: Path
-    role: Role
-    key: str
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.path.stat().st_size
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A good end: the document's text, and the files that lie beside it."""
-
-    document: str
-    timings: dict[str, float]
-    usage: Usage | None = None
-    files: list[Deliverable] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Committer:
-    """Where results go. Every call blocks."""
+    """Stores and reports results. Every call blocks."""
 
     s3: Any
     jobs: Jobs
-    tasks: TaskTokens
+    task_tokens: TaskTokens
     queue: Queue
     state_bucket: str
 
-    def succeed(self, delivery: Delivery, attempt_id: str, outcome: Outcome) -> None:
-        """Bring a job to its good end, or step back behind an attempt that was faster."""
+    def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs) -> None:
+        """Commit an attempt's outputs as the job's result. If another attempt was faster, finish that one instead."""
         job, inferred_at = delivery.job, now()
-        body = outcome.document.encode()
-        outputs = [_output(job, job.document.key, len(body))]
-        outputs += [_output(job, file.key, file.size) for file in outcome.files]
-        self._put(job, attempt_id, 0, outputs[0], body)
-        for number, file in enumerate(outcome.files, 1):
-            with file.path.open("rb") as opened:
-                self._put(job, attempt_id, number, outputs[number], opened)
-        result = Result(job_id=job.job_id, outputs=outputs, timings=outcome.timings, usage=outcome.usage)
+        body = outputs.document.encode()
+        objects = [_output(job, job.document.key, len(body))]
+        objects += [_output(job, key, path.stat().st_size) for key, path in outputs.files.items()]
+        self._put(job, attempt_id, 0, objects[0], body)
+        for number, path in enumerate(outputs.files.values(), 1):
+            with path.open("rb") as file:
+                self._put(job, attempt_id, number, objects[number], file)
+        result = Result(job_id=job.job_id, outputs=objects, timings=outputs.timings, usage=outputs.usage)
         self._decide(delivery, attempt_id, result, inferred_at)
 
     def _put(self, job: Job, attempt_id: str, number: int, output: Output, body: Any) -> None:
@@ -80,7 +58,7 @@ class Committer:
         )
 
     def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
-        """Bring a job to its bad end; it too is decided only once."""
+        """Commit a job's failure, unless an attempt has won already."""
         log.warning("failed", extra={"jobId": delivery.job.job_id, "code": error.code})
         self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
 
@@ -91,28 +69,31 @@ class Committer:
         except ConditionFailed:
             log.info("came second", extra={"jobId": job_id, "attempt": attempt_id})
             decided = self.jobs.get(job_id)
-            assert decided is not None, "a condition failed on it"
+            assert decided is not None, "a condition on this row has failed"
             row = decided
         else:
-            reached("committed", delivery.job)
+            stage_reached("committed", delivery.job)
         self.finish(delivery, row)
 
     def finish(self, delivery: Delivery, row: JobRow) -> None:
-        """Everything after the decision. Once the caller was told, nothing is written again: VAMS moves files away."""
+        """Store and report a decided result, and delete the message.
+
+        Once the result was reported, no file is written again, because VAMS moves the files away.
+        """
         if row.state == "COMMITTED":
             assert row.result is not None and row.winner is not None, "commit writes the three at once"
             written_at = self._publish(delivery.job, row.winner, row.result)
-            self.tasks.report(delivery.task_token, row.result)
-            reached("calledBack", delivery.job)
+            self.task_tokens.report(delivery.task_token, row.result)
+            stage_reached("calledBack", delivery.job)
             log.info("reported", extra={"jobId": row.job_id, "succeeded": row.result.succeeded})
             self.jobs.finish(row.job_id, row.result.error, written_at)
         self.queue.delete(delivery.receipt_handle)
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:
-        """Copy the winner's files to their final keys; returns when they were there. An error has no files."""
+        """Copy the winner's files to their final keys and return the time; None for an error, which has no files."""
         if result.error is not None:
             return None
-        for number, output in reversed(list(enumerate(result.outputs))):  # with the document, all is there
+        for number, output in reversed(list(enumerate(result.outputs))):  # the document is the last to appear
             bucket, key = parse_uri(output.uri)
             self.s3.copy_object(
                 CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)},
@@ -122,7 +103,7 @@ class Committer:
                 Metadata={OBJECT_MARKER: job.job_id},
                 MetadataDirective="REPLACE",
             )
-        reached("written", job)
+        stage_reached("written", job)
         return now()
 
 
@@ -131,5 +112,5 @@ def _output(job: Job, key: str, size: int) -> Output:
 
 
 def _attempt_key(job: Job, attempt_id: str, number: int) -> str:
-    """Of a job's files, by their place among its outputs."""
+    """Return where an attempt uploads its output `number`; number 0 is the document."""
     return f"jobs/{job.job_id}/{attempt_id}/{f'file-{number}' if number else 'document.json'}"

@@ -1,4 +1,4 @@
-"""The Hugging Face token, which is read only when a model must be downloaded."""
+"""Secrets that a worker reads from AWS Secrets Manager, each only when it is needed."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from cosmos_batch.worker.clients import Clients
 
 @dataclass(frozen=True)
 class HubToken:
-    """In Secrets Manager, where there is one. `secret` is its ARN."""
+    """The Hugging Face token, which is needed to download a model. `secret` is the ARN; None if there is no secret."""
 
     secret: str | None
     clients: Clients
 
     def read(self) -> str | None:
-        """The token, or None.
+        """Return the token, or None if none is configured.
 
         Raises:
-            Failure: `ModelUnavailable` where AWS does not give it.
+            Failure: `ModelUnavailable` if Secrets Manager cannot be reached or refuses.
         """
         if self.secret is None:
             return None
@@ -27,7 +27,7 @@ class HubToken:
         try:
             value: str = secrets.get_secret_value(SecretId=self.secret)["SecretString"]
         except secrets.exceptions.ResourceNotFoundException:
-            return None  # the secret exists without a value until a token is configured
+            return None  # the stack creates the secret without a value; it has one once a token is configured
         except (ClientError, BotoCoreError) as error:
             raise Failure(
                 "ModelUnavailable",
@@ -37,3 +37,27 @@ class HubToken:
                 retryable=True,
             ) from error
         return value or None
+
+
+@dataclass(frozen=True)
+class EndpointKey:
+    """The API key of a remote model server. `secret` is the ARN; None if the server needs no key."""
+
+    secret: str | None
+    clients: Clients
+
+    def read(self) -> str | None:
+        """Return the key, or None. Raises Failure (ModelUnavailable) if the secret cannot be read."""
+        if self.secret is None:
+            return None
+        try:
+            value: str = self.clients.secretsmanager.get_secret_value(SecretId=self.secret)["SecretString"]
+        except (ClientError, BotoCoreError, KeyError) as error:
+            raise Failure(
+                "ModelUnavailable",
+                f"The secret of the endpoint's API key cannot be read: {error}",
+                "Check that it exists and has a text for a value, and that the worker's role may read it and decrypt "
+                "with its key (endpoint.apiKeySecretKeyArn).",
+                retryable=True,
+            ) from error
+        return value.strip() or None

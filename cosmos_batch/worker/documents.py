@@ -1,23 +1,35 @@
-"""The reasoner's document, from an answer."""
+"""The JSON documents that are stored as results: a reasoner's answer, and the sidecar of generated files."""
 
 from datetime import UTC, datetime
 
-from cosmos_batch.catalogue.pipelines import size_of
+from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS, size_of
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDocument
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
+from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
+from cosmos_batch.contract.generation.serving import engine_label
+from cosmos_batch.contract.job import InputFile, Job
+from cosmos_batch.contract.result import Answer, Made
+from cosmos_batch.engines.protocol import LossyEngine
+from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.resident_model import ResidentModel
 
+UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
+UNVERIFIED = (
+    "The server was asked to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni pass "
+    "what they could not judge."
+)
+NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
+LOSSY = "Made with {}: faster, and not what the exact engine makes. How good it is, nobody has judged."
 _CUT = "\n[...]\n"
 
 
-def compose(
+def reasoner_document(
     environment: WorkerEnvironment, model: ResidentModel, job: Job, answer: Answer, timings: dict[str, float]
 ) -> ReasonerDocument:
-    """`timings` (seconds by phase) are the worker's; the engine's own come with its answer."""
-    assert job.prompt is not None and job.user_prompt is not None, "prepare has read both"
-    timings = {**waited(job), **timings, **answer.timings}
+    """Return an answer's document. `timings` are the worker's, in seconds by phase; the answer has the engine's."""
+    assert job.prompt is not None and job.user_prompt is not None, "`prepare` has read both"
+    timings = {**_total(job), **timings, **answer.timings}
     return ReasonerDocument(
         model=model.stored.model,
         model_size=size_of(model.stored.model),
@@ -43,21 +55,96 @@ def compose(
         parameters=job.parameters,
         input_version_id=job.inputs[0].version_id,
         more_inputs=[
-            MoreInput(input_file=one.name, input_uri=one.uri, input_version_id=one.version_id)
-            for one in job.more_inputs
+            MoreInput(input_file=file.name, input_uri=file.uri, input_version_id=file.version_id)
+            for file in job.more_inputs
         ],
         batch_job_id=environment.aws_batch_job_id,
     )
 
 
-def waited(job: Job) -> dict[str, float]:
-    """From the start of the execution to now, the answer in hand."""
+def generator_document(
+    environment: WorkerEnvironment,
+    model: ResidentModel,
+    job: Job,
+    made: Made,
+    files: list[DocumentedFile],
+    check_notes: list[str],
+    timings: dict[str, float],
+) -> GeneratorDocument:
+    """Return the document of generated files.
+
+    `check_notes` is what the worker noticed in them, `timings` are the worker's, in seconds by phase.
+    """
+    generation = made.generation
+    cost = cost_of(environment, made.timings.get("generate", timings["infer"]))
+    timings = {**_total(job), **timings, **made.timings}
+    return GeneratorDocument(
+        model=model.stored.model,
+        model_size=size_of(model.stored.model),
+        revision=model.stored.commit,
+        engine=model.engine.name,
+        lossy=_lossy(model),
+        pipeline=job.pipeline,
+        job_id=job.job_id,
+        timestamp=job.timestamp,
+        input=None if job.input is None else _documented(job.input),
+        more_inputs=[_documented(file) for file in job.more_inputs],
+        generation=generation,
+        guardrails=DocumentedGuardrails(
+            requested=generation.guardrails,
+            required=environment.serving is not None and environment.serving.guardrails_required,
+            verdicts=made.checks,
+        ),
+        files=files,
+        notes=_notes(job, model, made, check_notes),
+        facts=made.facts,
+        timings=timings,
+        **cost._asdict(),
+        job_logs=job_logs(model.engine.startup_logs, made.logs, timings),
+        batch_job_id=environment.aws_batch_job_id,
+    )
+
+
+def _notes(job: Job, model: ResidentModel, made: Made, check_notes: list[str]) -> list[str]:
+    lossy = _lossy(model)
+    return [
+        *made.generation.notes,
+        *made.notes,
+        *check_notes,
+        *([] if made.generation.guardrails else [UNGUARDED]),
+        *([UNVERIFIED] if "notVerified" in (made.checks.prompt, made.checks.output) else []),
+        *([NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []),
+        *([LOSSY.format(" and ".join(lossy))] if lossy else []),
+        *([] if job.origin is None else _difference_to(job.origin, model)),
+    ]
+
+
+def _documented(file: InputFile) -> DocumentedInput:
+    return DocumentedInput(uri=file.uri, version_id=file.version_id)
+
+
+def _lossy(model: ResidentModel) -> list[str]:
+    return list(model.engine.lossy) if isinstance(model.engine, LossyEngine) else []
+
+
+def _difference_to(origin: Origin, model: ResidentModel) -> list[str]:
+    """Return a note if a repeated generation has another engine, model or commit than the original had."""
+    before = f"{origin.engine} with {origin.model} at {origin.revision}"
+    now = f"{engine_label(model.engine.name, _lossy(model))} with {model.stored.model} at {model.stored.commit}"
+    return [] if now == before else [f"Made by {now}; before, by {before}: it is not the same."]
+
+
+def _total(job: Job) -> dict[str, float]:
+    """Return the seconds since the execution started, as the timing `total`."""
     return {"total": round((datetime.now(UTC) - job.created_at).total_seconds(), 3)}
 
 
-def job_logs(startup: list[str], own: list[str], timings: dict[str, float]) -> str:
-    """The engine's start-up lines, this request's lines, its timings; what is too long loses its middle."""
-    lines = [*startup, *own, *(f"{phase}: {seconds:.3f} s" for phase, seconds in timings.items())]
+def job_logs(startup_lines: list[str], job_lines: list[str], timings: dict[str, float]) -> str:
+    """Return the engine's lines from its start and about this job, and the timings, as one text of limited length.
+
+    A text over `JOB_LOGS_LIMIT` bytes loses its middle.
+    """
+    lines = [*startup_lines, *job_lines, *(f"{phase}: {seconds:.3f} s" for phase, seconds in timings.items())]
     text = "\n".join(lines).encode(errors="replace")
     if len(text) <= JOB_LOGS_LIMIT:
         return text.decode()

@@ -1,4 +1,4 @@
-"""Why a job is not begun, or not awaited any longer."""
+"""The limits of a job: its deadline, its attempts, its receipts, and the length of one attempt."""
 
 from datetime import UTC, datetime
 
@@ -12,10 +12,10 @@ from cosmos_batch.worker.queue import Delivery
 
 
 def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> Error | None:
-    """Why the engine shall not see the job, if so."""
+    """Return the error of a job that must not run any more because a limit is reached; None if it may run."""
     job = delivery.job
     if job.deadline <= datetime.now(UTC):
-        return waited_in_vain(job, row.waiting.reason) if row.waiting is not None else _too_late(job)
+        return server_timed_out(job, row.waiting.reason) if row.waiting is not None else _too_late(job)
     if row.attempts >= environment.worker.max_attempts:
         last = row.last_error
         remedy = last.remedy if last is not None else CRASH_REMEDY
@@ -34,8 +34,8 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
     return None
 
 
-def waited_in_vain(job: Job, reason: str) -> Error:
-    """Of a job whose engine asks a server that was busy or away for too long."""
+def server_timed_out(job: Job, reason: str) -> Error:
+    """Return the error of a job whose deadline passes while a remote server is busy or away."""
     return Error(
         code="TimedOut",
         message=f"{_deadline(job)} passed while the job waited for a server: {reason}"[:MESSAGE_LIMIT],
@@ -57,7 +57,7 @@ def _deadline(job: Job) -> str:
 
 
 def timed_out(job: Job, environment: WorkerEnvironment) -> Error:
-    """Of an attempt that took too long."""
+    """Return the error of an attempt that took longer than `worker.attemptLimitHours`."""
     return Error(
         code="TimedOut",
         message=f"One attempt at {job.subject} took longer than {environment.worker.attempt_limit_hours:g} hours.",

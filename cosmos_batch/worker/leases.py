@@ -1,6 +1,7 @@
-"""Leases: the invisibility of messages in flight. The worker says what it holds; the supervisor renews it.
+"""Leases: a message in flight is invisible to other workers until its visibility timeout, which must be renewed.
 
-The two speak over a socket, one JSON object a line: `{"hold": [receipt handle, ...]}` and `{"release": [...]}`.
+The inner process says which messages it holds, and the supervisor renews their visibility timeouts (decision 004). They
+talk over a socket, one JSON object a line: `{"hold": [receipt handle, ...]}` and `{"release": [...]}`.
 """
 
 import json
@@ -13,34 +14,34 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-BATCH = 10  # of SQS
-RENEWALS_PER_TIMEOUT = 3  # two may fail
+BATCH = 10  # most messages in one call of SQS
+RENEWALS_PER_TIMEOUT = 3  # so two renewals in a row may fail
 
 log = logging.getLogger(__name__)
 
 
 class LeaseHolder:
-    """The worker's side."""
+    """The inner process's end of the socket."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
 
     def hold(self, receipt_handles: list[str]) -> None:
-        """Renew these from now on."""
-        self._say("hold", receipt_handles)
+        """Have the supervisor renew these leases from now on."""
+        self._send("hold", receipt_handles)
 
     def release(self, receipt_handles: list[str]) -> None:
-        """Renew these no more: they were deleted or given back."""
-        self._say("release", receipt_handles)
+        """Have the supervisor stop renewing these leases: the messages were deleted or given back."""
+        self._send("release", receipt_handles)
 
-    def _say(self, verb: str, receipt_handles: list[str]) -> None:
+    def _send(self, verb: str, receipt_handles: list[str]) -> None:
         with self._lock:
             self._channel.sendall(json.dumps({verb: receipt_handles}).encode() + b"\n")
 
 
 class LeaseKeeper:
-    """The supervisor's side: it has nothing else to do, so it is never late."""
+    """The supervisor's end of the socket. Nothing else runs in that process that could delay a renewal."""
 
     def __init__(self, channel: socket.socket, sqs: Any, queue_url: str, visibility_timeout: float) -> None:
         self._channel = channel
@@ -51,7 +52,7 @@ class LeaseKeeper:
         self._unread = b""
 
     def keep(self) -> None:
-        """Renew until the worker is gone; then give back at once what it still held."""
+        """Renew leases until the inner process has ended, then make the messages it still held visible at once."""
         renew_at = time.monotonic() + self._period
         while self._listen(max(0.0, renew_at - time.monotonic())):
             if time.monotonic() >= renew_at:
@@ -64,22 +65,22 @@ class LeaseKeeper:
         return self._visibility_timeout / RENEWALS_PER_TIMEOUT
 
     def _listen(self, seconds: float) -> bool:
-        """Wait so long for the worker's next words. False when its end of the socket is closed."""
+        """Wait up to `seconds` for data on the socket and apply it. Returns False once the other end is closed."""
         self._channel.settimeout(max(seconds, 0.001))
         try:
-            heard = self._channel.recv(1 << 16)
+            received = self._channel.recv(1 << 16)
         except TimeoutError:
             return True
         except OSError:
             return False
-        *lines, self._unread = (self._unread + heard).split(b"\n")
+        *lines, self._unread = (self._unread + received).split(b"\n")
         for line in lines:
-            self._note(json.loads(line))
-        return bool(heard)
+            self._apply(json.loads(line))
+        return bool(received)
 
-    def _note(self, words: dict[str, list[str]]) -> None:
-        self._held |= dict.fromkeys(words.get("hold", ()))
-        for handle in words.get("release", ()):
+    def _apply(self, command: dict[str, list[str]]) -> None:
+        self._held |= dict.fromkeys(command.get("hold", ()))
+        for handle in command.get("release", ()):
             self._held.pop(handle, None)
 
     def _set_visibility(self, seconds: int) -> None:
@@ -89,17 +90,17 @@ class LeaseKeeper:
                 for index, handle in enumerate(batch)
             ]
             try:
-                answer = self._sqs.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+                response = self._sqs.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
             except (BotoCoreError, ClientError):
-                # Two renewals may be lost; a lease that lapses costs one more run, never a second result.
+                # Two renewals in a row may fail. If a lease lapses, the job runs again; it never has a second result.
                 log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
                 continue
-            for failed in (one for one in answer.get("Failed", ()) if one["SenderFault"]):
-                # Not in flight any more; a fault of SQS's own is tried again with the next renewal.
+            for failed in (entry for entry in response.get("Failed", ()) if entry["SenderFault"]):
+                # The message is not in flight any more. A fault of SQS itself is tried again with the next renewal.
                 self._held.pop(batch[int(failed["Id"])], None)
 
 
 def batches(items: list[str], size: int = BATCH) -> Iterator[list[str]]:
-    """`items` in runs of `size`."""
+    """Yield `items` in lists of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -1,66 +1,69 @@
-"""The loop of a worker: receive as much as there is room for, leave when there is nothing, stop when told to."""
+"""The loop of a worker: receives as many messages as it has room for, leaves when there are none, stops on SIGTERM."""
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
 from cosmos_batch.contract.pace import narrowed, weight_of
+from cosmos_batch.engines.protocol import CompilingEngine
+from cosmos_batch.state import WorkerRow
+from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase
 from cosmos_batch.worker.pace import Pace
-from cosmos_batch.worker.queue import NewerSchema, Unreadable, read
-from cosmos_batch.worker.runner import End, Phase, Run, Runner
-from cosmos_batch.worker.start import tell_start
+from cosmos_batch.worker.queue import NewerSchema, UnreadableMessage, read_message
+from cosmos_batch.worker.runner import Runner
 
-POLL_SECONDS = 5  # a receive that is under way when SIGTERM comes is awaited: of Batch's 30 s it takes these at most
-LAST_LOOK_SECONDS = 20  # SQS's longest poll, which asks every one of its servers
-STOP_SECONDS = 20  # after SIGTERM, for jobs that will be done by then
+POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
+LAST_POLL_SECONDS = 20  # the longest poll of SQS; a long poll queries all of its servers
+STOP_SECONDS = 20  # after SIGTERM, time for jobs that can be finished within it
 
 log = logging.getLogger(__name__)
 
 
 class WorkerLoop:
-    """Serves one queue with one resident model."""
+    """Serves one queue with the one model that is loaded."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.boot_seconds = 0.0  # from the start of its process to its first word to AWS
+        self.boot_seconds = 0.0  # from the start of its process to its first call of AWS
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
-        self._runs: dict[asyncio.Task[End], Run] = {}
+        self._runs: dict[asyncio.Task[RunEnd], JobRun] = {}
         self._pace = Pace()
         self._answered = 0
         self._draining = False
-        self._kept = False
+        self._keep = False
         self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._busy_at = time.monotonic()
 
     async def serve(self) -> None:
-        """Work until there is none, or until told to stop. Raises what makes going on pointless."""
+        """Serve until there is no work, or until `stop` is called. Raises Failure where the model can serve no job."""
         await self._ready()
-        seen = asyncio.create_task(self._keep_saying_so())
+        reporting = asyncio.create_task(self._keep_reporting())
         try:
             await self._receive_until_done()
             await self._settle_runs()
         finally:
-            seen.cancel()
-            await self._say_so()
+            reporting.cancel()
+            await self._report()
         if self._fatal is not None:
             raise self._fatal
 
     def stop(self) -> None:
-        """SIGTERM or a Spot notice: take nothing more, give back what will not be done in time."""
+        """Take no more jobs, and give back those that cannot be finished in time (SIGTERM, or a Spot notice)."""
         log.info("stopping: %d jobs in hand", len(self._runs))
         self._stopping.set()
         self._wake.set()
 
     async def unless_stopped(self, work: Awaitable[None]) -> bool:
-        """Wait for something that is no job. False, and it is left to itself, if we are told to stop first."""
+        """Wait for `work` and return True; return False if `stop` is called first, while `work` goes on."""
         working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
         await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -69,76 +72,91 @@ class WorkerLoop:
         return working.done()
 
     async def _ready(self) -> None:
-        await self.runner.tell_model()
+        await self.runner.record_model()
         row = await asyncio.to_thread(self._workers.ready, self._name)
         if row.must_drain:
             await self._drain("asked to while its model was loaded")
-        tell_start(row, self.boot_seconds, self.runner.model, self.runner.environment.pipeline)
+        self._log_start(row)
         if row.submitted_at is not None:
             cold_start = (datetime.now(UTC) - datetime.fromisoformat(row.submitted_at)).total_seconds()
             await asyncio.to_thread(self._workers.measured, cold_start_seconds=round(cold_start, 1))
+
+    def _log_start(self, row: WorkerRow) -> None:
+        """Log how long each phase of the start took, in one line for a person and one for each metric."""
+        model, pipeline = self.runner.model, self.runner.environment.pipeline
+        engine: Mapping[str, float] = model.engine.startup_seconds if isinstance(model.engine, CompilingEngine) else {}
+        seconds = {**_seconds_before_load(row, self.boot_seconds), **model.load_seconds, **engine}
+        log.info("ready to serve: %s", ", ".join(f"{phase} {value:.1f} s" for phase, value in seconds.items()))
+        for phase in (*START_PHASES, *ENGINE_START_PHASES):
+            if phase in seconds:
+                fields = embedded(pipeline, {START_SECONDS: seconds[phase]}, "Seconds", **{PHASE: phase})
+                log.info("start: %s took %.1f s", phase, seconds[phase], extra=fields)
 
     async def _receive_until_done(self) -> None:
         while not self._stopping.is_set() and self._fatal is None:
             if self._draining:
                 return
             if self._room <= 0:
-                await self._something_changes(POLL_SECONDS)
+                await self._wait_for_change(POLL_SECONDS)
             elif self._idle_for(self._settings.idle_seconds):
                 if await self._leave():
                     return
             elif self.runner.outage.is_on:
-                await self._look_for_server()
+                await self._wait_for_server()
             else:
                 await self._take(POLL_SECONDS)
 
     @property
     def _room(self) -> int:
-        """How many jobs may come: as many as the engine has places for, those not counted that are through with it, and
-        one more while a job in hand has been fetched, or its prompt been written, for longer than a receive takes.
+        """How many more jobs to receive.
 
-        No more than that: what waits here is hidden from other workers. An engine of one place has one job in hand,
-        whose death is its own.
+        As many as the engine has places for, not counting jobs that have left the engine; and one more while a job is
+        being prepared (its files fetched, its prompt written) for longer than a receive takes. No more than that,
+        because a message in hand is hidden from other workers. With an engine of one place there is one job in hand,
+        so that a crash can only be that job's fault.
         """
         places = self.runner.model.engine.concurrency
         if places == 1:
             return 1 - len(self._runs)
-        unfinished = [run for run in self._runs.values() if run.phase is not Phase.CONCLUDING]
-        ahead = any(run.is_slow_to_prepare(POLL_SECONDS) for run in unfinished)
-        return min(places + ahead - len(unfinished), 2 * places - len(self._runs))
+        unfinished = [run for run in self._runs.values() if run.phase is not RunPhase.CONCLUDING]
+        one_more = any(run.is_slow_to_prepare(POLL_SECONDS) for run in unfinished)
+        return min(places + one_more - len(unfinished), 2 * places - len(self._runs))
 
     def _idle_for(self, seconds: float) -> bool:
-        return not self._kept and not self._runs and time.monotonic() - self._busy_at >= seconds
+        return not self._keep and not self._runs and time.monotonic() - self._busy_at >= seconds
 
-    async def _something_changes(self, seconds: float | None = None) -> None:
-        """Wait for it, at most so long."""
+    async def _wait_for_change(self, seconds: float | None = None) -> None:
+        """Wait until a job ends or the worker is stopped or drained, at most so long."""
         self._wake.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
 
-    async def _look_for_server(self) -> None:
-        """Take no job that could not be served. Where that lasts, we have no work, and leave: the GPU costs money."""
+    async def _wait_for_server(self) -> None:
+        """Take no job while the remote server is unavailable. If that lasts, the worker leaves as one without work."""
         outage = self.runner.outage
-        if seconds := outage.seconds_until_look:
-            await self._something_changes(min(seconds, POLL_SECONDS))
+        if seconds := outage.seconds_until_probe:
+            await self._wait_for_change(min(seconds, POLL_SECONDS))
         else:
-            await outage.look()
+            await outage.probe()
 
     async def _leave(self) -> bool:
-        """Say that we leave, then look a last time: what was sent before we said so must not wait for nobody."""
+        """Announce in the worker's row that it leaves, then poll the queue once more. Returns whether it leaves.
+
+        `scale` counted on this worker until the announcement, so a message sent before it may have no other worker.
+        """
         row = await asyncio.to_thread(self._workers.draining, self._name)
         if row.must_drain:
-            return True  # others take what comes
-        self._kept = row.keep
-        look = min(LAST_LOOK_SECONDS, max(1, self._settings.idle_seconds))
-        if not self._kept and (self.runner.outage.is_on or await self._take(look) == 0):
+            return True  # other workers take what comes
+        self._keep = row.keep
+        wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
+        if not self._keep and (self.runner.outage.is_on or await self._take(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
         return False
 
     async def _take(self, wait_seconds: int) -> int:
-        """Receive once, and start what came. Where we were told to stop meanwhile, it goes back at once."""
+        """Receive once and start the jobs. Returns how many messages came."""
         wait = min(wait_seconds, POLL_SECONDS) if self._runs else wait_seconds
         messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
         for message in messages:
@@ -148,56 +166,58 @@ class WorkerLoop:
     async def _begin(self, message: dict[str, str]) -> None:
         handle = message["ReceiptHandle"]
         try:
-            delivery = read(message)
+            delivery = read_message(message)
         except NewerSchema as newer:
             await self._drain(f"a job has {newer}")
             await asyncio.to_thread(self.runner.queue.give_back, handle, self._settings.seen_seconds)
             return
-        except Unreadable as unreadable:
+        except UnreadableMessage as unreadable:
             log.error("a message in the queue is not a job", extra={"messageId": message["MessageId"]})
             await asyncio.to_thread(self._refuse, handle, unreadable)
             return
         if self._stopping.is_set() or self._draining or self._fatal is not None:
-            await asyncio.to_thread(self.runner.queue.give_back, handle)  # it came by a receive that was under way
+            await asyncio.to_thread(
+                self.runner.queue.give_back, handle
+            )  # the receive was under way when the worker was told to stop
             return
-        self._start(Run(delivery))
+        self._start(JobRun(delivery))
 
-    def _refuse(self, handle: str, unreadable: Unreadable) -> None:
+    def _refuse(self, handle: str, unreadable: UnreadableMessage) -> None:
         if unreadable.task_token is not None:
-            with contextlib.suppress(Exception):  # nobody may wait for it
-                self.runner.tasks.fail(unreadable.task_token, unreadable.error)
+            with contextlib.suppress(Exception):  # the execution may be gone
+                self.runner.task_tokens.fail(unreadable.task_token, unreadable.error)
         self.runner.queue.delete(handle)
 
-    def _start(self, run: Run) -> None:
+    def _start(self, run: JobRun) -> None:
         self._pace.began(run.attempt_id)
         task = asyncio.create_task(self.runner.handle(run))
         self._runs[task] = run
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: "asyncio.Task[End]") -> None:
+    def _ended(self, task: "asyncio.Task[RunEnd]") -> None:
         run = self._runs.pop(task)
-        answered = not task.cancelled() and task.exception() is None and task.result() is End.ANSWERED
+        answered = not task.cancelled() and task.exception() is None and task.result() is RunEnd.ANSWERED
         self._pace.ended(run.attempt_id, weight_of(run.job) if answered else None)
         self._busy_at = time.monotonic()
         self._wake.set()
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
-            # A Failure that comes up to here is the model's: no job can be served any more.
+            # `Runner.handle` raises a Failure only where the model could not be loaded: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
-        elif task.result() is End.OUTDATED:
-            self._say_so_now = asyncio.create_task(self._say_so())  # which hears that it must leave
+        elif task.result() is RunEnd.OUTDATED:
+            self._reporting_now = asyncio.create_task(self._report())  # reads `must_drain`
         elif answered:
             self._count()
 
     def _count(self) -> None:
         self._answered += 1
         if self._answered == 1:
-            # At once: a worker that has answered is no failure, whatever becomes of it in the next moment.
-            self._say_so_now = asyncio.create_task(self._say_so())
+            # Reported at once: `scale` counts a worker that has answered as a success, even if it ends right after.
+            self._reporting_now = asyncio.create_task(self._report())
 
     async def _settle_runs(self) -> None:
-        """Finish what is in hand; when told to stop, now or meanwhile, what fits, and the rest goes back."""
+        """Finish the jobs in hand; when stopped, only those that can be finished in time, and give the others back."""
         if self._fatal is None:
             await self.unless_stopped(self._wait_for_runs(None))
         if self._runs:
@@ -205,7 +225,7 @@ class WorkerLoop:
             self._give_back_what_does_not_fit()
             await self._wait_for_runs(STOP_SECONDS)
             for task, run in self._runs.items():
-                if run.phase is not Phase.CONCLUDING:
+                if run.phase is not RunPhase.CONCLUDING:
                     task.cancel()
         await self._wait_for_runs(None)
 
@@ -215,46 +235,55 @@ class WorkerLoop:
 
     def _give_back_what_does_not_fit(self) -> None:
         for task, run in list(self._runs.items()):
-            unready = run.phase in (Phase.WAITING, Phase.PREPARING)
-            if unready or (run.phase is Phase.INFERRING and not self._fits(run)):
+            unready = run.phase in (RunPhase.WAITING, RunPhase.PREPARING)
+            if unready or (run.phase is RunPhase.INFERRING and not self._fits(run)):
                 task.cancel()
 
-    def _fits(self, run: Run) -> bool:
-        """Whether a job in the engine will probably be done before we are killed; without experience, it will not."""
+    def _fits(self, run: JobRun) -> bool:
+        """Return whether a job in the engine will probably be done in `STOP_SECONDS`; False if no pace is known."""
         measure = self._pace.measure
         if measure is None or run.inferring_since is None:
             return False
         expected = measure.seconds_per_unit * weight_of(run.job) * max(1, len(self._runs))
         return expected - (time.monotonic() - run.inferring_since) < STOP_SECONDS
 
-    async def _keep_saying_so(self) -> None:
+    async def _keep_reporting(self) -> None:
         while True:
             await asyncio.sleep(self._settings.seen_seconds)
-            with contextlib.suppress(Exception):  # said again in a moment
-                await self._say_so()
+            with contextlib.suppress(Exception):  # repeated after the next period
+                await self._report()
 
-    async def _say_so(self) -> None:
+    async def _report(self) -> None:
         row = await asyncio.to_thread(self._workers.seen, self._name, self._answered)
-        await asyncio.to_thread(self._tell_pace)
-        self._kept = row.keep
+        await asyncio.to_thread(self._record_pace)
+        self._keep = row.keep
         if row.must_drain:
             await self._drain("asked to")
 
-    def _tell_pace(self) -> None:
-        """Narrow down what is known of the pace of a fully loaded worker. Every worker of the pipeline does so."""
+    def _record_pace(self) -> None:
+        """Combine this worker's measured pace with the pipeline's recorded one, and record the result."""
         measure = self._pace.measure
         if measure is None:
             return
-        known = self._workers.pipeline().seconds_per_unit
+        recorded = self._workers.pipeline().seconds_per_unit
         places = self.runner.model.engine.concurrency
-        pace = narrowed(known or measure.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, places)
+        pace = narrowed(recorded or measure.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, places)
         self._workers.measured(seconds_per_unit=float(f"{pace:.3g}"))
 
-    async def _drain(self, why: str) -> None:
-        """Take nothing more, finish what is in hand, leave; `scale` no longer counts on this worker."""
+    async def _drain(self, reason: str) -> None:
+        """Take no more jobs, finish those in hand, and leave. `scale` no longer counts on this worker."""
         if self._draining:
             return
-        log.info("draining: %s", why)
+        log.info("draining: %s", reason)
         self._draining = True
         self._wake.set()
         await asyncio.to_thread(self._workers.draining, self._name)
+
+
+def _seconds_before_load(row: WorkerRow, boot_seconds: float) -> dict[str, float]:
+    """Return the seconds until a host with the image was there (`host`), and of the process's own start (`boot`)."""
+    boot = {"boot": round(boot_seconds, 2)}
+    if row.submitted_at is None or "started" not in row.stages:
+        return boot
+    since = datetime.fromisoformat(row.stages["started"]) - datetime.fromisoformat(row.submitted_at)
+    return {"host": max(0.0, round(since.total_seconds() - boot_seconds, 2)), **boot}

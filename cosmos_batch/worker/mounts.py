@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
     return plain.decode("utf-8", "surrogateescape")
 
 
-def prove_mounts(environment: WorkerEnvironment) -> None:
+def check_mounts(environment: WorkerEnvironment) -> None:
     """Raises Failure, which names the folder that is not on its disk, and what to look at."""
     if environment.model_store_on is None:
         return  # somebody's own machine: any folder will do

@@ -1,4 +1,4 @@
-"""The queue of a pipeline, as a worker sees it."""
+"""The SQS queue of a pipeline: receives messages under lease, and reads the job from each."""
 
 import logging
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class _Header(BaseModel):
-    """What is read of a message before the rest: any version has these."""
+    """The fields that messages of every schema version have; they are read before the rest."""
 
     model_config = ConfigDict(extra="ignore")
     schema_version: int = Field(alias="schemaVersion")
@@ -26,21 +26,21 @@ class _Header(BaseModel):
 
 @dataclass(frozen=True)
 class Delivery:
-    """One receipt of one message."""
+    """One receipt of one message. `receipts` counts how often the message was received, this time included."""
 
     receipt_handle: str
     task_token: str
     job: Job
     received_at: datetime
-    receipts: int = 1  # of the message, this one included
+    receipts: int = 1
 
 
-class NewerSchema(Exception):  # noqa: N818 - no fault: another worker will read it
-    """The message was written by newer code than this: its version is higher, or it has fields that are not known."""
+class NewerSchema(Exception):  # noqa: N818 - no fault: a newer worker can read it
+    """Newer code wrote the message: it has a higher schema version, or fields that this worker does not know."""
 
 
-class Unreadable(Exception):  # noqa: N818 - it carries an Error
-    """The message breaks the contract."""
+class UnreadableMessage(Exception):  # noqa: N818 - it carries an Error
+    """The message is no `JobMessage`. Its task token, if it has one, can still be answered with `error`."""
 
     def __init__(self, task_token: str | None, error: Error) -> None:
         super().__init__(error.message)
@@ -49,49 +49,49 @@ class Unreadable(Exception):  # noqa: N818 - it carries an Error
 
 
 class Queue:
-    """Receives under lease, deletes, gives back. Every call blocks."""
+    """Receives messages, deletes them and gives them back, and keeps their leases in step. Every call blocks."""
 
     def __init__(self, sqs: Any, url: str, leases: LeaseHolder) -> None:
         self._sqs = sqs
         self._url = url
         self._leases = leases
 
-    def try_out(self) -> None:
-        """Receive and leave what came where it is. Raises what SQS says where we may not."""
+    def check_access(self) -> None:
+        """Receive without hiding any message, to see that this worker may. Raises ClientError where it may not."""
         self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=1, VisibilityTimeout=0, WaitTimeSeconds=0)
 
     def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
-        """Messages as SQS has them, each under lease from here on."""
-        answer = self._sqs.receive_message(
+        """Return messages in the form of SQS. Each is under lease from now on."""
+        response = self._sqs.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=min(at_most, BATCH),
             WaitTimeSeconds=wait_seconds,
             AttributeNames=[_RECEIPTS],
         )
-        messages: list[dict[str, Any]] = answer.get("Messages", [])
+        messages: list[dict[str, Any]] = response.get("Messages", [])
         if messages:
             self._leases.hold([message["ReceiptHandle"] for message in messages])
         return messages
 
     def delete(self, receipt_handle: str) -> None:
-        """The message is done with."""
+        """Delete the message and release its lease."""
         self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=receipt_handle)
         self._leases.release([receipt_handle])
 
     def abandon(self, receipt_handle: str) -> None:
-        """Let the lease lapse: the message comes back when its visibility timeout has passed."""
+        """Renew the lease no more: the message becomes visible again when its visibility timeout has passed."""
         self._leases.release([receipt_handle])
 
     def give_back(self, receipt_handle: str, after_seconds: int = 0) -> None:
-        """Another worker may have the message, at once or after so many seconds."""
+        """Make the message visible to all workers again, at once or after so many seconds."""
         self._leases.release([receipt_handle])
         self._sqs.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=after_seconds
         )
 
 
-def read(message: dict[str, Any]) -> Delivery:
-    """A message's job. Raises NewerSchema or Unreadable."""
+def read_message(message: dict[str, Any]) -> Delivery:
+    """Parse a message of SQS. Raises NewerSchema or UnreadableMessage."""
     received_at = datetime.now(UTC)
     header = _read_header(message["Body"])
     if header.schema_version > SCHEMA_VERSION:
@@ -99,9 +99,9 @@ def read(message: dict[str, Any]) -> Delivery:
     try:
         body = JobMessage.model_validate_json(message["Body"])
     except ValidationError as error:
-        if all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
+        if all(problem["type"] == "extra_forbidden" for problem in error.errors()):
             raise NewerSchema(f"unknown fields: {explain(error)}") from error
-        raise Unreadable(header.task_token, _contract_broken(explain(error))) from error
+        raise UnreadableMessage(header.task_token, _contract_broken(explain(error))) from error
     receipts = int(message.get("Attributes", {}).get(_RECEIPTS, 1))
     return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at, receipts)
 
@@ -110,7 +110,7 @@ def _read_header(body: str) -> _Header:
     try:
         return _Header.model_validate_json(body)
     except ValidationError as error:
-        raise Unreadable(None, _contract_broken(explain(error))) from error
+        raise UnreadableMessage(None, _contract_broken(explain(error))) from error
 
 
 def _contract_broken(details: str) -> Error:

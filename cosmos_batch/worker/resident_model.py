@@ -1,4 +1,4 @@
-"""The model that is resident in a worker's engine, and when it must be replaced."""
+"""The model in a worker's engine: loads it, backs it up, and replaces it when a job wants a newer copy."""
 
 import asyncio
 import logging
@@ -11,24 +11,23 @@ from datetime import UTC, datetime
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.protocol import CompilingEngine, Engine, HubGuardrailEngine, RemoteEngine
-from cosmos_batch.store import CompileCaches, Elsewhere, StoredModel
-from cosmos_batch.worker.guardrails import Guardrails
-from cosmos_batch.worker.pinned_store import PinnedStore
+from cosmos_batch.store import CompileCaches, StoredModel
+from cosmos_batch.worker.model_copies import EndpointModel, GuardrailModels, PinnedModelStore
 
 log = logging.getLogger(__name__)
 
 
 class ResidentModel:
-    """One model in one engine."""
+    """One model in one engine. `load_seconds` has how long each phase of the last load took."""
 
     def __init__(
         self,
         engine: Engine,
-        store: PinnedStore | Elsewhere,
+        store: PinnedModelStore | EndpointModel,
         caches: CompileCaches,
         model: str,
         context: int | None,
-        guardrails: Guardrails | None = None,
+        guardrails: GuardrailModels | None = None,
     ) -> None:
         self.engine = engine
         self.load_seconds: dict[str, float] = {}
@@ -42,23 +41,23 @@ class ResidentModel:
 
     @property
     def stored(self) -> StoredModel:
-        """The copy that is loaded."""
-        assert self._stored is not None, "load comes first"
+        """The copy of the model that is loaded."""
+        assert self._stored is not None, "`load` comes first"
         return self._stored
 
     @property
     def is_loaded(self) -> bool:
-        """False after a renewal that failed."""
+        """Whether a model is loaded; False after a renewal that failed."""
         return self._stored is not None
 
     async def load(self, newer_than: datetime | None = None) -> None:
-        """Find the model and those of its guardrails, download them if need be, load them, and back them up meanwhile.
+        """Load the model and those of its guardrails, downloading what is missing; the backup to S3 goes on after it.
 
-        Raises Failure: ModelUnavailable where no copy can be had or the engine refuses it.
+        Raises Failure: ModelUnavailable where there is no copy to load, EngineFailed where the engine cannot load it.
         """
         with self._timed("model"):
             stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
-            guards = await asyncio.to_thread(self._bring_guardrails)
+            guardrails = await asyncio.to_thread(self._fetch_guardrails)
         if isinstance(self.engine, CompilingEngine):
             with self._timed("caches"):
                 await asyncio.to_thread(self._restore_caches, self.engine, stored)
@@ -75,44 +74,50 @@ class ResidentModel:
                 "are broken, run once with INVALIDATE_COSMOS_MODELS.",
                 retryable=True,
             ) from error
-        if isinstance(self.engine, RemoteEngine):  # which knows nothing of the configured name
+        if isinstance(self.engine, RemoteEngine):  # the server has a name of its own for the model
             stored = replace(stored, model=self.engine.remote_model)
         self._stored = stored
-        self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guards)))
+        self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guardrails)))
 
     def too_old_for(self, job: Job) -> bool:
-        """Whether the job asks for a copy newer than itself and the loaded one is older. A folder stays as it is."""
+        """Return whether the job wants a copy that is newer than the job (INVALIDATE_COSMOS_MODELS), and ours is older.
+
+        False for a checkpoint folder, which is used as it is.
+        """
         if not job.invalidate_model or self._model.startswith("/"):
             return False
         return self._stored is None or self._stored.published_at <= job.created_at
 
     async def renew(self, job: Job) -> None:
-        """Load a copy that is newer than the job. No other job may be in the engine. Raises as `load` does."""
+        """Load a copy that is newer than the job, unless that is done. No other job may be in the engine.
+
+        Raises Failure as `load` does.
+        """
         if not self.too_old_for(job):
-            return  # another job's renewal served this one too
+            return  # another job has renewed the model meanwhile
         log.info("a job asks for a new copy of %s", self._model, extra={"jobId": job.job_id})
         self.engine.close()
         self._stored = None
         await self.load(newer_than=job.created_at.astimezone(UTC))
 
     async def backed_up(self) -> None:
-        """Wait until what was loaded is in S3, with all that was compiled meanwhile, or could not be put there."""
+        """Wait until the loaded models and the compile caches are in S3, or until storing them has failed."""
         await asyncio.gather(*self._back_ups)
         await asyncio.to_thread(self._caches.keep)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
-        """Note how long it takes."""
+        """Record how long the block takes."""
         began = time.monotonic()
         yield
         self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
-    def _bring_guardrails(self) -> list[StoredModel]:
+    def _fetch_guardrails(self) -> list[StoredModel]:
         if self._guardrails is None or not isinstance(self.engine, HubGuardrailEngine):
             return []
-        guards = self._guardrails.ensure(self._store)
-        self.engine.guardrail_models = {one.model: one.path for one in guards}
-        return guards
+        stored = self._guardrails.ensure(self._store)
+        self.engine.guardrail_models = {guardrail.model: guardrail.path for guardrail in stored}
+        return stored
 
     def _restore_caches(self, engine: CompilingEngine, stored: StoredModel) -> None:
         engine.caches = self._caches.restore(
@@ -120,7 +125,7 @@ class ResidentModel:
         )
 
     def _back_up(self, *loaded: StoredModel) -> None:
-        """A failure is logged: the model serves anyway."""
+        """Back up to S3. A failure is only logged: the models can be used all the same."""
         self._caches.keep()
         for stored in loaded:
             try:

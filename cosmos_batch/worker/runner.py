@@ -1,4 +1,9 @@
-"""One message, from its receipt to its deletion or its way back into the queue."""
+"""Takes one message from its receipt until it is deleted or given back to the queue.
+
+`Runner.handle` reads the job's row, fetches its files (`inputs`), runs the engine (`inference`), checks the output
+(`outputs`), and stores and reports the result (`commit`). Decision 005 says which failures count against a job,
+decision 053 what happens while a remote server is unavailable.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +11,29 @@ import asyncio
 import logging
 import tempfile
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer, Made, Result
+from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
-from cosmos_batch.engines.generator.guardrails import refuse_unguarded
-from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
-from cosmos_batch.worker.inputs import is_full_disk, prepare, wait_for_disk
-from cosmos_batch.worker.job_limits import refusal, timed_out, waited_in_vain
-from cosmos_batch.worker.outcomes import present
-from cosmos_batch.worker.queue import Delivery, Queue
+from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
+from cosmos_batch.worker.inputs import prepare, wait_for_disk
+from cosmos_batch.worker.job_limits import refusal, server_timed_out, timed_out
+from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase, stage_reached
+from cosmos_batch.worker.outputs import collect_outputs
+from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.resident_model import ResidentModel
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
-from cosmos_batch.worker.slots import Slots
-from cosmos_batch.worker.stages import reached
-from cosmos_batch.worker.steps import tell_steps
 from cosmos_batch.worker.task_tokens import TaskTokens
-from cosmos_batch.worker.waiting import TaskGoneError, to_its_end, unless_gone
 
 if TYPE_CHECKING:
     from cosmos_batch.engines.generator.upsampling import Upsampler
@@ -50,105 +49,67 @@ UNPLANNED = Error(
 )
 
 
-class End(Enum):
-    """How a run ended."""
-
-    ANSWERED = auto()
-    FAILED = auto()  # decided too, but it says nothing of the engine's health
-    NOT_DECIDED = auto()  # given back, or nobody waited for it
-    OUTDATED = auto()  # given back: it is for a worker of a later deployment, and `scale` has asked this one to leave
-
-
-class Phase(Enum):
-    """Where a run is; a worker that stops asks."""
-
-    WAITING = auto()  # nothing is lost if it is given back now
-    PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but its attempt is counted
-    INFERRING = auto()
-    CONCLUDING = auto()  # decided or about to be: finishing is faster than doing it all again
-
-
-@dataclass
-class Run:
-    """One delivery under way."""
-
-    delivery: Delivery
-    attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    phase: Phase = Phase.WAITING
-    received_at: float = field(default_factory=time.monotonic)
-    inferring_since: float | None = None  # time.monotonic
-
-    @property
-    def job(self) -> Job:
-        return self.delivery.job
-
-    def is_slow_to_prepare(self, seconds: float) -> bool:
-        """Whether it was received so long ago, and is not ready for the engine."""
-        unready = self.phase in (Phase.WAITING, Phase.PREPARING)
-        return unready and time.monotonic() - self.received_at > seconds
-
-
 @dataclass
 class Runner:
-    """Takes deliveries through the protocol of the design, each in a task of its own."""
+    """Handles the deliveries of a worker, each in an asyncio task of its own."""
 
     environment: WorkerEnvironment
     clients: Clients
     jobs: Jobs
     workers: Workers
-    tasks: TaskTokens
+    task_tokens: TaskTokens
     queue: Queue
     committer: Committer
     model: ResidentModel
     slots: Slots
+    inference: Inference
     upsampler: Upsampler | None = None
-    _had_company: bool = False
+    _began_in_company: bool = False
 
     def __post_init__(self) -> None:
         self.outage = Outage(self.model.engine)
-        self._engine_places = asyncio.Semaphore(self.model.engine.concurrency)
 
-    async def handle(self, run: Run) -> End:
-        """Bring one delivery to an end.
+    async def handle(self, run: JobRun) -> RunEnd:
+        """Handle one delivery until its job is decided or given back.
 
-        Cancelling gives the job back at once: its attempt is undone, its message visible to others.
+        Cancelling gives the job back at once: its attempt is undone and its message becomes visible to other workers.
         """
         try:
             return await self._handle(run)
         except asyncio.CancelledError:
             log.info("given back", extra={"jobId": run.job.job_id})
             await self._give_back(run)
-            return End.NOT_DECIDED
+            return RunEnd.NOT_DECIDED
         except Failure:
-            if run.phase is not Phase.CONCLUDING:
+            if run.phase is not RunPhase.CONCLUDING:
                 log.error("given back: its model cannot be loaded", extra={"jobId": run.job.job_id})
                 await self._give_back(run)
             raise
         except Exception:
-            # AWS or the disk failed us, not the job: its lease lapses, and it is tried again when that may have passed.
+            # AWS or the disk failed, not the job. Its lease lapses, and it is tried again after its visibility timeout.
             log.exception("left for another try", extra={"jobId": run.job.job_id})
             self.queue.abandon(run.delivery.receipt_handle)
             await self._undo(run)
             raise
 
-    async def _handle(self, run: Run) -> End:
-        reached("received", run.job)
-        row = await asyncio.to_thread(self._look, run)
+    async def _handle(self, run: JobRun) -> RunEnd:
+        stage_reached("received", run.job)
+        row = await asyncio.to_thread(self._read_row, run)
         if row is None:
-            return End.NOT_DECIDED
+            return RunEnd.NOT_DECIDED
         if row.winner is not None:
             await self._conclude(run, self.committer.finish, run.delivery, row)
-            return End.NOT_DECIDED
+            return RunEnd.NOT_DECIDED
         if (error := refusal(run.delivery, row, self.environment)) is not None:
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
-            return End.FAILED
+            return RunEnd.FAILED
         if not self.serves(run.job):
             return await self._pass_on(run)
         await self._renew_model(run)
         return await self._serve(run, alone=row.suspect)
 
     def serves(self, job: Job) -> bool:
-        """Whether the job was planned for what this worker runs."""
+        """Return whether the job was planned for the configuration and the model commit that this worker runs."""
         planned_for = job.planned_for
         if planned_for is None:
             return True
@@ -158,20 +119,20 @@ class Runner:
             return True
         return planned_for.revision == self.model.stored.commit
 
-    async def tell_model(self) -> None:
-        """Write down which commit is loaded: `scale` compares it with the recorded one."""
+    async def record_model(self) -> None:
+        """Write the loaded commit to the worker's row: `scale` compares it with the recorded revision."""
         stored, environment = self.model.stored, self.environment
         await asyncio.to_thread(
             self.workers.loaded, environment.aws_batch_job_id, stored.model, environment.model_revision, stored.commit
         )
 
-    async def _pass_on(self, run: Run) -> End:
-        """Leave a job to a worker that runs what the job was planned for; no attempt is spent.
+    async def _pass_on(self, run: JobRun) -> RunEnd:
+        """Leave a job to a worker that runs what the job was planned for; no attempt is spent (decision 064).
 
-        Only `scale` knows whether this worker or the job is outdated. If it has asked this worker to leave, a later one
-        will take the job, once every worker of this deployment has had the time to hear the same. If not, the job is
-        planned again: for what is deployed now, or, where `scale` has not seen the deployment yet, for the same as
-        before; `scale` sees it then, because each plan calls it.
+        Only `scale` knows whether this worker or the job is outdated. If `scale` has asked this worker to leave, the
+        message is hidden for long enough that every worker of this deployment is told to leave as well, and a later one
+        takes the job. Otherwise the job is planned again, for what is deployed now. Where `scale` has not seen the
+        deployment yet, the new plan is the same as before; but each plan invokes `scale`, which sees it then.
         """
         row = await asyncio.to_thread(self.workers.get, self.environment.aws_batch_job_id)
         planned_for, job_id = run.job.planned_for, run.job.job_id
@@ -179,40 +140,44 @@ class Runner:
         if row is not None and row.must_drain:
             seconds = self.environment.worker.seen_seconds
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
-            return End.OUTDATED
+            return RunEnd.OUTDATED
         reason = f"Worker {self.environment.aws_batch_job_id} does not run what the job was planned for: {planned_for}"
-        await asyncio.to_thread(self.tasks.plan_again, job_id, run.delivery.task_token, reason)
+        await asyncio.to_thread(self.task_tokens.plan_again, job_id, run.delivery.task_token, reason)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
-        return End.NOT_DECIDED
+        return RunEnd.NOT_DECIDED
 
-    def _look(self, run: Run) -> JobRow | None:
-        """The job's row, its lost attempt settled; None where there is nothing left to do for the job."""
-        heard = self.tasks.heartbeat(run.job.job_id, run.delivery.task_token)
+    def _read_row(self, run: JobRun) -> JobRow | None:
+        """Return the job's row, with an attempt that a lost worker left open settled.
+
+        None where no work is left: the execution is gone, the job has no row, or the job was closed without a winner.
+        Its error is reported then, and the message deleted.
+        """
+        state = self.task_tokens.heartbeat(run.job.job_id, run.delivery.task_token)
         row = self.jobs.get(run.job.job_id)
         undecided = row is None or row.winner is None
-        if undecided and heard == "gone":
+        if undecided and state == "gone":
             log.info("nobody waits for it", extra={"jobId": run.job.job_id})
         elif row is None:
-            self.tasks.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
+            self.task_tokens.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
         elif undecided and row.state in FINAL:
-            # Closed by another, who may have died before he could say so.
-            self.tasks.report(run.delivery.task_token, row.result or Result(job_id=row.job_id, error=UNPLANNED))
+            # Whoever closed the job may have ended before the result was reported.
+            self.task_tokens.report(run.delivery.task_token, row.result or Result(job_id=row.job_id, error=UNPLANNED))
         else:
             return self.jobs.settle_lost(row)
         self.queue.delete(run.delivery.receipt_handle)
         return None
 
-    async def _serve(self, run: Run, alone: bool) -> End:
+    async def _serve(self, run: JobRun, alone: bool) -> RunEnd:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
             async with self.slots.place(alone):
-                if not self.model.is_loaded:  # its renewal failed while we waited
+                if not self.model.is_loaded:  # a renewal failed while this job waited for its slot
                     await self._give_back(run)
-                    return End.NOT_DECIDED
-                if not self.serves(run.job):  # another commit was loaded while we waited
+                    return RunEnd.NOT_DECIDED
+                if not self.serves(run.job):  # another commit was loaded while this job waited
                     return await self._pass_on(run)
                 return await self._attempt(run, Path(workdir), alone)
 
-    async def _attempt(self, run: Run, workdir: Path, alone: bool) -> End:
+    async def _attempt(self, run: JobRun, workdir: Path, alone: bool) -> RunEnd:
         began = time.monotonic()
         try:
             await wait_for_disk(run.job, workdir)
@@ -221,33 +186,35 @@ class Runner:
             if self.upsampler is not None:
                 job = await self.upsampler.upsample(job, workdir)
             prepared = time.monotonic() - began
-            answer = await self._infer(run, job, workdir)
-            self.outage.over()
+            output = await self.inference.infer(run, job, workdir)
+            self.outage.end()
             assert run.inferring_since is not None, "it was in the engine"
             timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - run.inferring_since, 3)}
-            run.phase = Phase.CONCLUDING
-            outcome = await asyncio.to_thread(present, self.environment, self.model, job, answer, workdir, timings)
+            run.phase = RunPhase.CONCLUDING
+            outputs = await asyncio.to_thread(
+                collect_outputs, self.environment, self.model, job, output, workdir, timings
+            )
         except ServerUnavailable as away:
             return await self._pause(run, away)
         except Failure as failure:
             return await self._failed(run, failure.error)
         except ConditionFailed:
-            return await self._handle(run)  # decided by another meanwhile
+            return await self._handle(run)  # another attempt decided the job meanwhile
         except TaskGoneError:
             return await self._drop(run)
         except TimeoutError:
             return await self._failed(run, timed_out(run.job, self.environment))
         except EngineDied as died:
             return await self._lost(run, died)
-        reached("inferred", job)
-        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outcome)
-        return End.ANSWERED
+        stage_reached("inferred", job)
+        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outputs)
+        return RunEnd.ANSWERED
 
-    async def _renew_model(self, run: Run) -> None:
-        """Where the job wants a newer copy of the model than the one in memory, load it when no other job is in it.
+    async def _renew_model(self, run: JobRun) -> None:
+        """Load a newer copy of the model if the job wants one, once no other job is in the worker.
 
-        Where no newer copy will ever be had, the job that asked for one fails, and only that one: the model is not in
-        memory any more, so this worker ends, and the next one serves the others with the copy that is there.
+        If no newer copy can ever be loaded, only the job that wanted it fails. The model is not in memory any more, so
+        this worker ends, and the next one serves the other jobs with the copy that it has.
         """
         if not self.model.too_old_for(run.job):
             return
@@ -258,61 +225,30 @@ class Runner:
                 if not failure.error.retryable:
                     await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, failure.error)
                 raise
-            await self.tell_model()
+            await self.record_model()
 
-    async def _open(self, run: Run, alone: bool) -> None:
-        """Count an attempt. It begins before the file is looked at: hostile media may kill us there too."""
+    async def _open(self, run: JobRun, alone: bool) -> None:
+        """Open an attempt in the job's row.
+
+        It begins before the files are probed, because hostile media can kill the worker there already.
+        """
         solo = alone or self.model.engine.concurrency == 1
         name = self.environment.aws_batch_job_id
-        run.phase = Phase.PREPARING
+        run.phase = RunPhase.PREPARING
         if solo:
             await asyncio.to_thread(self.workers.alone_with, name, run.job.job_id)
-        elif not self._had_company:
-            self._had_company = True
+        elif not self._began_in_company:
+            self._began_in_company = True
             await asyncio.to_thread(self.workers.began_in_company, name)
-        await to_its_end(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
-        reached("started", run.job)
+        await _complete(self.jobs.open_attempt, run.job.job_id, Attempt(id=run.attempt_id, worker=name, solo=solo))
+        stage_reached("started", run.job)
 
-    async def _infer(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
-        return await unless_gone(
-            self._in_engine(run, job, workdir), self.tasks.until_gone(job.job_id, run.delivery.task_token)
-        )
+    async def _pause(self, run: JobRun, away: ServerUnavailable) -> RunEnd:
+        """Give a job back whose remote server is busy or away; it waits in its queue.
 
-    async def _in_engine(self, run: Run, job: Job, workdir: Path) -> Answer | Made:
-        """Wait for a place in the engine, and hold it for the inference alone: neither fetching the files and writing
-        the prompt, which come before, nor looking at what was made and storing it, which come after, keep it from
-        another job."""
-        limit = self.environment.worker.attempt_limit_hours * 3600
-        async with self._engine_places:
-            run.phase, run.inferring_since = Phase.INFERRING, time.monotonic()
-            telling = asyncio.create_task(tell_steps(self.model.engine, self.jobs, job.job_id, run.attempt_id))
-            try:
-                return await asyncio.wait_for(self._ask_engine(job, workdir), limit)
-            finally:
-                telling.cancel()
-
-    async def _ask_engine(self, job: Job, workdir: Path) -> Answer | Made:
-        try:
-            serving = self.environment.serving
-            refuse_unguarded(self.model.engine, job, serving is not None and serving.guardrails_required)
-            return await run_with_schema(self.model.engine, job, workdir)
-        except (Failure, EngineDied):
-            raise
-        except Exception as error:
-            if is_full_disk(error):  # it writes down what it decoded
-                raise
-            log.exception("the engine failed", extra={"jobId": job.job_id})
-            raise Failure(
-                "EngineFailed",
-                f"The engine failed on {job.subject}: {type(error).__name__}: {error}",
-                "Try a shorter clip or another encoding; the log of Batch job "
-                f"{self.environment.aws_batch_job_id} says more.",
-                retryable=True,
-            ) from error
-
-    async def _pause(self, run: Run, away: ServerUnavailable) -> End:
-        """A server was busy or away: the job waits in its queue, and neither an attempt is spent nor a place taken."""
-        self.outage.noticed(away)
+        The attempt does not count, unless the server has broken the job off too often.
+        """
+        self.outage.begin(away)
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         if row is None:
             return await self._drop(run)
@@ -321,29 +257,32 @@ class Runner:
             return await self._failed(run, away.error)
         seconds = pause_seconds(run.job, row.pauses, away)
         if seconds is None:
-            error = waited_in_vain(run.job, away.error.message)
+            error = server_timed_out(run.job, away.error.message)
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
-            return End.FAILED
+            return RunEnd.FAILED
         log.info("waits %d s: %s", seconds, away.error.message, extra={"jobId": run.job.job_id})
         until = datetime.now(UTC) + timedelta(seconds=seconds)
         waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
         await asyncio.to_thread(self.jobs.pause, run.job.job_id, run.attempt_id, waiting, interrupted)
         await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
-        return End.NOT_DECIDED
+        return RunEnd.NOT_DECIDED
 
-    async def _failed(self, run: Run, error: Error) -> End:
-        """An attempt failed: once more, if that may help and attempts are left; else for good."""
+    async def _failed(self, run: JobRun, error: Error) -> RunEnd:
+        """Give the job back for another attempt if its error may pass and attempts are left, else commit the error."""
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         spent = row.attempts if row is not None else 0
         if error.retryable and spent < self.environment.worker.max_attempts:
             await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
-            return End.NOT_DECIDED
+            return RunEnd.NOT_DECIDED
         await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
-        return End.FAILED
+        return RunEnd.FAILED
 
-    async def _lost(self, run: Run, died: EngineDied) -> End:
-        """The engine died with every job that was in it: each is a suspect and runs alone next."""
+    async def _lost(self, run: JobRun, died: EngineDied) -> RunEnd:
+        """Give back a job that was in the engine when the engine's process ended.
+
+        Any of the jobs that were in it may be the cause. So each is a suspect now, and its next attempt runs alone.
+        """
         log.warning("lost with the engine", extra={"jobId": run.job.job_id})
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
         if row is not None and row.open_attempt is not None and row.open_attempt.id == run.attempt_id:
@@ -351,22 +290,32 @@ class Runner:
         if died.for_good:
             raise Failure.of(died.error)
         await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
-        return End.NOT_DECIDED
+        return RunEnd.NOT_DECIDED
 
-    async def _conclude(self, run: Run, conclusion: Callable[..., None], *arguments: object) -> None:
-        run.phase = Phase.CONCLUDING
+    async def _conclude(self, run: JobRun, conclusion: Callable[..., None], *arguments: object) -> None:
+        run.phase = RunPhase.CONCLUDING
         await asyncio.to_thread(conclusion, *arguments)
 
-    async def _drop(self, run: Run) -> End:
+    async def _drop(self, run: JobRun) -> RunEnd:
         log.info("its execution is gone, the work is dropped", extra={"jobId": run.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
-        return End.NOT_DECIDED
+        return RunEnd.NOT_DECIDED
 
-    async def _give_back(self, run: Run) -> None:
+    async def _give_back(self, run: JobRun) -> None:
         await self._undo(run)
         await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
 
-    async def _undo(self, run: Run) -> None:
-        if run.phase is not Phase.WAITING:  # once committed, there is no open attempt to undo
+    async def _undo(self, run: JobRun) -> None:
+        if run.phase is not RunPhase.WAITING:  # once committed, there is no open attempt to undo
             await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
+
+
+async def _complete(call: Callable[..., object], *arguments: object) -> None:
+    """Run a blocking call in a thread. If cancelled meanwhile, wait for the call first, so that it can be undone."""
+    calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait({calling})
+        raise

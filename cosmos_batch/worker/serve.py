@@ -1,4 +1,4 @@
-"""The inner process of a worker: connect, load, serve, leave."""
+"""The inner process of a worker: connects to AWS, checks its host, loads the model, and runs the loop."""
 
 import asyncio
 import logging
@@ -12,13 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.state import Workers
-from cosmos_batch.worker.assembly import assemble
+from cosmos_batch.worker.assembly import assemble, engine_for
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.endpoint import engine_of
 from cosmos_batch.worker.gpu_allocation import allocate_gpus
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
-from cosmos_batch.worker.mounts import prove_mounts
+from cosmos_batch.worker.mounts import check_mounts
 from cosmos_batch.worker.nvidia_driver import check_driver
 from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
@@ -29,49 +28,49 @@ log = logging.getLogger(__name__)
 
 
 def main() -> int:
-    """Returns 0 when there was no more work, 1 when the worker could not serve."""
+    """Serve until there is no more work. Returns 0 then, and 1 if the worker could not serve."""
     start_logging()
     with socket.socket(fileno=int(os.environ[CHANNEL])) as channel:
         return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel), float(os.environ[BEGAN])))
 
 
 async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: float) -> int:
-    # Every job in hand may have a call under way, besides the long poll and the upload of a backup.
+    # Every job in hand may have a blocking call under way, beside the long poll and the upload of a backup.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
     clients = Clients()
-    worker = assemble(environment, clients, leases, engine_of(environment, clients))
-    runner, workers = worker.runner, worker.runner.workers
-    # The table and the queue are reached before the model is: who cannot load can still say so, and who cannot receive
-    # counts as one that cannot load.
+    loop = assemble(environment, clients, leases, engine_for(environment, clients))
+    runner, workers = loop.runner, loop.runner.workers
+    # The table and the queue come before the model: a worker that cannot load it can write the reason to its row, and
+    # one that may not receive ends like one that cannot load.
     row = await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
     if row.must_drain:
         log.info("leaving: asked to before it began")
         workers.ended(environment.aws_batch_job_id)
         return 0
-    worker.boot_seconds = time.time() - began
-    await asyncio.to_thread(runner.queue.try_out)
+    loop.boot_seconds = time.time() - began
+    await asyncio.to_thread(runner.queue.check_access)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+        asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     try:
         check_driver(environment.image_cuda)
-        prove_mounts(environment)
+        check_mounts(environment)
         allocate_gpus(environment, runner.model.engine)
         with worker_folder(environment):
-            if not await worker.unless_stopped(runner.model.load()):
+            if not await loop.unless_stopped(runner.model.load()):
                 workers.ended(environment.aws_batch_job_id)
                 os._exit(0)  # the thread that loads cannot be interrupted, and nothing is in hand
-            await worker.serve()
-            await worker.unless_stopped(runner.model.backed_up())
+            await loop.serve()
+            await loop.unless_stopped(runner.model.backed_up())
     except Failure as failure:
         return _give_up(workers, environment, failure.error)
     finally:
-        runner.model.engine.close()  # and what it starts again in this moment, for which our end would wait
+        runner.model.engine.close()  # with the processes it is starting again now, for which our exit would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
 
 
 def _give_up(workers: Workers, environment: WorkerEnvironment, error: Error) -> int:
-    """Leave the reason to `scale`: it knows whether other workers serve, and refuses what waits or lets it wait."""
+    """Write the reason to the worker's row. `scale` decides by it whether waiting jobs fail or go on waiting."""
     log.error("%s %s", error.message, error.remedy, extra={"code": error.code})
     workers.ended(environment.aws_batch_job_id, error)
     return FAILED

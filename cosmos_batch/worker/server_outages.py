@@ -1,4 +1,4 @@
-"""When somebody else's server is busy or away: how long a job waits in its queue, and a worker takes none."""
+"""Outages of a remote model server: how long a job is put back, and when a worker takes jobs again (decision 053)."""
 
 import math
 import random
@@ -9,56 +9,59 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.protocol import Engine, RemoteEngine
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 900.0  # seconds of a job in its queue; doubled with each pause
-LONGEST_ASKED = 3600.0  # seconds that a server may ask for with Retry-After
-FIRST_LOOK, LONGEST_LOOK = 1.0, 60.0  # seconds between two looks of a worker at the server; doubled with each
-# Each outage interrupts a job once at most. One that a server breaks off more often may be what breaks it: from then on
-# it is treated as one of which an engine died.
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 900.0  # seconds that a job stays in its queue; doubled with each pause
+LONGEST_RETRY_AFTER = 3600.0  # seconds; a longer Retry-After of a server is cut to this
+FIRST_PROBE, LONGEST_PROBE = 1.0, 60.0  # seconds between two probes of the server by a worker; doubled with each
+# Each outage interrupts a job at most once. A job that was interrupted more often may be the cause: from then on each
+# further interruption counts as a failed attempt.
 FORGIVEN_INTERRUPTIONS = 5
 
 
 def pause_seconds(job: Job, pauses: int, away: ServerUnavailable) -> int | None:
-    """How long a job waits that was paused so often before; None where its deadline leaves no time for another try."""
+    """Return for how many seconds to put a job back that was paused `pauses` times before.
+
+    None if its deadline leaves no time for another attempt. `away` may carry the server's own Retry-After.
+    """
     left = (job.deadline - datetime.now(UTC)).total_seconds() - FIRST_PAUSE
     if left <= 0:
         return None
-    grown = min(FIRST_PAUSE * 2.0 ** min(pauses, 20), LONGEST_PAUSE) * random.uniform(0.75, 1)
-    asked = min(away.retry_after or 0.0, LONGEST_ASKED)
-    return math.ceil(min(max(grown, asked), left))
+    backoff = min(FIRST_PAUSE * 2.0 ** min(pauses, 20), LONGEST_PAUSE) * random.uniform(0.75, 1)
+    requested = min(away.retry_after or 0.0, LONGEST_RETRY_AFTER)
+    return math.ceil(min(max(backoff, requested), left))
 
 
 class Outage:
-    """Whether the server of an engine is away, as far as a worker knows. Of an engine that has none, it never is."""
+    """Whether the remote server of a worker's engine is unavailable. It never is for an engine without one."""
 
     def __init__(self, engine: Engine) -> None:
         self._server = engine if isinstance(engine, RemoteEngine) else None
-        self._looks = 0
-        self._look_at = 0.0  # time.monotonic
+        self._probes = 0
+        self._probe_at = 0.0  # time.monotonic
         self.is_on = False
 
-    def noticed(self, away: ServerUnavailable) -> None:
-        """A job could not be served."""
+    def begin(self, away: ServerUnavailable) -> None:
+        """Note that a job could not be served."""
         if self._server is not None and not self.is_on:
             self.is_on = True
-            self._look_later(away.retry_after or 0.0)
+            self._probe_later(away.retry_after or 0.0)
 
-    def over(self) -> None:
-        """A job was answered."""
-        self.is_on, self._looks = False, 0
+    def end(self) -> None:
+        """Note that a job was answered."""
+        self.is_on, self._probes = False, 0
 
     @property
-    def seconds_until_look(self) -> float:
-        """When it is time to look at the server again; 0 where it is."""
-        return max(0.0, self._look_at - time.monotonic())
+    def seconds_until_probe(self) -> float:
+        """How long to wait before the next probe of the server; 0 if it is due."""
+        return max(0.0, self._probe_at - time.monotonic())
 
-    async def look(self) -> None:
-        """Ask the server whether it is there."""
+    async def probe(self) -> None:
+        """Ask the server whether it is available."""
         if self._server is not None and await self._server.is_available():
-            self.is_on = False  # the next job shows whether it serves, too: until then, pauses go on growing
+            self.is_on = False  # whether it also serves, the next job shows; until then the waits go on growing
         else:
-            self._look_later(0.0)
+            self._probe_later(0.0)
 
-    def _look_later(self, asked_seconds: float) -> None:
-        grown = min(FIRST_LOOK * 2.0 ** min(self._looks, 20), LONGEST_LOOK)
-        self._looks += 1
-        self._look_at = time.monotonic() + max(grown, min(asked_seconds, LONGEST_PAUSE))
+    def _probe_later(self, retry_after: float) -> None:
+        backoff = min(FIRST_PROBE * 2.0 ** min(self._probes, 20), LONGEST_PROBE)
+        self._probes += 1
+        self._probe_at = time.monotonic() + max(backoff, min(retry_after, LONGEST_PAUSE))

@@ -1,4 +1,7 @@
-"""The outer process of a worker: keeps leases, passes signals on, and says what the inner one died of."""
+"""The outer process of a worker: renews leases, passes signals on, and records why the inner process ended.
+
+Decision 004 says why this is a process of its own.
+"""
 
 import logging
 import os
@@ -12,25 +15,25 @@ from typing import TYPE_CHECKING
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error
+from cosmos_batch.worker.instance_metadata import watch_for_spot_notice
 from cosmos_batch.worker.logs import start_logging
-from cosmos_batch.worker.spot import watch
 
 if TYPE_CHECKING:
     from cosmos_batch.state import Cause
 
-CHANNEL = "COSMOS_BATCH_LEASES"  # the inner process finds its end of the socket by this file descriptor's number
-BEGAN = "COSMOS_BATCH_BEGAN"  # when the worker began, in seconds since 1970
+CHANNEL = "COSMOS_BATCH_LEASES"  # the number of the file descriptor of the inner process's end of the socket
+BEGAN = "COSMOS_BATCH_BEGAN"  # when the worker started, in seconds since 1970
 
 log = logging.getLogger(__name__)
 
 
 def main() -> int:
-    """Run a worker. Returns its exit status, 128 + n where signal n ended it."""
+    """Run a worker and return its exit status; 128 + n if signal n ended it."""
     began = time.time()
     start_logging()
     environment = WorkerEnvironment.read()
     ours, theirs = socket.socketpair()
-    worker = _start(theirs, began)
+    inner = _start(theirs, began)
     theirs.close()
 
     told_to_stop = False
@@ -38,13 +41,13 @@ def main() -> int:
     def pass_on(number: int, _frame: FrameType | None) -> None:
         nonlocal told_to_stop
         told_to_stop = True
-        worker.send_signal(number)
+        inner.send_signal(number)
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
-    watch(on_notice=worker.terminate)
+    watch_for_spot_notice(on_notice=inner.terminate)
     _keep_leases(ours, environment)
-    status = worker.wait()
+    status = inner.wait()
     if status != 0 and told_to_stop:
         _record_end(environment, None, None)
     elif status != 0:
@@ -61,7 +64,7 @@ def _start(channel: socket.socket, began: float) -> "subprocess.Popen[bytes]":
 
 
 def _keep_leases(channel: socket.socket, environment: WorkerEnvironment) -> None:
-    # Imported here: the inner process, which has more to load, was started first.
+    # Imported here, so that the inner process, which has more to import, starts first.
     from cosmos_batch.worker.clients import Clients
     from cosmos_batch.worker.leases import LeaseKeeper
 
@@ -70,18 +73,18 @@ def _keep_leases(channel: socket.socket, environment: WorkerEnvironment) -> None
 
 
 def _reason(environment: WorkerEnvironment, status: int) -> Error:
-    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    log.error("the worker %s", how)
+    how_ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    log.error("the worker %s", how_ended)
     return Error(
         code="EngineFailed",
-        message=f"A worker of {environment.pipeline} {how}.",
+        message=f"A worker of {environment.pipeline} {how_ended}.",
         remedy=f"See the log of Batch job {environment.aws_batch_job_id}: an out-of-memory kill is SIGKILL.",
         retryable=True,
     )
 
 
 def _record_end(environment: WorkerEnvironment, error: Error | None, cause: "Cause | None") -> None:
-    """Leave the reason where `scale` looks for it, unless the inner process did so itself."""
+    """Write the end of the worker, and its reason, to its row for `scale`; unless the inner process has done so."""
     from cosmos_batch.state import Table, Workers
     from cosmos_batch.worker.clients import Clients
 

@@ -1,4 +1,4 @@
-"""Task tokens: telling the state machine how a job ended, and hearing from it whether anybody still waits."""
+"""Task tokens of Step Functions: report how a job ended, and find out whether its execution still waits for it."""
 
 import asyncio
 import logging
@@ -14,55 +14,58 @@ from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS, embedded
 from cosmos_batch.contract.result import RESULT_LIMIT, Result
 
-# The execution was stopped, timed out, or has been answered.
+# The error codes for a token whose execution was stopped, has timed out, or has been answered.
 GONE = ("TaskTimedOut", "TaskDoesNotExist")
 JITTER = 0.1
 
 log = logging.getLogger(__name__)
 
-Heard = Literal["alive", "gone", "unknown"]
+TokenState = Literal["alive", "gone", "unknown"]
 
 
 class TaskTokens:
-    """Step Functions, as a worker sees it. What is not `async` blocks."""
+    """The calls of Step Functions that a worker makes. Every method that is not `async` blocks."""
 
     def __init__(self, stepfunctions: Any, heartbeat_seconds: float, pipeline: str) -> None:
         self._stepfunctions = stepfunctions
         self._heartbeat_seconds = heartbeat_seconds
         self._pipeline = pipeline
 
-    def heartbeat(self, job_id: str, task_token: str) -> Heard:
-        """Ask once. What is no clear answer (throttling, a fault of the service) is `unknown`, never `gone`."""
+    def heartbeat(self, job_id: str, task_token: str) -> TokenState:
+        """Send one heartbeat and return what it shows of the execution.
+
+        An unclear response, such as throttling or a fault of the service, is `unknown` and never `gone`.
+        """
         try:
             self._stepfunctions.send_task_heartbeat(taskToken=task_token)
         except ClientError as error:
-            return self._heard(job_id, error)
+            return self._state_after(job_id, error)
         except BotoCoreError:
             log.warning("a heartbeat got no answer", exc_info=True, extra={"jobId": job_id})
             return "unknown"
         return "alive"
 
-    def _heard(self, job_id: str, error: ClientError) -> Heard:
+    def _state_after(self, job_id: str, error: ClientError) -> TokenState:
         code = error.response["Error"]["Code"]
         if code in GONE:
             return "gone"
         if code == "InvalidToken":
-            # A token of another account or region, or of another cloud altogether: nobody here can answer it.
-            told = embedded(self._pipeline, {FOREIGN_TOKENS: 1})
-            log.error("a task token of another account or region", extra={"jobId": job_id, **told})
+            # The token belongs to another account or region, or was never one: no call from here can answer it.
+            metric = embedded(self._pipeline, {FOREIGN_TOKENS: 1})
+            log.error("a task token of another account or region", extra={"jobId": job_id, **metric})
         else:
             log.warning("a heartbeat was refused", extra={"jobId": job_id, "code": code})
         return "unknown"
 
     async def until_gone(self, job_id: str, task_token: str) -> None:
-        """Return when nobody waits for the job any more; until then, never."""
+        """Send heartbeats until the execution no longer waits for the job, and return then."""
         while True:
             await asyncio.sleep(self._heartbeat_seconds * random.uniform(1 - JITTER, 1 + JITTER))
             if await asyncio.to_thread(self.heartbeat, job_id, task_token) == "gone":
                 return
 
     def report(self, task_token: str, result: Result) -> None:
-        """Say how the job ended; said before, or to nobody, it is no error."""
+        """Report how the job ended. It is no error if it was reported before, or if the execution is gone."""
         with _unless_nobody_waits(result.job_id):
             if result.error is None:
                 self._stepfunctions.send_task_success(taskToken=task_token, output=_output(result))
@@ -70,18 +73,18 @@ class TaskTokens:
                 self.fail(task_token, result.error)
 
     def plan_again(self, job_id: str, task_token: str, reason: str) -> None:
-        """End the wait for a job without a result: the state machine plans it anew."""
+        """Fail the task with `PLAN_AGAIN`, on which the state machine plans the job anew."""
         with _unless_nobody_waits(job_id):
             self._stepfunctions.send_task_failure(taskToken=task_token, error=PLAN_AGAIN, cause=reason)
 
     def fail(self, task_token: str, error: Error) -> None:
-        """SendTaskFailure as it is."""
+        """Send the error as SendTaskFailure. Raises ClientError where the token is not valid any more."""
         self._stepfunctions.send_task_failure(taskToken=task_token, error=error.code, cause=error.cause())
 
 
 @contextmanager
 def _unless_nobody_waits(job_id: str) -> Iterator[None]:
-    """A token that was answered before, or whose execution has ended, is no error."""
+    """Ignore the error of a token that was answered before, or whose execution has ended."""
     try:
         yield
     except ClientError as error:
@@ -91,7 +94,7 @@ def _unless_nobody_waits(job_id: str) -> Iterator[None]:
 
 
 def _output(result: Result) -> str:
-    """The result as JSON, within the limit of a callback: timings and usage are left out where they are too many."""
+    """Return the result as JSON. Over `RESULT_LIMIT`, timings and usage are left out."""
     text = result.model_dump_json()
     if len(text) > RESULT_LIMIT:
         text = result.model_copy(update={"timings": {}, "usage": None}).model_dump_json()

@@ -29,7 +29,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.state.jobs import Stage
-from cosmos_batch.worker import stages
+from cosmos_batch.worker.job_run import stage_observers
 
 
 class ScriptedEngine:
@@ -48,8 +48,8 @@ class ScriptedEngine:
             raise Failure("ModelUnavailable", "The licence of this model was not accepted.", "Accept the licence.")
         while (model_dir / "loads").exists():
             time.sleep(0.05)
-        if _kill_at not in stages.observers:
-            stages.observers.append(_kill_at)
+        if _kill_at not in stage_observers:
+            stage_observers.append(_kill_at)
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         assert list(workdir.iterdir()), "the input lies in the working directory"

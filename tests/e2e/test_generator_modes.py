@@ -25,7 +25,7 @@ from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
-from cosmos_batch.worker.outputs import NOISE, UNGUARDED
+from cosmos_batch.worker.documents import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.generations import LOOKS, Asked
 from tests.e2e.harness import App, configuration_text, error_of, running_app, wait_for

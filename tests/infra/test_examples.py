@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.contract.environment import DeployedPipeline, PlanEnvironment, WorkerEnvironment
 from cosmos_batch.planning.configuration import load_config, parse_config
 from cosmos_batch.planning.deployment import enabled_pipelines
-from cosmos_batch.worker.guardrails import Guardrails
+from cosmos_batch.worker.model_copies import GuardrailModels
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, endpoint_service, resolve
 from tests.infra.examples import FOLDER, NAMES, example
@@ -165,7 +165,7 @@ def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
     variables = {one["Name"]: one["Value"] for one in container["Environment"]}
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     references = dict.fromkeys(variables.keys() - texts.keys(), "made by the deployment")
-    found = Guardrails.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
+    found = GuardrailModels.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
     assert found is not None and found.models
     resources = json.dumps(
         [one["Resource"] for one in assembly.statements(f"{worker}Role") if {*one["Action"]} >= KEEPS]

@@ -174,8 +174,9 @@ class Hand:
         """The fakes and the rows that a test holds too."""
         self.model = self.runner.model
         self.runner.jobs, self.runner.workers = bench.jobs, bench.workers
+        self.runner.inference.jobs = bench.jobs
         self.worker._workers = bench.workers
-        self.runner.tasks._stepfunctions = bench.stepfunctions
+        self.runner.task_tokens._stepfunctions = bench.stepfunctions
         self.runner.committer = dataclasses.replace(self.runner.committer, jobs=bench.jobs)
 
     async def serve(self) -> None:

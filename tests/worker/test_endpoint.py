@@ -13,10 +13,10 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.protocol import RemoteEngine
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-from cosmos_batch.store import Elsewhere
-from cosmos_batch.worker.assembly import assemble
+from cosmos_batch.worker.assembly import assemble, engine_for
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.endpoint import ApiKey, engine_of
+from cosmos_batch.worker.credentials import EndpointKey
+from cosmos_batch.worker.model_copies import EndpointModel
 from tests.e2e.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 from tests.worker.test_credentials import SECRET, RefusedClients, lease_holder
@@ -33,29 +33,29 @@ def environment(bench: Bench) -> WorkerEnvironment:
 def test_the_key_is_the_secrets_value(bench: Bench) -> None:
     secrets = boto3.client("secretsmanager")
     arn = secrets.create_secret(Name="key", SecretString="nvapi-x\n")["ARN"]
-    key = ApiKey(arn, Clients())
+    key = EndpointKey(arn, Clients())
     assert key.read() == "nvapi-x"
     secrets.put_secret_value(SecretId=arn, SecretString="nvapi-y")
     assert key.read() == "nvapi-y", "no copy is kept of what may be replaced"
-    assert ApiKey(None, Clients()).read() is None
+    assert EndpointKey(None, Clients()).read() is None
 
 
 @pytest.mark.parametrize("clients", [Clients(), RefusedClients()])
 def test_a_secret_that_cannot_be_read_is_explained(bench: Bench, clients: Clients) -> None:
     with pytest.raises(Failure) as raised:
-        ApiKey(SECRET, clients).read()
+        EndpointKey(SECRET, clients).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
     assert "role may read it" in raised.value.error.remedy
 
 
 def test_the_environment_decides_which_engine_it_is(bench: Bench) -> None:
-    assert isinstance(engine_of(environment(bench), Clients()), EndpointEngine)
+    assert isinstance(engine_for(environment(bench), Clients()), EndpointEngine)
     for guardrails in (True, False):
         serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
-        generator = engine_of(environment(bench).model_copy(update={"serving": serving}), Clients())
+        generator = engine_for(environment(bench).model_copy(update={"serving": serving}), Clients())
         assert isinstance(generator, OmniEndpointEngine) and generator.guardrails is guardrails
     scripted = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
-    assert isinstance(engine_of(scripted, Clients()), ScriptedEngine)
+    assert isinstance(engine_for(scripted, Clients()), ScriptedEngine)
 
 
 class ScriptedRemoteEngine(ScriptedEngine):
@@ -79,4 +79,4 @@ def test_nothing_is_stored_and_no_job_wants_a_newer_copy(bench: Bench) -> None:
     asyncio.run(model.load())
     assert (model.stored.model, model.stored.commit) == (bench.environment("w").model, "unknown")
     assert not model.too_old_for(bench.job(invalidate_model=True, created_at=datetime.now(UTC)))
-    assert Elsewhere().back_up(model.stored) is False
+    assert EndpointModel().back_up(model.stored) is False

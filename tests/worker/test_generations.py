@@ -17,8 +17,8 @@ from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
+from cosmos_batch.worker.assembly import engine_for
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.endpoint import engine_of
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.media import broken
 from tests.support.generations import settled
@@ -293,7 +293,7 @@ def test_lossy_modes_are_as_the_pipeline_is_configured(bench: Bench) -> None:
     environment = bench.environment("worker-1", "tests.worker.test_generations:Shortened")
     environment = environment.model_copy(update={"serving": serving})
     assert WorkerEnvironment.read(environment.variables()) == environment, "as the container is given it"
-    engine = engine_of(environment, Clients())
+    engine = engine_for(environment, Clients())
     assert isinstance(engine, Shortened) and engine.lossy == ["stepCache"]
 
 
@@ -301,5 +301,5 @@ def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:
     for configured in (True, False):
         serving = SERVING.model_copy(update={"guardrails": configured})
         environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")
-        engine = engine_of(environment.model_copy(update={"serving": serving}), Clients())
+        engine = engine_for(environment.model_copy(update={"serving": serving}), Clients())
         assert isinstance(engine, GuardrailEngine) and engine.guardrails is configured

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.settings import WorkerSettings
-from cosmos_batch.worker.mounts import Mount, prove_mounts, read_table
+from cosmos_batch.worker.mounts import Mount, check_mounts, read_table
 
 # As in a container of an ECS host: the image's layers, then EFS by its TLS proxy, then a folder of the NVMe disk.
 OVERLAY = "612 503 0:55 / / rw,relatime master:190 - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/AB\n"
@@ -46,12 +46,12 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("on", "lines"), [("efs", EFS + NVME), ("nvme", NVME_MODELS + NVME)])
 def test_what_is_mounted_is_proven(table: Path, on: str, lines: str) -> None:
     table.write_text(OVERLAY + lines)
-    prove_mounts(environment(table, on))
+    check_mounts(environment(table, on))
 
 
 def test_the_last_mount_at_a_point_is_the_one_that_is_seen(table: Path) -> None:
     table.write_text(OVERLAY + EFS + ROOT_VOLUME + NVME)
-    prove_mounts(environment(table, "efs"))
+    check_mounts(environment(table, "efs"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_last_mount_at_a_point_is_the_one_that_is_seen(table: Path) -> None:
 def test_what_is_not_is_refused_with_what_is_there_instead(table: Path, on: str, lines: str, words: list[str]) -> None:
     table.write_text(OVERLAY + lines)
     with pytest.raises(Failure) as raised:
-        prove_mounts(environment(table, on))
+        check_mounts(environment(table, on))
     error = raised.value.error
     assert error.code == "ModelUnavailable" and error.retryable  # another host may have it
     for word in words:
@@ -77,7 +77,7 @@ def test_what_is_not_is_refused_with_what_is_there_instead(table: Path, on: str,
 
 
 def test_nothing_is_proven_where_nothing_is_expected(table: Path) -> None:
-    prove_mounts(environment(table, None))
+    check_mounts(environment(table, None))
 
 
 def escaped(path: str) -> str:

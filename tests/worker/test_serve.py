@@ -57,7 +57,7 @@ def test_a_worker_has_the_plan_of_its_gpus_before_it_loads(bench: Bench, monkeyp
     def none(*_: object) -> None:
         raise Failure("EngineFailed", "The plan uses 2 GPUs, and this worker has 1.", "Give it 2.")
 
-    monkeypatch.setattr(serve, "share", none)
+    monkeypatch.setattr(serve, "allocate_gpus", none)
     bench.workers.submitted("worker-1", "definition:1")
     ours, theirs = socket.socketpair()
     with ours, theirs:

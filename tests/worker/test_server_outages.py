@@ -38,8 +38,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 1.0)
     monkeypatch.setattr(server_outages, "LONGEST_PAUSE", 2.0)
-    monkeypatch.setattr(server_outages, "FIRST_LOOK", 0.05)
-    monkeypatch.setattr(server_outages, "LONGEST_LOOK", 0.2)
+    monkeypatch.setattr(server_outages, "FIRST_PROBE", 0.05)
+    monkeypatch.setattr(server_outages, "LONGEST_PROBE", 0.2)
 
 
 @pytest.fixture
@@ -232,13 +232,13 @@ def test_while_its_server_is_away_a_worker_takes_no_jobs(bench: Bench, serve: Ca
         stop(server)
         bench.send(bench.job("first"))
         await until(lambda: any(row.waiting for row in rows(bench, ["first"])), PATIENCE)
-        look = hand.runner.outage.look
+        look = hand.runner.outage.probe
 
         async def counted() -> None:
             await look()
             looks.append(hand.runner.outage.is_on)
 
-        hand.runner.outage.look = counted  # type: ignore[method-assign]
+        hand.runner.outage.probe = counted  # type: ignore[method-assign]
         await until(lambda: looks, PATIENCE)  # the receive that was under way has ended
         bench.send(bench.job("second"))
         await until(lambda: len(looks) > 5, PATIENCE)
@@ -264,7 +264,7 @@ def test_pauses_grow_follow_the_server_and_end_before_the_deadline(
         pause = pause_seconds(later, pauses, unavailable())
         assert pause is not None and 0.75 * longest <= pause <= longest
     assert pause_seconds(later, 0, unavailable(300)) == 300
-    assert pause_seconds(later, 0, unavailable(86_400)) == server_outages.LONGEST_ASKED
+    assert pause_seconds(later, 0, unavailable(86_400)) == server_outages.LONGEST_RETRY_AFTER
     soon = bench.job("soon", deadline=datetime.now(UTC) + timedelta(seconds=70))
     pause = pause_seconds(soon, 9, unavailable())
     assert pause is not None and 30 < pause <= 60, "there is time for one more try"

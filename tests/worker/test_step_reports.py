@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Made
 from cosmos_batch.state import JobRow
-from cosmos_batch.worker import steps
+from cosmos_batch.worker import inference
 from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import Bench
 from tests.worker.test_generations import planned, run
@@ -44,7 +44,7 @@ class Counting(ScriptedGenerator):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "PERIOD_SECONDS", 0.01)
+    monkeypatch.setattr(inference, "STEPS_PERIOD_SECONDS", 0.01)
 
 
 def row_of(bench: Bench) -> JobRow:

@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.state import Revisions
 from cosmos_batch.store import ModelStore
-from cosmos_batch.worker.pinned_store import PinnedStore
+from cosmos_batch.worker.model_copies import PinnedModelStore
 from tests.store.hub import Hub
 from tests.worker.conftest import Bench
 
@@ -34,11 +34,11 @@ class Place:
         (folder / "config.json").write_text(json.dumps({"version": content}))
         return self.hub.add(MODEL, folder)
 
-    def host(self, name: str, **configured: str) -> PinnedStore:
+    def host(self, name: str, **configured: str) -> PinnedModelStore:
         root = self._folder / name
         root.mkdir(exist_ok=True)
         store = ModelStore(root, BUCKET, boto3.client("s3"), lambda: None)
-        return PinnedStore(store, self.revisions, {MODEL: configured.get("revision", "main")})
+        return PinnedModelStore(store, self.revisions, {MODEL: configured.get("revision", "main")})
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A place in the engine is held while it infers, and neither before nor after."""
+"""Jobs share the engine: up to its limit or one alone, and only while it works on them."""
 
 import asyncio
 import time
@@ -8,6 +8,7 @@ import pytest
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.worker import runner
+from cosmos_batch.worker.inference import Slots
 from tests.worker.conftest import Bench
 from tests.worker.engines import Counting, until
 
@@ -59,15 +60,15 @@ def test_what_was_made_is_looked_at_and_stored_outside_of_the_engine(
     """While the results of the first two are looked at, the third is taken and answered."""
     for name in ("one", "two", "three"):
         bench.send(bench.job(name))
-    present, looked_at = runner.present, []
+    collect, looked_at = runner.collect_outputs, []
 
     def held_up(*arguments: object) -> object:
         looked_at.append(len(looked_at))
         while looked_at[-1] < 2:  # until the third comes here
             time.sleep(0.01)
-        return present(*arguments)  # type: ignore[arg-type]
+        return collect(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runner, "present", held_up)
+    monkeypatch.setattr(runner, "collect_outputs", held_up)
     engine = engine_of(2)
     bench.worker(engine=engine).run(PATIENCE)
     assert len(bench.stepfunctions.said("success")) == 3 and engine.most <= 2
@@ -80,3 +81,39 @@ def test_no_more_are_in_the_engine_than_it_has_places_for(bench: Bench, places: 
     engine = engine_of(places)
     bench.worker(engine=engine).run(PATIENCE)
     assert len(bench.stepfunctions.said("success")) == 6 and engine.most <= places
+
+
+def test_who_wants_to_be_alone_waits_for_the_others_and_goes_before_the_next() -> None:
+    order: list[str] = []
+
+    async def use(slots: Slots, name: str, alone: bool, seconds: float) -> None:
+        async with slots.place(alone):
+            order.append(f"+{name}")
+            await asyncio.sleep(seconds)
+            order.append(f"-{name}")
+
+    async def scene() -> None:
+        slots = Slots(2)
+        tasks = [asyncio.create_task(use(slots, "a", False, 0.05)), asyncio.create_task(use(slots, "b", False, 0.02))]
+        await asyncio.sleep(0.01)
+        tasks.append(asyncio.create_task(use(slots, "solo", True, 0.02)))
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(use(slots, "c", False, 0)))
+        await asyncio.gather(*tasks)
+
+    asyncio.run(scene())
+    assert order == ["+a", "+b", "-b", "-a", "+solo", "-solo", "+c", "-c"]
+
+
+def test_giving_up_on_being_alone_lets_the_others_in() -> None:
+    async def scene() -> bool:
+        slots = Slots(1)
+        async with slots.place(False):
+            waiting = asyncio.create_task(slots.place(True).__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with asyncio.timeout(1), slots.place(False):
+            return True
+
+    assert asyncio.run(scene())

@@ -1,0 +1,65 @@
+"""One message that a worker has in hand: which phase its job is in, how it ended, and the stages it has reached."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from cosmos_batch.contract.job import Job
+from cosmos_batch.state.jobs import Stage
+from cosmos_batch.worker.queue import Delivery
+
+StageObserver = Callable[[Stage, Job], None]
+
+stage_observers: list[StageObserver] = []
+"""Functions that are called, in order, whenever a job reaches a stage, in whichever thread it does, before the next
+step is taken. Tests add to it; a worker does not."""
+
+log = logging.getLogger(__name__)
+
+
+class RunEnd(Enum):
+    """How a run ended."""
+
+    ANSWERED = auto()
+    FAILED = auto()  # the job has failed, which says nothing about the engine's pace
+    NOT_DECIDED = auto()  # the job was given back, or its execution no longer waits for it
+    OUTDATED = auto()  # given back: it needs a worker of a later deployment, and `scale` has asked this one to leave
+
+
+class RunPhase(Enum):
+    """Where a run is. A worker that stops decides by this which jobs to give back."""
+
+    WAITING = auto()  # nothing is lost if the job is given back now
+    PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but an attempt is counted
+    INFERRING = auto()
+    CONCLUDING = auto()  # its result is decided or about to be: finishing takes less time than another attempt
+
+
+@dataclass
+class JobRun:
+    """One delivery of a job, from its receipt until it is deleted or given back. `attempt_id` names its attempt."""
+
+    delivery: Delivery
+    attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    phase: RunPhase = RunPhase.WAITING
+    received_at: float = field(default_factory=time.monotonic)
+    inferring_since: float | None = None  # time.monotonic
+
+    @property
+    def job(self) -> Job:
+        return self.delivery.job
+
+    def is_slow_to_prepare(self, seconds: float) -> bool:
+        """Return whether it was received more than `seconds` ago and is still not ready for the engine."""
+        unready = self.phase in (RunPhase.WAITING, RunPhase.PREPARING)
+        return unready and time.monotonic() - self.received_at > seconds
+
+
+def stage_reached(stage: Stage, job: Job) -> None:
+    """Log at debug level that a job has reached `stage`, and call the observers."""
+    log.debug("stage %s", stage, extra={"jobId": job.job_id})
+    for observer in stage_observers:
+        observer(stage, job)
