@@ -1,9 +1,10 @@
-"""What a file really is, what a model sees of it, and what a model made as files.
+"""Videos, images, sound and action files: probed, decoded for a model, and written from what a model generated.
 
-Every file is hostile until it is probed. Whatever is wrong with one is a `Failure("InvalidInput")` that tells a person
-what was found and what to do; what is wrong with a file that an engine made is a `Failure("EngineFailed")`.
+An uploaded file may be hostile, so `probe` checks it before anything is decoded. What is wrong with it is raised as
+`Failure("InvalidInput")`, which says what the file contains and what to do; what is wrong with a file that an engine
+generated is raised as `Failure("EngineFailed")` (`errors`).
 
-`control_signals` is not gathered here: it needs OpenCV, which a reasoner's environment may lack.
+`control_signals` must be imported by itself, because it needs OpenCV, which a reasoner's environment may lack.
 """
 
 from cosmos_batch.media.action_files import read_actions, write_actions

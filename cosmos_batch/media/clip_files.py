@@ -1,4 +1,4 @@
-"""A sampled clip as a file: its frames as they are, for an engine of ours; as MP4, for somebody else's server."""
+"""Writes sampled clips: raw frames for an engine in this container, or an MP4 for a remote server."""
 
 import json
 from fractions import Fraction
@@ -11,29 +11,29 @@ import numpy as np
 from cosmos_batch.media.frame_sampling import Clip
 
 SUFFIX = ".clip"
-# H.264 that nobody can tell from the source: what is lost here, the model does not see.
+# At CRF 12 H.264 is visually lossless: details that it dropped would be missing from the model's input.
 _ENCODING = {"crf": "12", "preset": "veryfast", "threads": "1"}
 
 
 def write_clip(clip: Clip, path: Path) -> None:
-    """Frames and metadata, uncompressed, in numpy's format for several arrays."""
+    """Write frames and metadata uncompressed as a numpy .npz archive."""
     with path.open("wb") as file:
         np.savez(file, frames=clip.frames, metadata=np.array(json.dumps(clip.metadata)))
 
 
 def read_clip(data: bytes) -> tuple[np.ndarray, dict[str, object]]:
-    """Frames (RGB, uint8, [T, H, W, 3]) and the `video_metadata` of transformers' processors.
+    """Return the frames (RGB, uint8, [T, H, W, 3]) and the `video_metadata` of transformers' processors.
 
-    Raises ValueError, KeyError or zipfile.BadZipFile where the bytes are no clip. No object of Python's is unpickled.
+    Raises ValueError, KeyError or zipfile.BadZipFile where the bytes are no clip. Nothing is unpickled.
     """
     with np.load(BytesIO(data), allow_pickle=False) as arrays:
         return arrays["frames"], json.loads(str(arrays["metadata"]))
 
 
 def as_mp4(clip: Clip) -> bytes:
-    """The frames at their own rate, from 0 seconds on: the time between the first and the last is what it was.
+    """Return the clip as an MP4 that starts at 0 s, with as much time between the first and the last frame as before.
 
-    A single frame is there twice, for servers take no video of one.
+    A single frame is written twice, because servers accept no video of one frame.
     """
     frames = clip.frames if len(clip.frames) > 1 else np.repeat(clip.frames, 2, axis=0)
     seconds = (clip.indices[-1] - clip.indices[0]) / clip.fps

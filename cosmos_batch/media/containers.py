@@ -1,4 +1,4 @@
-"""Opening video containers: one demuxer, one stream, bounded decoding."""
+"""Opens and decodes video files: with one demuxer, one video stream, and limits on size and time."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,17 +13,17 @@ from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.signatures import identify_file
 
-DECODE_SECONDS = 600  # how long one file may keep a thread busy
-DECODER_THREADS = 4  # of one video; many are decoded at once
+DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
+DECODER_THREADS = 4  # for each video; a worker decodes many at once
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
 @contextmanager
 def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The container and the first video stream of a file, closed afterwards.
+    """Open a file, and yield its container and its first video stream.
 
-    FFmpeg gets the path as a local file and no protocol, the demuxer is the one of the file's signature, and a decoder
-    refuses frames over the catalogue's limit before it allocates them.
+    FFmpeg may use no protocol but `file` and only the demuxer that belongs to the file's signature. Its decoders refuse
+    frames of more pixels than VIDEO_PIXEL_LIMIT before they allocate them.
 
     Raises
     ------
@@ -66,9 +66,9 @@ def _decodable(stream: VideoStream) -> VideoStream:
 
 
 def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
-    """All frames from where the container is, in the order they are shown; `check` is called after each packet.
+    """Yield all frames from the container's position on, in the order of presentation.
 
-    A packet that cannot be decoded is passed over.
+    `check` is called after each packet. A packet that cannot be decoded is skipped.
     """
     for packet in container.demux(stream):
         check()
@@ -79,7 +79,7 @@ def decode(container: InputContainer, stream: VideoStream, check: Callable[[], N
 
 
 def with_time_limit(check: Callable[[], None] = lambda: None) -> Callable[[], None]:
-    """`check` with a clock that starts now. The result is called often, and refuses the file when its time is over."""
+    """Return a function to call often: it calls `check`, and raises Failure (InvalidInput) after `DECODE_SECONDS`."""
     deadline = time.monotonic() + DECODE_SECONDS
 
     def check_both() -> None:

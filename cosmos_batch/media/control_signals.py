@@ -1,8 +1,9 @@
-"""Control signals that need no model of their own: the edges of a video, and a blurred version of it.
+"""Computes the control signals that need no model of their own: the edges of a video, and a blurred version of it.
 
-Both are what Cosmos Framework makes when it infers, since the model was trained on such: `AddControlInputEdge` and
-`AddControlInputBlur` of `cosmos_framework/data/generator/augmentors/transfer_control_input/control_input.py` and the
-bilateral filter of `blur.py` beside it, NVIDIA/cosmos-framework at 5eee9ed, with which the pixels agree.
+Both are the same pixels as Cosmos Framework computes for inference, on which the model was trained:
+`AddControlInputEdge` and `AddControlInputBlur` of
+`cosmos_framework/data/generator/augmentors/transfer_control_input/control_input.py` and the bilateral filter of
+`blur.py` beside it, NVIDIA/cosmos-framework at 5eee9ed.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 
 from cosmos_batch.catalogue.generation import Strength
 
-# Of Canny's hysteresis, in sums of absolute derivatives by Sobel: a stronger preset keeps fewer edges.
+# Lower and upper threshold of Canny's hysteresis, in sums of absolute Sobel derivatives. Higher ones keep fewer edges.
 EDGE_THRESHOLDS: dict[Strength, tuple[int, int]] = {
     "very_low": (20, 50),
     "low": (50, 100),
@@ -23,7 +24,7 @@ EDGE_THRESHOLDS: dict[Strength, tuple[int, int]] = {
 
 
 class _Shrinking(NamedTuple):
-    """By how much a frame is shrunk while it is filtered, and once more afterwards."""
+    """The factors by which a frame is shrunk for the bilateral filter, and once more after it."""
 
     filtered: int
     final: int
@@ -36,25 +37,25 @@ _SHRINKING: dict[Strength, _Shrinking] = {
     "high": _Shrinking(1, 16),
     "very_high": _Shrinking(4, 16),
 }
-# Of the bilateral filter, for a frame whose longer side is 720 pixels; in proportion for others.
+# Parameters of the bilateral filter for a frame whose longer side is 720 pixels; they are scaled for other sizes.
 _REFERENCE_SIDE = 720
 _DIAMETER, _SIGMA_COLOUR, _SIGMA_SPACE = 30, 150, 100
 
 
 def edges(frame: np.ndarray, strength: Strength = "medium") -> np.ndarray:
-    """Edges of a frame (RGB, uint8, [H, W, 3]) in white on black, in the same shape.
+    """Return the edges of a frame (RGB, uint8, [H, W, 3]) in white on black, in the same shape.
 
-    Canny of OpenCV on the colours: of the three derivatives at a pixel the largest counts.
+    It is OpenCV's Canny on the three channels: at each pixel the channel with the largest derivative counts.
     """
-    found = cv2.Canny(np.ascontiguousarray(frame), *EDGE_THRESHOLDS[strength])
-    return np.repeat(found[:, :, None], 3, axis=2)
+    mask = cv2.Canny(np.ascontiguousarray(frame), *EDGE_THRESHOLDS[strength])
+    return np.repeat(mask[:, :, None], 3, axis=2)
 
 
 def blurred(frame: np.ndarray, strength: Strength = "medium") -> np.ndarray:
-    """A frame (RGB, uint8, [H, W, 3]) without its details, in the same shape.
+    """Return a frame (RGB, uint8, [H, W, 3]) without its details, in the same shape.
 
-    Where colours differ much the bilateral filter keeps the border, until shrinking and enlarging softens all.
-    A filter this wide takes the time of many frames of video: a second of one core at 1280 x 720.
+    The bilateral filter keeps the edges between very different colours; shrinking and enlarging then softens those too.
+    At 1280 x 720 the filter takes a second of one core for each frame.
     """
     height, width, _ = frame.shape
     shrinking = _SHRINKING[strength]
@@ -66,7 +67,7 @@ def blurred(frame: np.ndarray, strength: Strength = "medium") -> np.ndarray:
 
 def _filtered(frame: np.ndarray) -> np.ndarray:
     scale = max(frame.shape[:2]) / _REFERENCE_SIDE
-    diameter = max(1, round(_DIAMETER * scale)) | 1  # odd, so that it has a centre
+    diameter = max(1, round(_DIAMETER * scale)) | 1  # odd, so that the filter has a center pixel
     return cv2.bilateralFilter(frame, diameter, max(1.0, _SIGMA_COLOUR * scale), max(1.0, _SIGMA_SPACE * scale))
 
 

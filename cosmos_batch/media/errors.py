@@ -1,4 +1,4 @@
-"""The failures of media: an uploaded file that cannot be used, and an engine's output that cannot be delivered."""
+"""The errors of media files: an uploaded file that cannot be used, and an engine's output that cannot be delivered."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ _REMEDY = "Send the request again with another seed; if it comes again, another 
 
 
 def unusable_file(message: str, remedy: str = REPAIR) -> Failure:
-    """The failure to raise for a file that cannot be used; trying it again changes nothing."""
+    """Return the failure (InvalidInput, not retryable) of an uploaded file that cannot be used."""
     return Failure("InvalidInput", message, remedy)
 
 
 @contextmanager
 def label_failures(label: str) -> Iterator[None]:
-    """Refusals with a label before their message: which of several files is meant."""
+    """Put `label`, which names one of several files, before the message of a failure that the block raises."""
     try:
         yield
     except Failure as failure:
@@ -24,14 +24,20 @@ def label_failures(label: str) -> Iterator[None]:
         raise Failure(error.code, label + error.message, error.remedy, error.retryable) from failure
 
 
-def unusable_output(made: str) -> Failure:
-    """The failure to raise for a result that cannot be delivered: `made` says what it is, after "The engine made"."""
-    return Failure("EngineFailed", f"The engine made {made}.", _REMEDY)
+def unusable_output(description: str) -> Failure:
+    """Return the failure (EngineFailed) of an output that cannot be delivered.
+
+    The message is "The engine made {description}.".
+    """
+    return Failure("EngineFailed", f"The engine made {description}.", _REMEDY)
 
 
 @contextmanager
 def as_output_failure(kind: str) -> Iterator[None]:
-    """Reading a file of an engine: that it is no such `kind` of file is the engine's fault, not a person's."""
+    """Turn a failure InvalidInput of the block, which reads an engine's file of some `kind`, into EngineFailed.
+
+    The same functions read uploaded files; but if an engine wrote the file, the engine is at fault and not a person.
+    """
     try:
         yield
     except Failure as failure:

@@ -1,4 +1,7 @@
-"""Frames of a video as a model sees them: sampled in time, scaled while they are decoded, never all in memory."""
+"""Samples the frames of a video for a reasoner: picks them by time and scales each one while decoding goes on.
+
+Only the scaled frames are in memory together. Decoding jumps over long stretches between two wanted frames.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,14 +20,14 @@ from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import Cut, Timeline
 
-# A frame that comes this much later than the one that was wanted stands for a hole in the file.
+# If the frame that comes is this much later than the wanted one, frames between them could not be decoded.
 _HOLE_SECONDS = 1.0
 _CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
-_MISSING_SECONDS = 0.2  # a gap that is so much longer than the file's own holds frames that could not be decoded
-_HOLES_TOLD = 5
-_TOLD_LEAP_SECONDS = 1.0
-_NEAR_SECONDS = 2.0  # so much is decoded though nobody looks at it, for a leap would cost more
+_MISSING_SECONDS = 0.2  # a gap this much longer than the gaps in the file's index shows that frames were not decoded
+_GAPS_LISTED = 5
+_NOTED_SKIP_SECONDS = 1.0
+_NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Clip:
     source_frames
         Frames of the source.
     notes
-        What a person should know of it: that it was sampled more sparsely than asked, is damaged between the frames
-        that are kept, or was not decoded in parts.
+        Sentences for the reader of the result: that the video was sampled at a lower rate than requested, that it is
+        damaged between the sampled frames, or that parts of it were not decoded.
     """
 
     frames: np.ndarray
@@ -58,7 +61,7 @@ class Clip:
 
     @property
     def metadata(self) -> dict[str, object]:
-        """The `video_metadata` of transformers' processors."""
+        """The clip as the `video_metadata` of transformers' processors."""
         return {
             "fps": self.fps,
             "duration": self.duration,
@@ -85,29 +88,29 @@ def sample_frames(
 ) -> Clip:
     """Decode a probed video once and keep `fps` frames of each second, upright, within `budget`.
 
-    The frames lie evenly between the first and the last, as those of transformers' Qwen3-VL processor do. A video that
-    is too short for `min_frames` gives what it has; one too long for `max_frames` is sampled more sparsely.
+    The frames are evenly spaced between the first and the last, as in transformers' Qwen3-VL processor. A video with
+    fewer than `min_frames` frames gives all it has; one too long for `max_frames` is sampled at a lower rate.
 
     Parameters
     ----------
     path, timeline
-        A file that `probe` accepted, and what it found.
+        A file that `probe` accepted, and its timeline.
     fps
         Frames per second of video.
     budget
         Pixels that the frames may have.
     start, end
-        The part to look at, in seconds of the video; the whole by default. The frames keep the video's own times.
+        The part to sample, in seconds of the video; the whole video by default. Frames keep their times in the video.
     may_thin
-        Whether a video too long for `max_frames` may be sampled more sparsely, with a note; otherwise it is refused.
+        Whether a video too long for `max_frames` may be sampled at a lower rate, with a note. Else it is refused.
     check
         Called after each packet. What it raises ends the decoding.
 
     Raises
     ------
     Failure
-        InvalidInput where the video cannot be decoded to its end or in time, begins after `start`, or may not be
-        thinned.
+        InvalidInput where a wanted frame cannot be decoded, where decoding takes over 10 minutes, where `start` lies
+        behind the end of the video, or where it is too long and `may_thin` is False.
     """
     cut = timeline.cut(start, end)
     thinned = _thinned(cut, fps, max_frames)
@@ -118,30 +121,30 @@ def sample_frames(
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = with_time_limit(check)
     try:
-        pixels, walk = _see(path, timeline, wanted, budget, check, leaping=True)
-    except _Missed:
-        pixels, walk = _see(path, timeline, wanted, budget, check, leaping=False)
+        pixels, parts = _decode_scaled(path, timeline, wanted, budget, check, seeking=True)
+    except _SeekFailed:
+        pixels, parts = _decode_scaled(path, timeline, wanted, budget, check, seeking=False)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
-    notes = tuple(note for note in (thinned, *walk.notes(timeline)) if note)
+    notes = tuple(note for note in (thinned, *parts.notes(timeline)) if note)
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), notes)
 
 
 def sample_times(cut: Cut, fps: float, min_frames: int, max_frames: int) -> list[float]:
-    """The presentation times of the frames to keep, in seconds from the video's first; ascending, none twice."""
-    count = min(max(_asked(cut, fps), min_frames, 1), max_frames, len(cut.times))
+    """Return the times of the frames to sample, in seconds from the first frame; ascending and distinct."""
+    count = min(max(_frame_count(cut, fps), min_frames, 1), max_frames, len(cut.times))
     even = np.linspace(cut.times[0], cut.times[-1], count)
     between = (cut.times[1:] + cut.times[:-1]) / 2
     nearest = np.unique(np.searchsorted(between, even))
     return [float(seconds) for seconds in cut.times[nearest]]
 
 
-def _asked(cut: Cut, fps: float) -> int:
+def _frame_count(cut: Cut, fps: float) -> int:
     return int(cut.duration * fps + _CLOCK_ROUNDING)
 
 
 def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
-    """That the rate cannot be kept, if so. A video that has fewer frames than asked is seen whole."""
-    if min(_asked(cut, fps), len(cut.times)) <= max_frames:
+    """Return a note if `fps` gives more than `max_frames` frames, else None. All frames of a short video fit."""
+    if min(_frame_count(cut, fps), len(cut.times)) <= max_frames:
         return None
     return (
         f"{cut.duration:.1f} s of video at {fps:g} frames a second are more than the {max_frames} frames that the "
@@ -150,78 +153,81 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
 
 
 @dataclass
-class Walk:
-    """What was decoded of a video on the way to the frames that were wanted.
+class DecodedParts:
+    """Which parts of a video were decoded on the way to the sampled frames.
 
     Attributes
     ----------
     stretches
-        Of each part that was decoded without a leap: when its frames are shown, in seconds from the video's first. The
-        first part begins at 0, whichever frame comes first.
-    leapt
-        Seconds that were passed over without decoding.
+        For each part that was decoded without a seek, the presentation times of its frames, in seconds from the first
+        frame of the video. The first part begins at 0, even if its first frame comes later.
+    skipped
+        Seconds of video that were not decoded.
     """
 
     stretches: list[list[float]] = field(default_factory=lambda: [[0.0]])
-    leapt: float = 0.0
+    skipped: float = 0.0
 
-    def leap(self, passed: float) -> None:
-        """Note that decoding goes on later, and how many seconds of what is looked at it passes over.
+    def seek(self, skipped: float) -> None:
+        """Begin a new stretch, after `skipped` seconds of the sampled part that are not decoded.
 
-        Where the next stretch begins only its first frame tells: not every key frame is what its container says.
+        Its beginning is known only with its first frame, because an index may name the wrong key frame.
         """
-        self.leapt += passed
+        self.skipped += skipped
         self.stretches.append([])
 
-    def through(self, frames: Iterator[av.VideoFrame], timeline: Timeline) -> Iterator[av.VideoFrame]:
-        """The same frames, noted as they come."""
+    def record(self, frames: Iterator[av.VideoFrame], timeline: Timeline) -> Iterator[av.VideoFrame]:
+        """Yield the same frames, and record their times."""
         stretch = self.stretches[-1]
         for frame in frames:
             stretch.append(_time(frame, timeline))
             yield frame
 
     def notes(self, timeline: Timeline) -> list[str]:
-        """What a reader must know: whether the video is whole must not depend on which frames were wanted."""
+        """Return notes for the reader of the result: that frames are damaged, or that stretches were not decoded.
+
+        Damage is noted between the sampled frames too, so that it does not depend on which frames were sampled.
+        """
         notes = []
-        if holes := [hole for stretch in self.stretches for hole in _holes(stretch, timeline)]:
-            places = ", ".join(f"{seconds:.1f} s" for seconds in holes[:_HOLES_TOLD])
-            more = f" and {len(holes) - _HOLES_TOLD} more" if len(holes) > _HOLES_TOLD else ""
+        if gaps := [gap for stretch in self.stretches for gap in _gaps(stretch, timeline)]:
+            places = ", ".join(f"{seconds:.1f} s" for seconds in gaps[:_GAPS_LISTED])
+            more = f" and {len(gaps) - _GAPS_LISTED} more" if len(gaps) > _GAPS_LISTED else ""
             notes.append(f"The video is damaged: frames after {places}{more} cannot be decoded, and were not seen.")
-        if self.leapt >= _TOLD_LEAP_SECONDS:
+        if self.skipped >= _NOTED_SKIP_SECONDS:
             notes.append(
-                f"{self.leapt:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
+                f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
                 "damaged, that was not noticed."
             )
         return notes
 
 
-def _holes(decoded: list[float], timeline: Timeline) -> list[float]:
-    """After which of the decoded frames others are missing, for longer than those of the file are apart.
+def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
+    """Return the times of decoded frames after which frames are missing: where the next one comes too late.
 
-    They are put in order first: frames of an AVI may come with each other's times.
+    The times are sorted first, because a decoder may give frames of an AVI each other's times.
     """
-    found = []
+    gaps = []
     for before, after in pairwise(sorted(decoded)):
         first = int(np.searchsorted(timeline.times, before + _CLOCK_ROUNDING))
         beyond = int(np.searchsorted(timeline.times, after - _CLOCK_ROUNDING))
         if first < beyond:
             longest = float(np.max(np.diff([before, *timeline.times[first:beyond], after])))
             if after - before > longest + _MISSING_SECONDS:
-                found.append(before)
-    return found
+                gaps.append(before)
+    return gaps
 
 
-class _Missed(Exception):  # noqa: N818 - no fault of the file's
-    """After a leap the frame that was wanted did not come."""
+class _SeekFailed(Exception):  # noqa: N818 - the file can still be decoded without seeking
+    """After a seek another frame came than the one that was wanted."""
 
 
-def _see(
-    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], leaping: bool
-) -> tuple[np.ndarray, Walk]:
-    walk = Walk()
+def _decode_scaled(
+    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], seeking: bool
+) -> tuple[np.ndarray, DecodedParts]:
+    parts = DecodedParts()
     with open_video(path) as (container, stream):
-        frames = decode_at_times(container, stream, timeline, wanted, check, leaping, walk)
-        return np.stack(list(_scale(frames, len(wanted), budget))), walk
+        frames = decode_at_times(container, stream, timeline, wanted, check, seeking, parts)
+        return np.stack(list(_scale(frames, len(wanted), budget))), parts
 
 
 def decode_at_times(
@@ -230,27 +236,27 @@ def decode_at_times(
     timeline: Timeline,
     wanted: list[float],
     check: Callable[[], None],
-    leaping: bool,
-    walk: Walk | None = None,
+    seeking: bool,
+    parts: DecodedParts | None = None,
 ) -> Iterator[av.VideoFrame]:
-    """For each wanted time the first frame shown then or later.
+    """Yield for each wanted time the first frame that is presented then or later.
 
-    To the first one it leaps by the container's index; to the others, if `leaping`, where key frames lie between. It
-    raises _Missed where that leads anywhere but to the very frame: not every index and key frame is what it says.
-    `walk` is told what is decoded on the way.
+    It seeks to the first one by the container's index, and if `seeking` also to the others, where key frames lie
+    between. It raises _SeekFailed where a seek does not lead to exactly the wanted frame: an index can be wrong.
+    What is decoded on the way is recorded in `parts`.
     """
-    walk = Walk() if walk is None else walk
-    decoded, at = walk.through(decode(container, stream, check), timeline), 0.0
+    parts = DecodedParts() if parts is None else parts
+    decoded, at = parts.record(decode(container, stream, check), timeline), 0.0
     for seconds in wanted:
         key = timeline.key_before(seconds)
-        leaps = key > at + _NEAR_SECONDS and (leaping or seconds == wanted[0])
-        if leaps:
-            _leap(container, stream, timeline.start + key)
-            walk.leap(0.0 if seconds == wanted[0] else key - timeline.after(at))
-            decoded = walk.through(decode(container, stream, check), timeline)
-        frame = next((one for one in decoded if _time(one, timeline) >= seconds - _CLOCK_ROUNDING), None)
-        if leaps and leaping and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
-            raise _Missed
+        seeks = key > at + _NEAR_SECONDS and (seeking or seconds == wanted[0])
+        if seeks:
+            _seek(container, stream, timeline.start + key)
+            parts.seek(0.0 if seconds == wanted[0] else key - timeline.after(at))
+            decoded = parts.record(decode(container, stream, check), timeline)
+        frame = next((frame for frame in decoded if _time(frame, timeline) >= seconds - _CLOCK_ROUNDING), None)
+        if seeks and seeking and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
+            raise _SeekFailed
         if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
             raise unusable_file(
                 f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s."
@@ -259,8 +265,8 @@ def decode_at_times(
         yield frame
 
 
-def _leap(container: InputContainer, stream: VideoStream, seconds: float) -> None:
-    """Go to the key frame at a time, in seconds of the container's clock; it stays where it is if that cannot be."""
+def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
+    """Seek to the key frame at a time, in seconds of the container's clock. Does nothing if the container cannot."""
     if stream.time_base is not None:
         with suppress(av.FFmpegError):
             container.seek(round(seconds / stream.time_base), stream=stream)
@@ -271,9 +277,10 @@ def _time(frame: av.VideoFrame, timeline: Timeline) -> float:
 
 
 def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> Iterator[np.ndarray]:
-    """RGB of `count` frames at the size that fits them all, turned as the first one's display matrix says.
+    """Yield `count` frames as RGB, at a size at which all fit the budget, and upright.
 
-    Phones store portrait video on its side. Size and turn are decided once: streams may change both on their way.
+    Phones store portrait video on its side, with a display matrix. Size and rotation are those of the first frame for
+    all frames, because a stream may change both.
     """
     scaler = VideoReformatter()
     shape: tuple[int, int, int] | None = None

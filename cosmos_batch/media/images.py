@@ -1,4 +1,4 @@
-"""Still images: opened without decoding, then read at the size that the model takes."""
+"""Opens still images without decoding them, and reads them at a size that fits the model."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.signatures import identify_file
 
-# Our own limits are lower than Pillow's, and `probing` checks them before any pixel is decoded.
+# Pillow's own limit is off: `probing` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
 
 def open_image(path: Path) -> Image.Image:
-    """An image whose header was read and whose pixels were not.
+    """Open an image: its header is read, its pixels are not.
 
-    Only the plugin of the file's own format looks at it. Raises Failure (InvalidInput) where it is damaged.
+    Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged.
     """
     try:
         return Image.open(path, formats=[identify_file(path).opener])
@@ -38,7 +38,10 @@ def read_image(path: Path, budget: PixelBudget) -> Image.Image:
 
 
 def decode_upright(image: Image.Image) -> Image.Image:
-    """The pixels of an opened image as `read_image` has them, at their own size. Raises Failure (InvalidInput)."""
+    """Return an opened image as upright RGB at its own size.
+
+    Raises Failure (InvalidInput) where it is truncated or damaged.
+    """
     try:
         return ImageOps.exif_transpose(_as_rgb(image))
     except (OSError, ValueError, SyntaxError) as error:
@@ -46,7 +49,7 @@ def decode_upright(image: Image.Image) -> Image.Image:
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip, not scale
+    if image.mode.startswith("I"):  # 16 bits a pixel, which Pillow would clip instead of scale
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")

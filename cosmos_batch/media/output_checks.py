@@ -1,7 +1,8 @@
-"""Whether what an engine made is what was asked for, before anybody gets it.
+"""Checks generated files against the request before they are delivered.
 
-Engines round sizes and frames in their own ways, some without a word; one makes a single frame where it misunderstands.
-What differs is refused. What only looks wrong, such as a black video, is delivered with a note.
+Engines round sizes and frame counts, some without saying so; one makes a single frame of a request that it does not
+understand. A file that differs from the request is refused. One that only looks wrong, such as a black video, is
+delivered with a note.
 """
 
 from dataclasses import dataclass
@@ -16,17 +17,17 @@ from cosmos_batch.media.errors import as_output_failure, unusable_output
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
 
-_RATE_TOLERANCE = 0.0005  # of a rate: half of what lies between 29.97 and 30
-_PLAIN = 4  # levels of 255 between the darkest and the brightest
-_BLACK = 8
-_STILL = 1.0  # levels on average; an encoder alone makes less of a still picture
-_SILENT = 0.001
-_THINNING = 4  # every fourth pixel of every fourth line
+_RATE_TOLERANCE = 0.0005  # relative; half the difference between 29.97 and 30 frames a second
+_PLAIN = 4  # a picture with a smaller range of levels (of 255) has one color
+_BLACK = 8  # a color with all levels (of 255) below this is black
+_STILL = 1.0  # mean difference in levels between frames; encoding a still picture makes less
+_SILENT = 0.001  # a sound whose largest sample is below this is silent
+_STRIDE = 4  # every fourth pixel of every fourth line is looked at
 
 
 @dataclass(frozen=True)
 class WantedVideo:
-    """What was asked for: pixels, frames, frames a second, sound."""
+    """The video that was requested: its size in pixels, its frames, frames a second, and whether it has sound."""
 
     width: int
     height: int
@@ -36,50 +37,50 @@ class WantedVideo:
 
 
 def check_video(path: Path, wanted: WantedVideo) -> list[str]:
-    """What a person should know of a video that an engine made, having looked at all of it.
+    """Decode a generated video and return notes on it, such as that it is black.
 
-    Raises Failure (EngineFailed) where it is not what was asked for, or no video at all.
+    Raises Failure (EngineFailed) where it is not the wanted video, or no video at all.
     """
     with as_output_failure("video"):
-        found = probe(path)
-        if not isinstance(found, VideoInfo):
+        info = probe(path)
+        if not isinstance(info, VideoInfo):
             raise unusable_output("an image; a video was asked for")
-        _refuse_video(path, found, wanted)
-        return [*_seen(path, wanted.frames), *_heard(path, wanted.sound)]
+        _refuse_video(path, info, wanted)
+        return [*_picture_notes(path, wanted.frames), *_sound_notes(path, wanted.sound)]
 
 
 def check_image(path: Path, width: int, height: int) -> list[str]:
-    """What a person should know of an image that an engine made. Raises Failure (EngineFailed) as `check_video`."""
+    """Decode a generated image and return notes on it. Raises Failure (EngineFailed) where it is not the wanted one."""
     with as_output_failure("image"):
-        found = probe(path)
-        if not isinstance(found, ImageInfo):
+        info = probe(path)
+        if not isinstance(info, ImageInfo):
             raise unusable_output("a video; an image was asked for")
-        if (found.width, found.height) != (width, height):
-            raise unusable_output(f"an image of {found.width} x {found.height} instead of {width} x {height} pixels")
+        if (info.width, info.height) != (width, height):
+            raise unusable_output(f"an image of {info.width} x {info.height} instead of {width} x {height} pixels")
         with open_image(path) as image:
-            colour = _colour(_thinned(np.asarray(decode_upright(image))))
+            colour = _color(_pixels_looked_at(np.asarray(decode_upright(image))))
         return [f"The image is {colour}."] if colour else []
 
 
 def check_actions(actions: np.ndarray | list[list[float]], rows: int, width: int) -> None:
-    """Raises Failure (EngineFailed) where there are not so many actions of so many numbers."""
+    """Raise Failure (EngineFailed) unless there are `rows` actions of `width` numbers each."""
     if np.shape(actions) != (rows, width):
         raise unusable_output(f"actions of shape {list(np.shape(actions))} instead of {[rows, width]}")
 
 
-def _refuse_video(path: Path, found: VideoInfo, wanted: WantedVideo) -> None:
-    frames, fps = len(found.timeline.times), found.timeline.fps
-    wrong = []
+def _refuse_video(path: Path, info: VideoInfo, wanted: WantedVideo) -> None:
+    frames, fps = len(info.timeline.times), info.timeline.fps
+    differences = []
     if frames != wanted.frames:
-        wrong.append(f"{frames} instead of {wanted.frames} frames")
-    if (found.width, found.height) != (wanted.width, wanted.height):
-        wrong.append(f"{found.width} x {found.height} instead of {wanted.width} x {wanted.height} pixels")
+        differences.append(f"{frames} instead of {wanted.frames} frames")
+    if (info.width, info.height) != (wanted.width, wanted.height):
+        differences.append(f"{info.width} x {info.height} instead of {wanted.width} x {wanted.height} pixels")
     if abs(fps - wanted.fps) > _RATE_TOLERANCE * wanted.fps:
-        wrong.append(f"{fps:.6g} instead of {float(wanted.fps):.6g} frames a second")
+        differences.append(f"{fps:.6g} instead of {float(wanted.fps):.6g} frames a second")
     if wanted.sound and not _has_sound(path):
-        wrong.append("no sound")
-    if wrong:
-        raise unusable_output(f"a video that is not what was asked for: {'; '.join(wrong)}")
+        differences.append("no sound")
+    if differences:
+        raise unusable_output(f"a video that is not what was asked for: {'; '.join(differences)}")
 
 
 def _has_sound(path: Path) -> bool:
@@ -87,18 +88,20 @@ def _has_sound(path: Path) -> bool:
         return bool(container.streams.audio)
 
 
-def _seen(path: Path, frames: int) -> list[str]:
+def _picture_notes(path: Path, frames: int) -> list[str]:
     with open_video(path) as (container, stream):
-        pictures = (_thinned(frame.to_ndarray(format="rgb24")) for frame in decode(container, stream, lambda: None))
+        pictures = (
+            _pixels_looked_at(frame.to_ndarray(format="rgb24")) for frame in decode(container, stream, lambda: None)
+        )
         first = next(pictures, None)
         if first is None:
             raise unusable_output("a video of which no frame can be decoded")
-        looks = [(_spread(first), 0.0), *((_spread(one), _change(first, one)) for one in pictures)]
-    if len(looks) != frames:
-        raise unusable_output(f"a video of which only {len(looks)} of {frames} frames can be decoded")
-    if frames > 1 and max(change for _, change in looks) < _STILL:
-        return [f"All {frames} frames of the video are alike: {_colour(first) or 'nothing moves'}."]
-    return ["All frames of the video are of one colour each."] if max(spread for spread, _ in looks) <= _PLAIN else []
+        ranges = [(_range(first), 0.0), *((_range(picture), _change(first, picture)) for picture in pictures)]
+    if len(ranges) != frames:
+        raise unusable_output(f"a video of which only {len(ranges)} of {frames} frames can be decoded")
+    if frames > 1 and max(change for _, change in ranges) < _STILL:
+        return [f"All {frames} frames of the video are alike: {_color(first) or 'nothing moves'}."]
+    return ["All frames of the video are of one colour each."] if max(levels for levels, _ in ranges) <= _PLAIN else []
 
 
 def _change(first: np.ndarray, other: np.ndarray) -> float:
@@ -107,24 +110,24 @@ def _change(first: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(other - first).mean())
 
 
-def _thinned(pixels: np.ndarray) -> np.ndarray:
-    """Enough of a picture to see what it is."""
-    return pixels[::_THINNING, ::_THINNING].astype(np.int16)
+def _pixels_looked_at(pixels: np.ndarray) -> np.ndarray:
+    """Return every fourth pixel of every fourth line, as signed numbers."""
+    return pixels[::_STRIDE, ::_STRIDE].astype(np.int16)
 
 
-def _spread(pixels: np.ndarray) -> int:
+def _range(pixels: np.ndarray) -> int:
     return int(np.ptp(pixels, axis=(0, 1)).max())
 
 
-def _colour(pixels: np.ndarray) -> str | None:
-    """The colour of a plain picture, in words; None where there is more to see."""
-    if _spread(pixels) > _PLAIN:
+def _color(pixels: np.ndarray) -> str | None:
+    """Return the color of a picture of one color, in words; None for any other picture."""
+    if _range(pixels) > _PLAIN:
         return None
     red, green, blue = (round(float(level)) for level in pixels.mean(axis=(0, 1)))
     return "black" if max(red, green, blue) < _BLACK else f"of one colour, RGB {red} {green} {blue}"
 
 
-def _heard(path: Path, wanted: bool) -> list[str]:
+def _sound_notes(path: Path, wanted: bool) -> list[str]:
     if not wanted:
         return []
     with open_video(path) as (container, _):

@@ -1,7 +1,7 @@
-"""Fitting media to a model: how large each frame may be so that the whole clip has room.
+"""How large each frame may be so that the whole clip fits into the context of a reasoner.
 
-The arithmetic is that of Qwen3-VL's processor (`smart_resize` in transformers), so that what is scaled here while it
-is decoded is not scaled a second time there.
+It computes what Qwen3-VL's processor does (`smart_resize` in transformers), so frames that are scaled here during
+decoding are not scaled again there.
 """
 
 import math
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from cosmos_batch.media.errors import unusable_file
 
-ASPECT_RATIO_LIMIT = 200  # of Qwen3-VL
-# NVIDIA's tool keeps a tenth of the context for the text around the media (cosmos-reason2, script/inference.py:
+ASPECT_RATIO_LIMIT = 200  # Qwen3-VL refuses frames with a longer side than this many times the shorter
+# NVIDIA leaves a tenth of the context for the text around the media (cosmos-reason2, script/inference.py:
 # `int((max_model_len - max_tokens) * PIXELS_PER_TOKEN * 0.9)`).
 MEDIA_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class PixelBudget:
-    """What a model takes of one clip or image.
+    """How many pixels a model accepts of one clip or image.
 
     Attributes
     ----------
@@ -34,20 +34,20 @@ class PixelBudget:
     multiple: int
 
     def within(self, tokens: int, pixels_per_token: int) -> "PixelBudget":
-        """This budget, cut to what `tokens` of the context can hold by NVIDIA's rule."""
+        """Return this budget, limited to what `tokens` of the context can hold by NVIDIA's rule."""
         total = min(self.total, int(tokens * pixels_per_token * MEDIA_SHARE))
         return PixelBudget(total, min(self.per_frame, total), self.multiple)
 
 
 def fit(width: int, height: int, frames: int, budget: PixelBudget) -> tuple[int, int]:
-    """Width and height, in pixels, at which `frames` frames of this shape stay within `budget`.
+    """Return the width and height in pixels at which `frames` frames of this aspect ratio stay within `budget`.
 
-    The shape is kept but for rounding to the budget's multiple; nothing is enlarged but by that rounding.
+    Both are rounded to the budget's multiple. Frames are never enlarged, except by that rounding.
 
     Raises
     ------
     Failure
-        InvalidInput where the frame is a strip that no model takes.
+        InvalidInput where the aspect ratio is over the limit.
     """
     if max(width, height) > ASPECT_RATIO_LIMIT * min(width, height):
         raise unusable_file(

@@ -1,4 +1,4 @@
-"""What a file is, checked before anything of it is decoded."""
+"""Finds out what a file is, and checks it before any pixel is decoded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
 
-# Formats whose further pictures are an animation. A JPEG's are its previews and depth maps.
+# Formats in which several pictures are an animation. Further pictures in a JPEG are previews and depth maps.
 _ANIMATED = ("PNG", "WEBP")
-_LYING = range(5, 9)  # of EXIF's orientations, those that swap the sides
+_SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
 _HALF_TURN = 180  # degrees
 
 
@@ -29,7 +29,7 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """A video: width and height in pixels as stored, FFmpeg's name of its codec, when its frames are shown."""
+    """A video: width and height in pixels as stored, FFmpeg's name of its codec, and the times of its frames."""
 
     width: int
     height: int
@@ -38,51 +38,53 @@ class VideoInfo:
 
 
 def probe(path: Path) -> ImageInfo | VideoInfo:
-    """Look at a file by its content; its extension must agree with what is found.
+    """Return what a file is by its content, with which its extension must agree.
 
-    An image's header is read, a video's packets are read through to the end; no pixel is decoded.
+    The header of an image is read, or all packets of a video; no pixel is decoded.
 
     Raises
     ------
     Failure
-        InvalidInput where the file is empty, no media, not what its extension says, too large, truncated, or a video
-        without a picture.
+        InvalidInput where the file is empty, not what its extension says, no image or video, too large, truncated, or
+        has no video stream.
     """
-    found = _agreed_format(path)
-    return _probe_image(path) if found.medium == "image" else _probe_video(path)
+    file_format = _format_of(path)
+    return _probe_image(path) if file_format.medium == "image" else _probe_video(path)
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height of a probed file in pixels, turned as it says; of a video, by its first frame.
+    """Return width and height in pixels of a probed file as it is displayed; for a video, of its first frame.
 
     Raises Failure (InvalidInput) where it is damaged.
     """
     if identify_file(path).medium == "image":
         with open_image(path) as image:
             width, height = image.size
-            lies = image.getexif().get(ExifTags.Base.Orientation) in _LYING
+            sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
     else:
         with open_video(path) as (container, stream):
             frame = next(decode(container, stream, with_time_limit()), None)
             if frame is None:
                 raise unusable_file("The video is damaged: none of its frames can be decoded.")
             width, height = frame.width, frame.height
-            lies = frame.rotation % _HALF_TURN != 0
-    return (height, width) if lies else (width, height)
+            sideways = frame.rotation % _HALF_TURN != 0
+    return (height, width) if sideways else (width, height)
 
 
-def _agreed_format(path: Path) -> Format:
+def _format_of(path: Path) -> Format:
     extension = path.suffix.lower()
     if path.stat().st_size == 0:
         raise unusable_file("The file is empty (0 bytes).", "Upload it again; the first upload may have been cut off.")
-    found = identify_file(path)
-    if extension in found.extensions:
-        return found
-    if found.extensions:
-        remedy = f"Name it {' or '.join(found.extensions)} if that is what you meant to upload."
+    file_format = identify_file(path)
+    if extension in file_format.extensions:
+        return file_format
+    if file_format.extensions:
+        remedy = f"Name it {' or '.join(file_format.extensions)} if that is what you meant to upload."
     else:
         remedy = f"Upload one of {', '.join(EXTENSIONS)}."
-    raise unusable_file(f"The content is {found.label}, but the name ends in {extension or 'no extension'}.", remedy)
+    raise unusable_file(
+        f"The content is {file_format.label}, but the name ends in {extension or 'no extension'}.", remedy
+    )
 
 
 def _probe_image(path: Path) -> ImageInfo:

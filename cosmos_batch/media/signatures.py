@@ -1,7 +1,7 @@
-"""What a file is by its first bytes, whatever its name says.
+"""Identifies a file's format by its first bytes.
 
-FFmpeg's own probing would try some 300 demuxers, playlists and image sequences among them. Hostile files get to see
-only the demuxer that their signature and their extension agree on.
+FFmpeg's own probing would try some 300 demuxers, playlists and image sequences among them. A hostile file shall reach
+no demuxer but the one on which its signature and its extension agree.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ HEAD_BYTES = 4096
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: how people call it, the extensions it may have, and what opens it.
+    """A file format: its name with an article, the extensions it may have, and what opens it.
 
-    `opener` is the name of FFmpeg's demuxer for a video, of Pillow's plugin for an image. A format without extensions
-    is known only to be named in a refusal.
+    `opener` is the name of FFmpeg's demuxer for a video, or of Pillow's plugin for an image. A format without
+    extensions is not accepted; it is listed so that the error can name it.
     """
 
     label: str
@@ -25,8 +25,8 @@ class Format:
     opener: str = ""
 
 
-# QuickTime and MP4 share FFmpeg's demuxer and differ in a brand that many tools set wrongly: either name will do. So it
-# is with Matroska and WebM, its subset.
+# QuickTime and MP4 have the same demuxer in FFmpeg, and differ in a brand that many tools set wrongly: either extension
+# is accepted. The same holds for Matroska and its subset WebM.
 ISO_MEDIA = Format("an MP4 or QuickTime video", (".mp4", ".mov"), "video", "mov")
 MATROSKA = Format("a Matroska or WebM video", (".mkv", ".webm"), "video", "matroska")
 AVI = Format("an AVI video", (".avi",), "video", "avi")
@@ -64,10 +64,10 @@ UNKNOWN = Format("no image or video")
 
 
 def identify(head: bytes) -> Format:
-    """The format of a file that begins with `head` (`HEAD_BYTES` of it or all); `UNKNOWN` where nothing is known."""
-    for prefix, found in _PREFIXES:
+    """Return the format of a file that begins with `head` (its first `HEAD_BYTES`); `UNKNOWN` if none matches."""
+    for prefix, file_format in _PREFIXES:
         if head.startswith(prefix):
-            return found
+            return file_format
     if head.startswith(b"RIFF"):
         return _RIFF.get(head[8:12], UNKNOWN)
     if head[4:8] in _ISO_BOXES:
@@ -78,7 +78,7 @@ def identify(head: bytes) -> Format:
 
 
 def identify_file(path: Path) -> Format:
-    """The format of a file by its first bytes."""
+    """Return the format of a file by its first bytes."""
     with path.open("rb") as file:
         return identify(file.read(HEAD_BYTES))
 

@@ -1,4 +1,4 @@
-"""Sound as players take it: 48 kHz, stereo, as long as the picture and no longer."""
+"""Converts sound to what all players accept, 48 kHz stereo, and cuts it into pieces for an encoder."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,16 +15,16 @@ _LAYOUTS = {1: "mono", 2: "stereo"}
 
 @dataclass(frozen=True)
 class Sound:
-    """Samples between -1 and 1, of shape [channels, samples], and how many a second there are of each channel."""
+    """Samples between -1 and 1, of shape [channels, samples], and the sample rate in Hz."""
 
     samples: np.ndarray
     rate: int = RATE
 
 
 def stereo(sound: Sound) -> np.ndarray:
-    """The samples at 48 kHz, in two channels, none beyond -1 or 1; float32.
+    """Return the samples at 48 kHz in two channels, clipped to -1 and 1, as float32.
 
-    Raises Failure (EngineFailed) where they are no sound.
+    Raises Failure (EngineFailed) where their shape is not that of sound, or where they hold NaN or infinity.
     """
     samples = np.asarray(sound.samples, np.float32)
     if samples.ndim != CHANNELS or len(samples) not in _LAYOUTS:
@@ -38,7 +38,7 @@ def stereo(sound: Sound) -> np.ndarray:
 
 
 def piece(samples: np.ndarray, start: int, end: int) -> av.AudioFrame:
-    """Samples from `start` to `end` as a frame for an encoder; silence where there are none."""
+    """Return the samples from `start` to `end` as a frame for an encoder, with silence where there are none."""
     part = samples[:, start:end]
     padded = np.pad(part, ((0, 0), (0, end - start - part.shape[1])))
     frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(padded), format="fltp", layout="stereo")
@@ -51,4 +51,6 @@ def _resampled(samples: np.ndarray, rate: int) -> np.ndarray:
     resampler = av.AudioResampler("fltp", layout, RATE)
     frame = av.AudioFrame.from_ndarray(samples, format="fltp", layout=layout)
     frame.sample_rate = rate
-    return np.concatenate([one.to_ndarray() for one in [*resampler.resample(frame), *resampler.resample(None)]], axis=1)
+    return np.concatenate(
+        [part.to_ndarray() for part in [*resampler.resample(frame), *resampler.resample(None)]], axis=1
+    )

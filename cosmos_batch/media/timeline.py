@@ -1,4 +1,4 @@
-"""When each frame of a video is shown: one pass over its packets, without decoding."""
+"""Reads when each frame of a video is presented, in one pass over its packets and without decoding."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,17 +11,17 @@ from av.video.stream import VideoStream
 from cosmos_batch.media.containers import with_time_limit
 from cosmos_batch.media.errors import unusable_file
 
-# Nine hours at 60 frames a second. It bounds the memory of a timeline and the work on a file made to waste it.
+# Nine hours at 60 frames a second. It bounds the memory of a timeline, and the time that a hostile file can cost.
 FRAME_LIMIT = 2_000_000
 DURATION_LIMIT = 24 * 3600  # seconds: a camera's day
-# Containers round their duration, and a few lost frames at the end leave the rest useful.
+# A video may be this much shorter than its header says: containers round, and the last few frames are dispensable.
 _TOLERATED_SECONDS = 0.5
 _TOLERATED_SHARE = 0.05
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A part of a timeline: times of its frames, in seconds from the first frame of the whole, and its length."""
+    """A part of a timeline: the times of its frames, in seconds from the video's first frame, and its length."""
 
     times: np.ndarray
     duration: float
@@ -29,14 +29,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the frames of a stream are shown.
+    """The presentation times of a video stream's frames.
 
     Attributes
     ----------
     times
         Seconds from the first frame to each, ascending. Shape [frames].
     keys
-        Those of them at which decoding may begin.
+        The times among them of key frames, at which decoding can begin.
     start
         Presentation time of the first frame in the container's clock, in seconds.
     duration
@@ -54,19 +54,19 @@ class Timeline:
         return len(self.times) / self.duration
 
     def key_before(self, seconds: float) -> float:
-        """The last time, at `seconds` or earlier, at which decoding may begin."""
-        found = int(np.searchsorted(self.keys, seconds, "right"))
-        return float(self.keys[found - 1]) if found else 0.0
+        """Return the time of the last key frame at `seconds` or earlier; 0 if there is none."""
+        count = int(np.searchsorted(self.keys, seconds, "right"))
+        return float(self.keys[count - 1]) if count else 0.0
 
     def after(self, seconds: float) -> float:
-        """When the next frame after one of them is shown; the end where it is the last."""
+        """Return the time of the first frame after `seconds`; the duration if there is none."""
         following = int(np.searchsorted(self.times, seconds, "right"))
         return float(self.times[following]) if following < len(self.times) else self.duration
 
     def cut(self, start: float | None, end: float | None) -> "Cut":
-        """The part from `start` to `end`, in seconds; what is None or beyond the video's end is its end.
+        """Return the part from `start` to `end`, in seconds. None is the video's beginning or end.
 
-        Raises Failure (InvalidInput) where the part begins after the video.
+        An `end` behind the video's end is cut to it. Raises Failure (InvalidInput) where `start` is behind it.
         """
         first, last = start or 0.0, min(end or self.duration, self.duration)
         if first >= self.duration:
@@ -80,7 +80,7 @@ class Timeline:
 
 
 def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
-    """Read all packets of a container.
+    """Read all packets of a container, and return when the frames of `stream` are presented.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
 
 
 def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[float], list[float], float]:
-    """Presentation time of each frame, of each key frame, and the end of the last packet of any stream; in seconds."""
+    """Return the times of all frames, of the key frames, and the end of the last packet of any stream, in seconds."""
     times: list[float] = []
     keys: list[float] = []
     end = 0.0
@@ -149,12 +149,12 @@ def _check_complete(container: InputContainer, stream: VideoStream, frames: int,
 
 
 def _declared_end(container: InputContainer) -> float:
-    """Seconds; 0 for a container without a duration, such as a live recording."""
+    """Return the end that the header states, in seconds; 0 if it states none, as in a live recording."""
     return ((container.start_time or 0) + (container.duration or 0)) / av.time_base
 
 
 def _frame_seconds(stream: VideoStream, shown: np.ndarray) -> float:
-    """How long the last frame stays: as long as an average one."""
+    """Return how long the last frame is presented, in seconds: as long as the average frame."""
     if len(shown) > 1 and shown[-1] > shown[0]:
         return float(shown[-1] - shown[0]) / (len(shown) - 1)
     return float(1 / (stream.average_rate or Fraction(25)))

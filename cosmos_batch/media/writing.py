@@ -1,8 +1,8 @@
-"""What a generator made, as files that any player and browser shows.
+"""Writes generated frames and sound as files that every player and browser can show.
 
-A video is written while its frames come, so that no more than a few are in memory. The same frames make the same file,
-byte for byte, however busy the machine is: the encoder's threads are fixed, since it decides differently with more of
-them, and x264's macroblock tree is off.
+A video is written frame by frame, so only a few frames are in memory. The same frames give the same file, byte for
+byte, however busy the machine is: the number of encoder threads is fixed, because the encoder's decisions depend on it,
+and x264's macroblock tree is off.
 """
 
 import math
@@ -21,27 +21,27 @@ from cosmos_batch.media.errors import unusable_output
 from cosmos_batch.media.sound import RATE, Sound, piece, stereo
 
 _THREADS = 8
-# Nothing that a person sees is lost: x264's documentation calls 17 or 18 visually lossless.
-# With its macroblock tree x264 165 is not repeatable: beside twice as many busy processes as cores, one in ten files of
-# five frames of 320x240 differed, and half of those of 30 frames; without it none of 250, with any kind of threads.
+# x264's documentation calls a CRF of 17 or 18 visually lossless.
+# With its macroblock tree, x264 165 is not repeatable: beside twice as many busy processes as cores, one in ten files
+# of five frames of 320x240 differed, and half of those of 30 frames. Without it none of 250 did, with any threads.
 _QUALITY = {"crf": "17", "preset": "medium", "mbtree": "0"}
 _LOSSLESS = {"qp": "0", "preset": "veryfast"}
-# The same pixels on every processor: libswscale's fast paths round as they like.
+# These flags give the same pixels on every processor; libswscale's fast paths round differently on each.
 _CONVERSION = (
     Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INP
 )
-# Durations are exact in ticks that divide a frame of every broadcast rate and a sample of sound.
+# At 240,000 ticks a second, a frame of every broadcast rate and a sample of sound each last a whole number of ticks.
 _CONTAINER = {"movflags": "+faststart", "movie_timescale": "240000"}
 _SOUND_BITS = 192_000  # a second
 _JPEG: dict[str, Any] = {"quality": 95, "subsampling": 0}
 _CHANNELS = 3
 _NTSC = Fraction(1000, 1001)
-_DECIMALS = (2, 3)  # with how many a broadcast rate is written: 23.98, 23.976
+_DECIMALS = (2, 3)  # decimals with which people write broadcast rates: 23.98, 23.976
 _LARGEST_DENOMINATOR = 1001
 
 
 def exact_rate(fps: float) -> Fraction:
-    """The rate that a person means by a number of frames a second."""
+    """Return the exact frame rate for a rounded one: 29.97 stands for 30000/1001 frames a second."""
     broadcast = math.ceil(fps) * _NTSC
     if fps % 1 and any(round(float(broadcast), decimals) == fps for decimals in _DECIMALS):
         return broadcast
@@ -57,32 +57,32 @@ def write_video(
     *,
     lossless: bool = False,
 ) -> int:
-    """Write an MP4 (H.264 in yuv420p, index in front, AAC) and return how many frames it has.
+    """Write an MP4 (H.264 in yuv420p, AAC, index in front) and return the number of its frames.
 
     Parameters
     ----------
     frames
         RGB, uint8, each of shape [H, W, 3] with even H and W.
     fps
-        Frames a second, exactly (see `exact_rate`).
+        Exact frame rate (see `exact_rate`).
     sound
-        Cut to the video's length, or filled with silence up to it.
+        Sound, which is cut to the video's length or filled with silence up to it.
     check
         Called after each frame. What it raises ends the writing.
     lossless
-        For an engine to read, not for a person: larger, and in a profile of H.264 that browsers do not play.
+        For an engine's input: the file is larger, and in a profile of H.264 that browsers do not play.
 
     Raises
     ------
     Failure
-        EngineFailed where there are no frames, or these are no frames of one video.
+        EngineFailed where there are no frames, or where they differ in size or are not of this form.
     """
     try:
         with av.open(str(path), "w", format="mp4", options=_CONTAINER) as container:
             picture = _picture_stream(container, fps, _LOSSLESS if lossless else _QUALITY)
             return _write(container, picture, frames, stereo(sound) if sound else None, check)
     except BaseException:
-        path.unlink(missing_ok=True)  # half a video looks like a whole one
+        path.unlink(missing_ok=True)  # an incomplete file must not be taken for a video
         raise
 
 
@@ -117,7 +117,7 @@ def _write(
 def write_image(path: Path, pixels: np.ndarray) -> None:
     """Write a PNG or, by the path's suffix, a JPEG. `pixels` are RGB, uint8, of shape [H, W, 3].
 
-    Raises Failure (EngineFailed) where they are no picture.
+    Raises Failure (EngineFailed) where they have another form.
     """
     _check_picture(pixels)
     Image.fromarray(pixels).save(path, **({} if path.suffix == ".png" else _JPEG))
@@ -127,7 +127,7 @@ def _picture_stream(container: OutputContainer, fps: Fraction, quality: dict[str
     stream: Any = container.add_stream("libx264", rate=fps, options=quality)
     stream.pix_fmt = "yuv420p"
     stream.codec_context.thread_count = _THREADS
-    # Untagged, each player would guess its own colours.
+    # Without these tags each player would guess the color space.
     stream.codec_context.colorspace = Colorspace.ITU709
     stream.codec_context.color_range = ColorRange.MPEG
     stream.codec_context.color_primaries = ColorPrimaries.BT709
@@ -136,7 +136,7 @@ def _picture_stream(container: OutputContainer, fps: Fraction, quality: dict[str
 
 
 def _check_frame(pixels: np.ndarray, stream: Any, index: int) -> None:
-    """The first frame says how large the others are."""
+    """Raise Failure unless the frame has the size of the first one, which sets the size of the stream."""
     _check_picture(pixels)
     height, width, _ = pixels.shape
     if index == 0:
@@ -167,5 +167,5 @@ def _yuv(pixels: np.ndarray, reformatter: VideoReformatter) -> av.VideoFrame:
 
 
 def _sample(frame: int, fps: Fraction) -> int:
-    """The first sample that is heard while a frame is shown."""
+    """Return the number of the first sound sample that belongs to a frame."""
     return round(frame * RATE / fps)

@@ -176,9 +176,8 @@ class WorkerLoop:
             await asyncio.to_thread(self._refuse, handle, unreadable)
             return
         if self._stopping.is_set() or self._draining or self._fatal is not None:
-            await asyncio.to_thread(
-                self.runner.queue.give_back, handle
-            )  # the receive was under way when the worker was told to stop
+            # The receive was under way when the worker was told to stop.
+            await asyncio.to_thread(self.runner.queue.give_back, handle)
             return
         self._start(JobRun(delivery))
 
