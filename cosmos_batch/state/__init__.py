@@ -1,4 +1,4 @@
-"""The state table: what must be decided once, shared by the Lambdas and the workers."""
+"""The DynamoDB table that Lambda functions and workers share (decision 001). `table` lists its kinds of rows."""
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.groups import Group, Groups

@@ -1,10 +1,11 @@
-"""Callbacks that wait for a run of one job or several: answered once, when the last job has ended.
+"""Groups: the jobs of one run whose caller waits with a task token until the last of them has ended (decision 031).
 
-What has ended is a set, not a number: an end that is noted twice counts once, so every step may be taken again.
+The jobs that have ended are stored as a set and not as a number. So an end that is noted twice counts once, and every
+step can be repeated.
 
-Whoever waits may ask for the same run again, with another task token, as a state machine does that retries. It then
-waits for the same jobs; where those have ended it is given their answer, or only the jobs whose failure may pass are
-run again, in a further attempt of the run.
+A state machine that retries starts the same run again with another task token (decision 033). The new token waits for
+the same jobs. If those have ended already, the token gets their result; or, if some failed with an error that may pass,
+those jobs alone run again, in a further attempt of the group.
 """
 
 import hashlib
@@ -17,14 +18,14 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
 
-# A row holds 400 KB, and hundreds of files may fail: so many characters are kept of all their errors together, but of
-# each at least as many as `Error.cause` needs.
+# A DynamoDB item holds 400 KB, and hundreds of files may fail. So KEPT_ERRORS limits the characters of all their errors
+# together, and SHORTEST_ERROR is the least that each may have: what `Error.cause` needs.
 KEPT_ERRORS = 60_000
 SHORTEST_ERROR = 256
 
 
 class GroupFailure(Row):
-    """One job of a group that ended badly."""
+    """A job of a group that failed, with its error."""
 
     job: str | None = Field(default=None, description="None in rows from before decision 033")
     name: str
@@ -32,18 +33,18 @@ class GroupFailure(Row):
 
 
 class Group(Row):
-    """One row. `ended` holds job ids, `failures` a `GroupFailure` as JSON each."""
+    """A group's row. `ended` holds job ids, `failures` one `GroupFailure` as JSON for each failed job."""
 
     id: str
     jobs: int
     attempt: int = 0
     files: str | None = Field(default=None, description="S3 prefix of all results of the run")
     since: str | None = Field(default=None, description="When it was opened (ISO 8601, UTC)")
-    task_token: str | None = Field(default=None, description="The one token, in rows from before decision 033")
-    task_tokens: set[str] = Field(default_factory=set, description="Those that wait")
-    answered_tokens: set[str] = Field(default_factory=set, description="Digests of those that were answered")
+    task_token: str | None = Field(default=None, description="The only token, in rows from before decision 033")
+    task_tokens: set[str] = Field(default_factory=set, description="Task tokens that wait")
+    answered_tokens: set[str] = Field(default_factory=set, description="Digests of answered tokens")
     answered_at: str | None = None
-    output: str | None = Field(default=None, description="What a success is answered with")
+    output: str | None = Field(default=None, description="The output that a success is answered with")
     ended: set[str] = Field(default_factory=set)
     failures: set[str] = Field(default_factory=set)
 
@@ -54,34 +55,34 @@ class Group(Row):
 
     @property
     def failed(self) -> list[GroupFailure]:
-        """Those that ended badly, by name."""
-        return sorted(map(GroupFailure.model_validate_json, self.failures), key=lambda one: one.name)
+        """The failed jobs, sorted by name."""
+        return sorted(map(GroupFailure.model_validate_json, self.failures), key=lambda failure: failure.name)
 
     @property
     def waiting(self) -> set[str]:
-        """The tokens that wait for an answer."""
+        """The task tokens that wait for an answer."""
         return self.task_tokens | ({self.task_token} if self.task_token else set())
 
     @property
     def may_pass(self) -> bool:
-        """Whether it was answered with a failure which may pass, of one job at least."""
-        return self.answered_at is not None and self.output is None and any(one.error.retryable for one in self.failed)
+        """Whether it was answered as failed, and at least one of its jobs has a retryable error."""
+        return self.answered_at is not None and self.output is None and any(job.error.retryable for job in self.failed)
 
     def has_answered(self, task_token: str) -> bool:
-        """Whether this very token has had its answer."""
+        """Return whether this token was answered."""
         return _digest(task_token) in self.answered_tokens
 
 
 class Groups:
-    """One row for each group, and one for each of its jobs."""
+    """The rows of groups, and of the jobs that belong to one."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def wait(self, group: str, task_token: str, jobs: int, files: str) -> Group:
-        """Let a token wait for a group, which is opened by its first one. An answered group stays as it is.
+        """Add a waiting token to a group, and create the group with its first token. Returns the group.
 
-        `files` is the S3 prefix of the run's results.
+        An answered group is returned unchanged. `files` is the S3 prefix of the run's results.
         """
         row = {
             "id": group,
@@ -99,23 +100,23 @@ class Groups:
             return self._join(group, task_token)
 
     def _join(self, group: str, task_token: str) -> Group:
-        """Let a token wait, unless the group was answered: then it is returned as it is."""
+        """Add a waiting token to an existing group, unless it was answered. Returns the group."""
         condition = "attribute_exists(#id) AND attribute_not_exists(#answeredAt)"
         while True:
             try:
                 return self._update(group, "ADD #taskTokens :tokens", {"tokens": {task_token}}, condition)
             except ConditionFailed:
-                found = self.get(group)
-                assert found is not None, f"the row of {group} expires a month after it was made"
-                if found.answered_at is not None:  # else it was reopened between the two calls
-                    return found
+                answered = self.get(group)
+                assert answered is not None, f"the row of {group} expires a month after it was made"
+                if answered.answered_at is not None:  # else it was reopened between the two calls
+                    return answered
 
     def reopen(self, group: Group, task_token: str) -> Group:
-        """Begin the next attempt of a group that was answered, for its jobs whose failure may pass.
+        """Begin the next attempt of an answered group, for its jobs with a retryable error. Returns the group.
 
-        Where somebody else began it first, the token waits for that.
+        If another caller has begun it first, the token waits for that attempt.
         """
-        again = {
+        retried = {
             text: failed
             for text in group.failures
             if (failed := GroupFailure.model_validate_json(text)).error.retryable
@@ -124,8 +125,8 @@ class Groups:
             "answeredAt": group.answered_at,
             "attempt": group.attempt + 1,
             "tokens": {task_token},
-            "ended": {failed.job for failed in again.values()},
-            "failures": set(again),
+            "ended": {failed.job for failed in retried.values()},
+            "failures": set(retried),
         }
         expression = (
             "SET #attempt = :attempt, #taskTokens = :tokens "
@@ -138,7 +139,7 @@ class Groups:
             return self._join(group.id, task_token)
 
     def join(self, job_id: str, group: Group, name: str) -> None:
-        """Make a job, before it starts, one of a group. `name` is what a person knows its file by."""
+        """Add a job to a group before it starts. `name` is the name of its file for people."""
         member = {
             "group": group.id,
             "attempt": group.attempt,
@@ -152,9 +153,9 @@ class Groups:
             return
 
     def end(self, job_id: str, result: Result) -> Group | None:
-        """Note the end of a job, the first one that is told; the group as it is then, or None if it is in none.
+        """Note the end of a job, if none was noted before. Returns its group, or None if it belongs to none.
 
-        The result of a group's only job is what its success is answered with.
+        The result of a group's only job becomes the output of the group.
         """
         member = self._table.get(f"job#{job_id}", "group")
         if member is None:
@@ -180,14 +181,14 @@ class Groups:
             return self.get(member["group"])
 
     def get(self, group: str) -> Group | None:
-        """The group as it is now."""
+        """Return the group, or None if it does not exist."""
         row = self._table.get(_pk(group), "group")
         return None if row is None else Group.model_validate(row)
 
     def note_answer(self, group: Group, output: str | None) -> Group | None:
-        """Forget the tokens that were answered, with `output` or as failed; None, unless others have come to wait.
+        """Note that the group's waiting tokens were answered, with `output` or as failed, and delete them.
 
-        Those are in the group that is returned, and must be answered too.
+        Returns None, or the group if other tokens have come to wait meanwhile: these must be answered too.
         """
         values: dict[str, Any] = {"now": now(), "digests": {_digest(token) for token in group.waiting}}
         expression = "SET #answeredAt = :now"

@@ -1,9 +1,11 @@
-"""A job's row: its state, its attempts, its winner. Each function is one conditional write.
+"""The row of a job: its state, its attempts, and the attempt that won. Each method is one conditional write.
 
-States: PLANNED -> RUNNING -> COMMITTED -> SUCCEEDED or FAILED; CANCELLED from any but the last three.
-An attempt counts from the moment the engine starts on a job. It is undone when a worker gives the job back, and when
-it was lost together with others: the job is then a suspect and runs alone, and only a death on its own counts.
-Where a server that the engine asks is busy or away, it is undone, and the job waits in its queue: see `Waiting`.
+States: PLANNED -> RUNNING -> COMMITTED -> SUCCEEDED or FAILED; CANCELLED from PLANNED or RUNNING.
+
+An attempt is counted when a worker begins to prepare the job. It is subtracted again when the worker gives the job
+back, and when the engine or the worker was lost with several jobs: each of them is then a suspect and runs alone, and
+only a loss during an attempt that ran alone counts (decision 005). It is also subtracted when a remote server is busy
+or away; the job then waits in its queue, see `Waiting`.
 """
 
 from typing import Literal
@@ -20,29 +22,29 @@ JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CA
 FINAL: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
 Stage = Literal["planned", "received", "started", "inferred", "committed", "written", "calledBack", "reported"]
 
-# The end of an attempt, in the language of DynamoDB's update expressions.
+# The part of an update expression that ends an attempt.
 _CLOSED = "REMOVE #openAttempt DELETE #opened :ids"
 
 
 class Attempt(Row):
-    """An attempt that was opened and has not ended."""
+    """An attempt that has been opened and has not ended."""
 
     id: str
     worker: str
-    solo: bool = Field(description="It ran alone in its engine")
-    steps_done: int = Field(default=0, description="Of `steps`, when its worker last said so")
-    steps: int | None = Field(default=None, description="That the engine takes; None where it does not say")
+    solo: bool = Field(description="Whether it runs alone in its engine")
+    steps_done: int = Field(default=0, description="Steps done of `steps`, as last reported by its worker")
+    steps: int | None = Field(default=None, description="Steps of the generation; None if the engine reports none")
 
 
 class Waiting(Row):
-    """What a planned job waits for, whose engine asks a server that was busy or away."""
+    """Why a planned job waits in its queue: the remote server of its engine was busy or away."""
 
-    reason: str = Field(description="What the server did, in a person's words")
-    until: str = Field(description="It is asked again then (ISO 8601, UTC)")
+    reason: str = Field(description="What the server did, in a sentence for people")
+    until: str = Field(description="When the next attempt can begin (ISO 8601, UTC)")
 
 
 class JobRow(Row):
-    """What is known of a job."""
+    """The row of a job."""
 
     job_id: str
     pipeline: str
@@ -50,20 +52,24 @@ class JobRow(Row):
     input: str | None = Field(default=None, description="S3 URI")
     document: str = Field(description="S3 URI of the reserved key")
     execution_arn: str
-    weight: float | None = Field(default=None, description="What `scale` reckons with; rows of commit 0f4e7e0 lack it")
+    weight: float | None = Field(
+        default=None, description="Its share of the work, for `scale`; rows of commit 0f4e7e0 lack it"
+    )
     attempts: int = 0
     suspect: bool = False
     open_attempt: Attempt | None = None
     opened: set[str] = Field(
         default_factory=set,
-        description="Ids of all attempts that are under way: two, where a message was delivered twice",
+        description="Ids of all attempts under way; there are two if a message was delivered twice",
     )
     waiting: Waiting | None = None
     pauses: int = Field(default=0, description="How often it was put back to wait for a server")
-    interruptions: int = Field(default=0, description="Of these, how often the server may have begun on it")
-    winner: str | None = Field(default=None, description="Id of the attempt whose files count")
+    interruptions: int = Field(
+        default=0, description="How many of the pauses came after the server may have begun on it"
+    )
+    winner: str | None = Field(default=None, description="Id of the attempt whose result is the job's")
     worker: str | None = Field(default=None, description="Batch job id of the last worker")
-    last_error: Error | None = Field(default=None, description="What the engine failed of when it last did")
+    last_error: Error | None = Field(default=None, description="Error of the last attempt in which the engine failed")
     result: Result | None = None
     stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
 
@@ -79,13 +85,13 @@ def _row(item: dict[str, object]) -> JobRow:
 
 
 class Jobs:
-    """The rows of all jobs."""
+    """The rows of all jobs. Methods that change an attempt do nothing once it has been closed."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def create(self, job: Job) -> None:
-        """Write a planned job's row; planned again, it stays as it is."""
+        """Write the row of a planned job. A job that has a row already keeps it unchanged."""
         weight = weight_of(job)
         row = {
             "weight": weight,
@@ -104,13 +110,13 @@ class Jobs:
             self._table.put_new(_pk(job.job_id), "job", row)
         except ConditionFailed:
             return
-        self._waits(job.pipeline, 1, weight)
+        self._count_waiting(job.pipeline, 1, weight)
 
-    def _waits(self, pipeline: str, jobs: int, weight: float) -> None:
-        """Count a job among those that wait or are being done, or, with negative numbers, no more.
+    def _count_waiting(self, pipeline: str, jobs: int, weight: float) -> None:
+        """Add to the pipeline's totals of undecided jobs and of their weight; negative numbers subtract.
 
-        Each is called after a write that succeeds once for a job. Who dies in between leaves the totals wrong by one
-        job; `scale` reckons with their ratio alone and sets them right when the queue is empty.
+        It is called after a write that succeeds only once for each job. A process that ends between the two calls
+        leaves the totals wrong by one job. `scale` uses only their ratio, and corrects them when the queue is empty.
         """
         self._table.update(
             f"pipeline#{pipeline}",
@@ -119,24 +125,24 @@ class Jobs:
             {"jobs": jobs, "weight": weight},
         )
 
-    def _waits_no_more(self, row: JobRow) -> None:
+    def _subtract_waiting(self, row: JobRow) -> None:
         if row.weight is not None:
-            self._waits(row.pipeline, -1, -row.weight)
+            self._count_waiting(row.pipeline, -1, -row.weight)
 
     def get(self, job_id: str) -> JobRow | None:
-        """The row, or None if the job was never planned."""
+        """Return the row, or None if the job was never planned."""
         item = self._table.get(_pk(job_id), "job")
         return None if item is None else _row(item)
 
     def stamp(self, job_id: str, stage: Stage) -> None:
-        """Note that a job reached a stage."""
+        """Record the time at which a job reached a stage."""
         self._table.update(_pk(job_id), "job", f"SET #stages.#{stage} = :now", {"now": now()})
 
     def open_attempt(self, job_id: str, attempt: Attempt) -> JobRow:
-        """Count an attempt: the engine starts now. Raises ConditionFailed where the job is decided already.
+        """Open an attempt and count it. Raises ConditionFailed where the job is decided already.
 
-        Sent again, it counts once: boto3 repeats a call whose response was lost, and the row knows the ids of all
-        attempts that are under way. One that has ended may be opened again.
+        A repeated call counts once, because boto3 repeats a call whose response was lost: `opened` has the ids of all
+        attempts under way. An attempt that has ended may be opened again.
         """
         try:
             return self._update(
@@ -162,7 +168,7 @@ class Jobs:
             return row
 
     def note_steps(self, job_id: str, attempt_id: str, done: int, total: int) -> None:
-        """Note how far an open attempt is."""
+        """Record how many steps of an open attempt are done."""
         self._change(
             job_id,
             attempt_id,
@@ -171,11 +177,11 @@ class Jobs:
         )
 
     def undo_attempt(self, job_id: str, attempt_id: str) -> None:
-        """Take an open attempt back: the job was not to blame. One that ended meanwhile is left alone."""
+        """Close an open attempt without counting it: the job did not cause its end."""
         self._change(job_id, attempt_id, f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}")
 
     def pause(self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool) -> None:
-        """A server was busy or away: the attempt does not count, and the job waits, suspected of nothing."""
+        """Close an open attempt without counting it, because a remote server was busy or away; the job waits."""
         self._change(
             job_id,
             attempt_id,
@@ -186,7 +192,7 @@ class Jobs:
         )
 
     def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
-        """The engine failed on the job and lives: the attempt stays counted, the next one runs alone."""
+        """Close an attempt in which the engine failed but still runs: it counts, and the next attempt runs alone."""
         self._change(
             job_id,
             attempt_id,
@@ -195,27 +201,27 @@ class Jobs:
         )
 
     def settle_lost(self, row: JobRow, error: Error | None = None) -> JobRow:
-        """Close the open attempt of a worker or an engine that was lost. The job is a suspect: it runs alone now.
+        """Close an attempt whose worker or engine was lost, if one is open, and return the row.
 
-        The attempt stays counted only if it ran alone. Returns the row as it is then.
+        It counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone.
         """
         lost = row.open_attempt
         if lost is None:
             return row
         uncount = "" if lost.solo else ", #attempts = #attempts - :one"
-        noted = "" if error is None else ", #lastError = :error"
+        set_error = "" if error is None else ", #lastError = :error"
         self._change(
             row.job_id,
             lost.id,
-            f"SET #suspect = :yes, #state = :planned{uncount}{noted} {_CLOSED}",
+            f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}",
             None if error is None else {"error": error.model_dump(by_alias=True)},
         )
         return self.get(row.job_id) or row
 
     def _change(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
-        """Where the attempt was closed meanwhile, the job stays as it is."""
-        offered = {"one": 1, "planned": "PLANNED", "yes": True, "ids": {attempt_id}, **(extra or {})}
-        values = {name: value for name, value in offered.items() if f":{name}" in expression}
+        """Update a job while the attempt is open; do nothing if it was closed meanwhile."""
+        available = {"one": 1, "planned": "PLANNED", "yes": True, "ids": {attempt_id}, **(extra or {})}
+        values = {name: value for name, value in available.items() if f":{name}" in expression}
         try:
             self._update(
                 job_id,
@@ -227,9 +233,9 @@ class Jobs:
             return
 
     def commit(self, job_id: str, attempt_id: str, result: Result, inferred_at: str | None = None) -> JobRow:
-        """Make an attempt's result the job's. Raises ConditionFailed where another attempt won, or it was closed.
+        """Make an attempt's result the result of the job. Raises ConditionFailed where the job is decided already.
 
-        `inferred_at` is when the engine had answered; an error has none.
+        `inferred_at` is when the engine was done; None for an error.
         """
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
         row = self._update(
@@ -247,13 +253,13 @@ class Jobs:
             },
             "attribute_not_exists(#winner) AND #state IN (:planned, :running)",
         )
-        self._waits_no_more(row)
+        self._subtract_waiting(row)
         return row
 
     def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
-        """The caller was told. Idempotent; a cancelled job stays cancelled.
+        """Note that the result was reported to the state machine. Idempotent; a cancelled job stays cancelled.
 
-        `written_at` is when its files were at their final keys; an error has none, and is the job's result from now on.
+        `written_at` is when the files were at their final keys. An `error` has none, and becomes the job's result.
         """
         state = "SUCCEEDED" if error is None else "FAILED"
         changes = {"state": state, "stages.#calledBack": now()}
@@ -274,7 +280,7 @@ class Jobs:
             return
 
     def close(self, job_id: str, result: Result, cancelled: bool) -> None:
-        """The execution ended, however: a job that is not decided yet never will be. Idempotent."""
+        """Close a job whose execution has ended, unless it was decided before. Idempotent."""
         try:
             row = self._update(
                 job_id,
@@ -290,7 +296,7 @@ class Jobs:
             )
         except ConditionFailed:
             return
-        self._waits_no_more(row)
+        self._subtract_waiting(row)
 
     def _update(self, job_id: str, expression: str, values: dict[str, object], condition: str) -> JobRow:
         return _row(self._table.update(_pk(job_id), "job", expression, values, condition))

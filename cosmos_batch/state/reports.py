@@ -1,20 +1,20 @@
-"""Which ends of jobs the world was told of."""
+"""Which ends of jobs were published as an event, so that none is published twice."""
 
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 
 class Reports:
-    """One row for each job whose end was published; a job that `plan` refused has this row and no other."""
+    """One row for each job whose end was published. A job that `plan` refused has no other row."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def published(self, job_id: str) -> bool:
-        """Whether somebody published this end already."""
+        """Return whether the end of this job was published."""
         return self._table.get(f"job#{job_id}", "report") is not None
 
     def note(self, job_id: str) -> None:
-        """This end was published; noted again, it stays as it is."""
+        """Note that the end of this job was published. Idempotent."""
         try:
             self._table.put_new(f"job#{job_id}", "report", {"at": now(), "expiresAt": expires_at()})
         except ConditionFailed:

@@ -1,4 +1,4 @@
-"""Final keys, each reserved for one job: two results can never take one name."""
+"""The S3 keys of results, each reserved for one job, so that no result can overwrite another."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -16,13 +16,13 @@ def _pk(bucket: str, key: str) -> str:
 
 
 class ReservedKeys:
-    """The reserved keys."""
+    """The rows of reserved keys."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def reserve(self, output: OutputKey, job_id: str) -> bool:
-        """Whether the key is this job's: newly, or since an earlier try."""
+        """Reserve a key for a job, and return whether the key is this job's, now or since an earlier call."""
         row = {"jobId": job_id, "expiresAt": expires_at()}
         try:
             self._table.put_new(_pk(output.bucket, output.key), "output", row)
@@ -46,6 +46,6 @@ class ReservedKeys:
         return None
 
     def owner(self, bucket: str, key: str) -> str | None:
-        """The job that a key is reserved for, or None: then the object there is not ours."""
+        """Return the id of the job that a key is reserved for; None if no job may write it."""
         item = self._table.get(_pk(bucket, key), "output")
         return None if item is None else str(item["jobId"])

@@ -1,7 +1,7 @@
-"""Recorded revisions: which commit a pipeline's workers load for a tag or branch of a model.
+"""Recorded revisions: which commit all workers of a pipeline load for a tag or branch of a model (decision 065).
 
-A row moves only by `cosmos-batch models update` and by a job with `INVALIDATE_COSMOS_MODELS`: workers that start
-months apart load the same commit, whatever the Hub has then.
+A recorded commit changes only by `cosmos-batch models update`, or by a job with `INVALIDATE_COSMOS_MODELS`. So workers
+that start months apart load the same commit, even if the Hub has a newer one.
 """
 
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from cosmos_batch.state.table import ConditionFailed, Row, Table, now
 
 
 class RecordedRevision(Row):
-    """One row."""
+    """The commit that is recorded for a tag or branch of a model."""
 
     model: str = Field(description="Hugging Face id")
     revision: str = Field(description="The tag or branch that is configured")
@@ -20,30 +20,30 @@ class RecordedRevision(Row):
     resolved_at: str = Field(description="ISO 8601, UTC")
 
     def is_newer_than(self, moment: datetime) -> bool:
-        """Whether it was resolved after that moment."""
+        """Return whether it was resolved after `moment`."""
         return datetime.fromisoformat(self.resolved_at) > moment
 
 
 class Revisions:
-    """The rows of one pipeline, one for each model and tag or branch."""
+    """The recorded revisions of one pipeline, one for each model and tag or branch."""
 
     def __init__(self, table: Table, pipeline: str) -> None:
         self._table = table
         self._pk = f"pipeline#{pipeline}"
 
     def list(self) -> list[RecordedRevision]:
-        """All of the pipeline, those of an earlier configuration included."""
+        """Return all of the pipeline, including those of an earlier configuration."""
         return [RecordedRevision.model_validate(item) for item in self._table.query(self._pk, "revision#")]
 
     def get(self, model: str, revision: str) -> RecordedRevision | None:
-        """The recorded one, or None if no worker has resolved it yet."""
+        """Return the recorded revision, or None if no worker has resolved it yet."""
         item = self._table.get(self._pk, _sk(model, revision))
         return None if item is None else RecordedRevision.model_validate(item)
 
     def record(self, model: str, revision: str, commit: str, unless_since: datetime | None = None) -> RecordedRevision:
-        """Record a commit unless one is recorded, or, with a time, unless one was recorded after it.
+        """Record a commit, unless one is recorded; with `unless_since`, unless one was recorded after that time.
 
-        Returns what is recorded then: where two workers resolve at once, both load what the first one wrote.
+        Returns what is recorded. If two workers resolve at once, both load what the first one recorded.
         """
         values = {"model": model, "revision": revision, "commit": commit, "now": now()}
         condition = "attribute_not_exists(#commit)"

@@ -1,4 +1,4 @@
-"""The state table (DynamoDB): what must be decided once.
+"""The state table in DynamoDB, with conditional writes for what must be decided only once.
 
 | pk | sk | one for each |
 |---|---|---|
@@ -28,30 +28,30 @@ KEEP_SECONDS = 30 * 86_400  # rows of jobs and reservations; DynamoDB's TTL remo
 Item = dict[str, Any]
 
 
-class ConditionFailed(Exception):  # noqa: N818 - an answer of the table, not a fault
-    """Somebody else decided first."""
+class ConditionFailed(Exception):  # noqa: N818 - an expected outcome, not a fault
+    """The condition of a write was false, because another process has changed the row before."""
 
 
 class Row(BaseModel):
-    """A row as it is read: tolerantly, for a newer version may have written it."""
+    """Base of the models of rows. Unknown attributes are ignored, because newer code may have written them."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore")
 
 
 class Table:
-    """The four calls that this app makes, on plain Python values. Thread-safe, as boto3's clients are."""
+    """The four calls of DynamoDB that are used, with plain Python values. Thread-safe, as boto3's clients are."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
         self._name = name
 
     def get(self, pk: str, sk: str) -> Item | None:
-        """The row as it is now (strongly consistent), or None."""
-        answer = self._client.get_item(TableName=self._name, Key=_key(pk, sk), ConsistentRead=True)
-        return _plain(answer["Item"]) if "Item" in answer else None
+        """Return the row, read with strong consistency, or None."""
+        response = self._client.get_item(TableName=self._name, Key=_key(pk, sk), ConsistentRead=True)
+        return _plain(response["Item"]) if "Item" in response else None
 
     def query(self, pk: str, sk_prefix: str = "") -> list[Item]:
-        """All rows of a partition, in the order of their sort keys."""
+        """Return all rows of a partition whose sort key has the prefix, in the order of their sort keys."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._name,
             ConsistentRead=True,
@@ -61,7 +61,7 @@ class Table:
         return [_plain(item) for page in pages for item in page["Items"]]
 
     def put_new(self, pk: str, sk: str, item: Item) -> None:
-        """Write a row unless it exists. Raises ConditionFailed."""
+        """Write a new row. Raises ConditionFailed if it exists."""
         self._call(
             self._client.put_item,
             Item=_values({"pk": pk, "sk": sk, **_present(item)}),
@@ -71,9 +71,9 @@ class Table:
     def update(
         self, pk: str, sk: str, expression: str, values: Mapping[str, Any] | None = None, condition: str | None = None
     ) -> Item:
-        """Change a row and return it as it is then. Raises ConditionFailed.
+        """Change a row and return the changed row. Raises ConditionFailed if `condition` is false.
 
-        Attribute names stand as `#name` in `expression` and `condition`, values as `:name`.
+        `expression` and `condition` refer to attributes as `#name` and to `values` as `:name`.
         """
         text = f"{expression} {condition or ''}"
         names = {word.strip("(),"): word.strip("(),").removeprefix("#") for word in _words(text) if word[0] == "#"}
@@ -82,14 +82,14 @@ class Table:
             arguments["ExpressionAttributeValues"] = _values({f":{name}": value for name, value in values.items()})
         if condition:
             arguments["ConditionExpression"] = condition
-        answer = self._call(
+        response = self._call(
             self._client.update_item,
             Key=_key(pk, sk),
             UpdateExpression=expression,
             ReturnValues="ALL_NEW",
             **arguments,
         )
-        return _plain(answer["Attributes"])
+        return _plain(response["Attributes"])
 
     def _call(self, operation: Any, **arguments: Any) -> Any:
         try:
@@ -99,18 +99,18 @@ class Table:
 
 
 def now() -> str:
-    """UTC, ISO 8601 with milliseconds: sorts as it reads."""
+    """Return the current time in UTC as ISO 8601 with milliseconds. Such texts sort by time."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def expires_at(keep_seconds: int = KEEP_SECONDS) -> int:
-    """The TTL attribute of a row written now: epoch seconds."""
+    """Return the TTL attribute, in seconds since 1970, of a row that is written now."""
     return int(time.time()) + keep_seconds
 
 
 @cache
 def _serialize() -> Any:
-    # Imported when a row is: boto3 takes longer than all else here, and a Lambda that ignores its event needs none.
+    # Imported with the first row: importing boto3 takes long, and a function that ignores its event needs no row.
     from boto3.dynamodb.types import TypeSerializer
 
     return TypeSerializer().serialize

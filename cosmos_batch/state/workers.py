@@ -1,4 +1,4 @@
-"""Workers, and the pipelines that they serve: what `scale` decides by."""
+"""The rows of workers, and of the pipelines that they serve. `scale` decides by them (decisions 005 and 071)."""
 
 from typing import Literal
 
@@ -12,57 +12,65 @@ ENDED_KEEP_SECONDS = 86_400
 
 WorkerState = Literal["SUBMITTED", "STARTING", "READY", "DRAINING", "ENDED"]
 
-# The kinds of cause of which a worker ends without having served: there was no instance for it, its host was taken
-# away, its processes were killed from outside, something that may pass by itself, something that does not.
+# Why a worker ended without having served: AWS had no instance for it, its host was taken away, its processes were
+# killed from outside, for a cause that may pass by itself, or for one that does not (decision 005).
 Cause = Literal["capacity", "lost", "killed", "passing", "permanent"]
 
 
 class WorkerRow(Row):
-    """One worker, named by its Batch job."""
+    """The row of a worker, which has the id of its Batch job."""
 
     worker: str
     state: WorkerState
     submitted_at: str | None = None
     last_seen: str
     job_definition: str | None = Field(default=None, description="ARN, with its revision")
-    model: str | None = Field(default=None, description="That it has loaded")
-    revision: str | None = Field(default=None, description="Tag or branch of the model that the configuration names")
-    commit: str | None = Field(default=None, description="That it has loaded of it; a folder's digest")
-    completed: int = Field(default=0, description="Jobs that it answered")
-    alone_with: str | None = Field(default=None, description="The last job that had its engine for itself")
-    in_company: bool = Field(default=False, description="It has begun jobs together with others")
-    must_drain: bool = Field(default=False, description="`scale` asks it to leave")
-    keep: bool = Field(default=False, description="Warm: `scale` asks it to stay, work or none")
-    judged: bool = Field(default=False, description="`scale` has drawn from it what it says about the breaker")
+    model: str | None = Field(default=None, description="Name of the loaded model")
+    revision: str | None = Field(default=None, description="Tag or branch of the model in the configuration")
+    commit: str | None = Field(default=None, description="The loaded commit of the model, or a folder's digest")
+    completed: int = Field(default=0, description="Number of jobs that it has answered")
+    alone_with: str | None = Field(default=None, description="Id of the last job that ran alone in its engine")
+    in_company: bool = Field(default=False, description="Whether it has run several jobs at once")
+    must_drain: bool = Field(default=False, description="Whether `scale` asks it to leave")
+    keep: bool = Field(default=False, description="Whether `scale` asks it to stay even without work")
+    judged: bool = Field(
+        default=False, description="Whether `scale` has counted its success or failure for the breaker"
+    )
     error: Error | None = Field(default=None, description="Why it could not serve")
-    cause: Cause | None = Field(default=None, description="Of which kind that was; None where only `error` tells")
-    stages: dict[str, str] = Field(default_factory=dict, description="started, modelLoaded, ended: times")
+    cause: Cause | None = Field(default=None, description="Kind of that cause; None if it follows from `error`")
+    stages: dict[str, str] = Field(
+        default_factory=dict, description="Times of the stages started, modelLoaded and ended"
+    )
 
 
 class PipelineRow(Row):
-    """A pipeline's breaker, and its measured pace."""
+    """The row of a pipeline: its breaker, its measured pace, and the work that waits for it."""
 
-    failures: int = Field(default=0, description="Waves of workers, in a row, that could not serve")
+    failures: int = Field(default=0, description="Consecutive waves of workers that could not serve")
     retry_at: str | None = Field(default=None, description="No worker is started before then")
-    open: bool = Field(default=False, description="The breaker is open: one worker at a time tries, after each pause")
-    reason: Error | None = Field(default=None, description="Why the last worker that could not serve ended")
-    job_definition: str | None = Field(default=None, description="Of the workers that all of this is about")
-    kills: int = Field(default=0, description="Waves of workers, in a row, that were killed while they started")
+    open: bool = Field(
+        default=False, description="Whether the breaker is open: then one worker at a time tries after each pause"
+    )
+    reason: Error | None = Field(default=None, description="Error of the last worker that could not serve")
+    job_definition: str | None = Field(
+        default=None, description="Job definition of the workers that the breaker has counted"
+    )
+    kills: int = Field(default=0, description="Consecutive waves of workers that were killed while they started")
     counted_at: dict[str, str] = Field(
-        default_factory=dict, description="For a cause, when a worker that died of it was last counted"
+        default_factory=dict, description="For each cause, when a worker that ended for it was last counted"
     )
-    company_deaths: int = Field(default=0, description="Workers, in a row, that died of one of several jobs")
-    culprits: list[str] = Field(default_factory=list, description="Jobs of which a worker died, alone")
-    wanted: int = Field(default=0, description="Workers that it wanted when `scale` last looked")
+    company_deaths: int = Field(default=0, description="Consecutive workers that died with several jobs in the engine")
+    culprits: list[str] = Field(default_factory=list, description="Ids of jobs that ran alone when their worker died")
+    wanted: int = Field(default=0, description="Number of workers it needed when `scale` last ran")
     seconds_per_unit: float | None = Field(
-        default=None, description="Of a fully loaded worker, for a unit of weight, as far as that was measured"
+        default=None, description="Measured seconds that a fully loaded worker takes for a unit of weight"
     )
-    waiting_jobs: int = Field(default=0, description="Jobs that were planned with a weight and are not decided")
-    waiting_weight: float = Field(default=0, description="Of those together")
+    waiting_jobs: int = Field(default=0, description="Number of undecided jobs that were planned with a weight")
+    waiting_weight: float = Field(default=0, description="Sum of their weights")
     surplus: dict[str, float] = Field(
-        default_factory=dict, description="Those two, jobs and weight, as they were when the queue was empty"
+        default_factory=dict, description="Values of these two totals, jobs and weight, seen while the queue was empty"
     )
-    surplus_since: str | None = Field(default=None, description="When they were first seen so")
+    surplus_since: str | None = Field(default=None, description="When these values were first seen")
     cold_start_seconds: float | None = Field(default=None, description="From SubmitJob to a loaded model")
 
     @property
@@ -84,7 +92,7 @@ def _error(text: object) -> Error | None:
 
 
 class Workers:
-    """The workers of one pipeline, and the pipeline's own row."""
+    """The rows of one pipeline's workers, and the pipeline's own row."""
 
     def __init__(self, table: Table, pipeline: str) -> None:
         self._table = table
@@ -97,7 +105,7 @@ class Workers:
         return Revisions(self._table, self._pipeline)
 
     def list(self) -> list[WorkerRow]:
-        """Every worker that is known, ended ones included (a day long)."""
+        """Return all workers, including those that ended less than a day ago."""
         return [_worker(item) for item in self._table.query(self._pk, "worker#")]
 
     def get(self, worker: str) -> WorkerRow | None:
@@ -105,7 +113,7 @@ class Workers:
         return None if item is None else _worker(item)
 
     def submitted(self, worker: str, job_definition: str) -> None:
-        """SubmitJob answered. The worker may have come first and written more: then that stays."""
+        """Note that the worker was submitted. What the worker may have written itself before is kept."""
         self._table.update(
             self._pk,
             f"worker#{worker}",
@@ -116,7 +124,7 @@ class Workers:
         )
 
     def started(self, worker: str) -> WorkerRow:
-        """The worker's process runs. What is returned says whether it was asked to leave before it began."""
+        """Note that the worker's process has started. The returned row says whether it was already asked to leave."""
         time = now()
         return _worker(
             self._table.update(
@@ -128,11 +136,11 @@ class Workers:
         )
 
     def ready(self, worker: str) -> WorkerRow:
-        """The model is loaded; also the way back from a drain that found work."""
+        """Note that the worker serves: its model is loaded, or it has found work while it was leaving."""
         return self._set(worker, "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now", ready="READY")
 
     def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:
-        """Note which model the worker answers with: `scale` lets it leave when another commit is recorded."""
+        """Record which model the worker has loaded. `scale` asks it to leave if another commit is recorded."""
         self._set(
             worker,
             "SET #model = :model, #revision = :revision, #commit = :commit",
@@ -142,36 +150,36 @@ class Workers:
         )
 
     def seen(self, worker: str, completed: int) -> WorkerRow:
-        """The worker is alive. What is returned says whether it must drain."""
+        """Note that the worker is alive. The returned row says whether it must drain."""
         return self._set(worker, "SET #lastSeen = :now, #completed = :completed", completed=completed)
 
     def alone_with(self, worker: str, job_id: str) -> None:
-        """A job has the engine for itself now: if the worker dies, it died of this one."""
+        """Record the job that runs alone in the engine now. If the worker dies, this job counts as the cause."""
         self._set(worker, "SET #aloneWith = :job", job=job_id)
 
     def began_in_company(self, worker: str) -> None:
-        """Jobs are in the engine together now: if the worker dies, each of them is a suspect and none is to blame."""
+        """Record that several jobs run at once now. If the worker dies, each of them is a suspect."""
         self._set(worker, "SET #inCompany = :yes", yes=True)
 
     def draining(self, worker: str) -> WorkerRow:
-        """The worker leaves unless a last look at the queue finds something: `scale` no longer counts on it.
+        """Note that the worker leaves unless its last poll finds a job: `scale` no longer counts on it.
 
-        What is returned says whether it was asked to stay before that: then `scale` still counts on it.
+        The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it.
         """
         return self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
 
     def keep(self, worker: str, keep: bool) -> None:
-        """Ask a worker to stay though it has no work, or no longer."""
+        """Ask a worker to stay even without work, or, with `keep` False, to leave then as usual."""
         self._set(worker, "SET #keep = :keep, #lastSeen = #lastSeen", keep=keep)
 
     def must_drain(self, worker: str) -> None:
-        """Ask a worker to leave when it has finished what it holds."""
+        """Ask a worker to leave once it has finished the jobs in hand."""
         self._set(worker, "SET #mustDrain = :yes, #lastSeen = #lastSeen", yes=True)
 
     def ended(
         self, worker: str, error: Error | None = None, completed: int | None = None, cause: Cause | None = None
     ) -> bool:
-        """The worker is gone. False if that was known already."""
+        """Note that the worker has ended, and why. Returns False if that was noted before."""
         text = None if error is None else error.model_dump_json()
         expression = "SET #state = :ended, #stages.#ended = :now, #expiresAt = :later"
         values: dict[str, object] = {"ended": "ENDED", "now": now(), "later": expires_at(ENDED_KEEP_SECONDS)}
@@ -188,23 +196,23 @@ class Workers:
         return True
 
     def judged(self, worker: str) -> None:
-        """The breaker knows of this worker's success or failure: it counts once."""
+        """Note that the breaker has counted this worker's success or failure."""
         self._set(worker, "SET #judged = :yes", yes=True)
 
     def pipeline(self) -> PipelineRow:
-        """The pipeline's own row; a new one is empty."""
+        """Return the pipeline's own row; one with defaults if there is none yet."""
         item = self._table.get(self._pk, "pipeline") or {}
         return PipelineRow.model_validate({**item, "reason": _error(item.get("reason"))})
 
     def measured(self, seconds_per_unit: float | None = None, cold_start_seconds: float | None = None) -> None:
-        """Note a worker's pace; the latest counts."""
-        offered = {"secondsPerUnit": seconds_per_unit, "coldStartSeconds": cold_start_seconds}
-        values = {name: value for name, value in offered.items() if value is not None}
+        """Record the measured pace or cold start of a worker; each replaces the last one."""
+        measurements = {"secondsPerUnit": seconds_per_unit, "coldStartSeconds": cold_start_seconds}
+        values = {name: value for name, value in measurements.items() if value is not None}
         changes = ", ".join(f"#{name} = :{name}" for name in values)
         self._table.update(self._pk, "pipeline", f"SET {changes}", values)
 
     def note_surplus(self, jobs: int, weight: float, since: str | None) -> None:
-        """Note the totals of what waits, which should be 0; `since` is None where they are."""
+        """Record the totals of waiting work that are left while the queue is empty; `since` is None if they are 0."""
         self._table.update(
             self._pk,
             "pipeline",
@@ -213,7 +221,7 @@ class Workers:
         )
 
     def subtract_surplus(self, jobs: int, weight: float) -> None:
-        """Set the totals of what waits right. Jobs that are planned at this moment stay counted."""
+        """Subtract a surplus from the totals of waiting work. Jobs that are planned at this moment stay counted."""
         self._table.update(
             self._pk,
             "pipeline",
@@ -222,11 +230,11 @@ class Workers:
         )
 
     def wanted(self, workers: int) -> None:
-        """Note how many workers the pipeline wants, for pipelines that must leave room for it."""
+        """Record how many workers the pipeline needs, for other pipelines that share its vCPUs."""
         self._table.update(self._pk, "pipeline", "SET #wanted = :wanted", {"wanted": workers})
 
     def set_breaker(self, breaker: PipelineRow) -> None:
-        """Write the breaker's part of the row; `scale` is the only one who does, one at a time."""
+        """Write the breaker's part of the row. Only `scale` calls it, and never concurrently."""
         self._table.update(
             self._pk,
             "pipeline",

@@ -22,7 +22,7 @@ class HeldUp:
         self.left = count
         self.let = asyncio.Event()
 
-    async def upsampled(self, job: Job, workdir: Path) -> Job:
+    async def upsample(self, job: Job, workdir: Path) -> Job:
         self.left -= 1
         if self.left >= 0:
             await self.let.wait()
