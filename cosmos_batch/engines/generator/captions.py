@@ -1,7 +1,7 @@
-"""What the model reads of a prompt, the same on every engine: as Diffusers' `tokenize_prompt` makes it.
+"""The text that the model reads: prompt, negative prompt and system prompt, the same with every engine.
 
-Engines write size and duration into prompts by rules of their own, so that they are sent what is written here, and told
-to add nothing.
+It is what Diffusers' `tokenize_prompt` produces (decision 062). Each engine has its own rules for adding size and
+duration to a prompt; every engine is sent the finished text from here, with its own rules switched off.
 """
 
 import json
@@ -14,7 +14,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, action_canvas
 from cosmos_batch.planning.generation.prompts import settle_sequence_length
 
-_SYSTEM = "You are a helpful assistant who will generate {} from a give prompt."  # as it was trained on
+_SYSTEM = "You are a helpful assistant who will generate {} from a give prompt."  # the typo is in the training data
 _SYSTEM_OF_TRANSFER = (
     "You are a helpful assistant that generates images or videos following the user's instructions"
     " and control signals (edge maps, blur, depth, or segmentation)."
@@ -31,16 +31,17 @@ _FRAMING: dict[ViewPoint, str] = {
 
 @dataclass(frozen=True)
 class Captions:
-    """Of one generation.
+    """The texts of one generation.
 
     Attributes
     ----------
     prompt
-        Behind it stands what its templates say of duration and size; of an action it is NVIDIA's caption in JSON.
+        The prompt, followed by sentences with duration and size as far as the job's templates are on. With actions, it
+        is NVIDIA's caption in JSON.
     negative
-        Behind it stands that it is not so.
+        The negative prompt, followed by the same sentences negated ("is not").
     system
-        The system prompt of both; None where there is none.
+        The system prompt of both; None with actions, which have none.
     """
 
     prompt: str
@@ -48,68 +49,79 @@ class Captions:
     system: str | None
 
 
-def captions_for(asked: Generation, size: Size) -> Captions:
-    """Those of a generation whose size, frames and rate are known."""
-    if asked.action:
-        return Captions(_action_caption(asked, size), asked.negative_prompt, None)
+def captions_for(generation: Generation, size: Size) -> Captions:
+    """Return the texts for a generation whose size, frame count and frame rate are settled."""
+    if generation.action:
+        return Captions(_action_caption(generation, size), generation.negative_prompt, None)
     return Captions(
-        _behind(asked.prompt, _templates(asked, size, "is")),
-        _behind(asked.negative_prompt, _templates(asked, size, "is not")),
-        _SYSTEM_OF_TRANSFER if asked.transfer else _SYSTEM.format("videos" if asked.is_video else "images"),
+        _with_sentences(generation.prompt, _templates(generation, size, "is")),
+        _with_sentences(generation.negative_prompt, _templates(generation, size, "is not")),
+        _SYSTEM_OF_TRANSFER if generation.transfer else _SYSTEM.format("videos" if generation.is_video else "images"),
     )
 
 
 def with_sequence_length(prepared: PreparedGeneration, count: Callable[[str], int]) -> PreparedGeneration:
-    """With `max_sequence_length` as the captions need it: what engines put around them does not count.
+    """Return the generation with `max_sequence_length` long enough for its captions, in tokens.
 
-    Raises Failure where it was set to less.
+    `count` returns the tokens of a text. Chat markup and system prompt do not count. Raises Failure (InvalidInput) if
+    the request set a smaller `maxSequenceLength`.
     """
-    asked = prepared.generation
-    captions = captions_for(asked, prepared.size)
-    length = settle_sequence_length(asked.max_sequence_length, count(captions.prompt), count(captions.negative))
-    return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
+    generation = prepared.generation
+    captions = captions_for(generation, prepared.size)
+    length = settle_sequence_length(generation.max_sequence_length, count(captions.prompt), count(captions.negative))
+    return replace(prepared, generation=generation.model_copy(update={"max_sequence_length": length}))
 
 
 def protect_json(caption: str) -> str:
-    """A caption in JSON as vLLM-Omni and Cosmos Framework leave it: into an object they write size, duration and rate,
-    whatever they are told. With a form feed behind it they find none, and take that away with other space."""
+    """Append a form feed to a caption in JSON, so that vLLM-Omni and Cosmos Framework leave it unchanged.
+
+    Both parse a caption and, if it is a JSON object, write size, duration and frame rate into it, whatever their
+    settings are. A form feed is white space that JSON does not allow: the parse fails, and both strip it from the text
+    later.
+    """
     return f"{caption}\f" if caption.startswith("{") else caption
 
 
-def _templates(asked: Generation, size: Size, verb: str) -> list[str]:
-    assert asked.num_frames is not None and asked.fps is not None
-    kind, sentences = "video" if asked.is_video else "image", []
-    # Of transfer the model sees one chunk at a time.
-    frames = min(asked.num_frames, asked.transfer.frames_per_chunk) if asked.transfer else asked.num_frames
-    if asked.use_duration_template:
-        sentences.append(f"The video {verb} {frames / asked.fps:.1f} seconds long and {verb} of {asked.fps:.0f} FPS.")
-    if asked.use_resolution_template:
+def _templates(generation: Generation, size: Size, verb: str) -> list[str]:
+    assert generation.num_frames is not None and generation.fps is not None
+    kind, sentences = ("video" if generation.is_video else "image"), []
+    # A transfer generates one chunk at a time, so the duration is that of a chunk.
+    frames = (
+        min(generation.num_frames, generation.transfer.frames_per_chunk)
+        if generation.transfer
+        else generation.num_frames
+    )
+    if generation.use_duration_template:
+        seconds = frames / generation.fps
+        sentences.append(f"The video {verb} {seconds:.1f} seconds long and {verb} of {generation.fps:.0f} FPS.")
+    if generation.use_resolution_template:
         sentences.append(f"This {kind} {verb} of {size.height}x{size.width} resolution.")
     return sentences
 
 
-def _behind(text: str, sentences: list[str]) -> str:
+def _with_sentences(text: str, sentences: list[str]) -> str:
     for sentence in sentences:
         before = text.rstrip(".")
         text = f"{before}. {sentence}" if before else sentence
     return text
 
 
-def _action_caption(asked: Generation, size: Size) -> str:
-    """The size in it is that of the canvas on which the picture lies."""
-    assert asked.action and asked.resolution and asked.num_frames is not None and asked.fps is not None
-    seconds = asked.num_frames / asked.fps
-    canvas = action_canvas(asked.resolution, size)
-    ratio = next(name for name, one in SIZES[asked.resolution].items() if one == canvas)
+def _action_caption(generation: Generation, size: Size) -> str:
+    """Return NVIDIA's caption in JSON for a generation with actions. Its size is that of the canvas, not of the picture
+    on it."""
+    assert (
+        generation.action and generation.resolution and generation.num_frames is not None and generation.fps is not None
+    )
+    seconds = generation.num_frames / generation.fps
+    canvas = action_canvas(generation.resolution, size)
+    ratio = next(name for name, candidate in SIZES[generation.resolution].items() if candidate == canvas)
     minutes, rest = divmod(round(seconds), 60)
-    ends = asked.prompt.endswith((".", "!", "?"))
+    prompt = generation.prompt if generation.prompt.endswith((".", "!", "?")) else f"{generation.prompt}."
     caption: dict[str, Any] = {
-        "cinematography": {"framing": _FRAMING[asked.action.view_point]},
-        "actions": [
-            {"time": f"0:00-{minutes}:{rest:02d}", "description": asked.prompt if ends else f"{asked.prompt}."}
-        ],
+        "cinematography": {"framing": _FRAMING[generation.action.view_point]},
+        "actions": [{"time": f"0:00-{minutes}:{rest:02d}", "description": prompt}],
         "duration": f"{int(seconds)}s",
-        "fps": float(asked.fps),
+        "fps": float(generation.fps),
         "resolution": {"H": canvas.height, "W": canvas.width},
         "aspect_ratio": ratio.replace(":", ","),
     }

@@ -1,4 +1,7 @@
-"""What it means that guardrails are not there, or do not load."""
+"""Errors about guardrails, the same for every engine: a job without the guardrails it needs, and a failed load.
+
+The guardrails themselves are NVIDIA's, in each engine's library; `engines.strict_guardrails` makes them fail closed.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -8,17 +11,21 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.protocol import Engine, GuardrailEngine
 
-# A traceback through `cosmos_guardrail`, what vLLM-Omni has of it, or Cosmos Framework's own.
+# Source files in a traceback that show that guardrails raised it: those of `cosmos_guardrail`, of vLLM-Omni's wrapper
+# around it, of Cosmos Framework's own guardrails, and ours.
 _THROUGH_GUARDRAILS = re.compile(
     r'File "[^"]*/(cosmos_guardrail/|cosmos3/guardrails\.py|auxiliary/guardrail/|engines/strict_guardrails\.py)'
 )
 GUARDRAIL_PACKAGE = "cosmos_guardrail"
-"""NVIDIA's package, which Diffusers and vLLM-Omni use."""
+"""Name of NVIDIA's package of guardrails, which Diffusers and vLLM-Omni use."""
 
 
 def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
-    """Raise Failure where a job would be made unchecked by mistake: it asks for guardrails and its engine has none, or
-    it goes without them and its pipeline requires them."""
+    """Raise Failure if a generation would run without guardrails that it must have.
+
+    `required` says that the pipeline requires them now: a job that was planned without them is refused (InvalidInput).
+    A job with guardrails is refused if the engine has not loaded any (EngineFailed).
+    """
     if job.generation is None:
         return
     if required and not job.generation.guardrails:
@@ -32,7 +39,7 @@ def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
 
 
 def guardrails_missing(engine: str) -> Failure:
-    """The job is in order; who was to do it has no guardrails."""
+    """Return the error for a job with guardrails on an engine (by its name and version) that has none."""
     return Failure(
         "EngineFailed",
         f"{engine} has no guardrails here, and the job asks for them.",
@@ -42,7 +49,7 @@ def guardrails_missing(engine: str) -> Failure:
 
 
 def guardrails_failed(why: str) -> Failure:
-    """The model may be in order; its guardrails are not."""
+    """Return the error for guardrails that did not load. `why` is the cause; the generator itself may be fine."""
     return Failure(
         "EngineFailed",
         f"The guardrails could not be loaded: {why}",
@@ -53,11 +60,15 @@ def guardrails_failed(why: str) -> Failure:
 
 @contextmanager
 def explain_guardrail_failures(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
-    """Say so where a server, which printed these lines, did not start for their sake."""
+    """While a server starts, turn its Failure into `guardrails_failed` if its output shows that guardrails were the
+    cause.
+
+    `lines` returns what the server has printed. A lack of GPU memory (ModelUnavailable) stays as it is.
+    """
     try:
         yield
     except Failure as failure:
-        of_memory = failure.error.code == "ModelUnavailable"
-        if of_memory or not any(_THROUGH_GUARDRAILS.search(line) for line in lines()):
+        out_of_memory = failure.error.code == "ModelUnavailable"
+        if out_of_memory or not any(_THROUGH_GUARDRAILS.search(line) for line in lines()):
             raise
         raise guardrails_failed(failure.error.message) from failure

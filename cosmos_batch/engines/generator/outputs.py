@@ -1,4 +1,7 @@
-"""What a generator made as files. The worker looks at them before anybody gets them."""
+"""Writing the output of a generation as the job's files, with the same names, codec and frame rate for every engine.
+
+The worker checks each file against the job before it delivers any of them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ VIDEO, ACTIONS = MadeFile(name="output.mp4", role="video"), MadeFile(name="actio
 
 @dataclass(frozen=True)
 class GeneratedMedia:
-    """By an engine: frames (RGB, uint8, [T, H, W, 3]), and what came with them."""
+    """What an engine generated: frames (RGB, uint8, [T, H, W, 3]), sound, and one row for each action."""
 
     frames: np.ndarray
     sound: Sound | None = None
@@ -35,34 +38,40 @@ class GeneratedMedia:
 
 
 def rewrite_files(
-    source: Path, actions: np.ndarray | None, asked: Generation, folder: Path, check: Callable[[], None]
+    source: Path, actions: np.ndarray | None, generation: Generation, folder: Path, check: Callable[[], None]
 ) -> list[MadeFile]:
-    """The same of a file that an engine wrote itself: an image, or a video whose frames and sound are kept as they are.
+    """Write the job's files from an image or video that the engine encoded itself, and from its actions.
 
-    Raises Failure (EngineFailed) where it is none.
+    A video is decoded and encoded anew, with as many frames of the same size. `check` is called after each frame,
+    and an exception that it raises ends the work. Raises Failure (EngineFailed) if `source` is no image or no video.
     """
-    if not asked.is_video:
+    if not generation.is_video:
         with as_output_failure("image"):
             if not isinstance(probe(source), ImageInfo):
                 raise unusable_output("a video; an image was asked for")
-            return write_files(GeneratedMedia(image_at_size(source, upright_size(source))[None]), asked, folder, check)
-    assert asked.fps is not None  # of transfer alone it was open
-    rewrite_video(source, folder / VIDEO.name, exact_rate(asked.fps), sound=asked.sound, check=check)
+            return write_files(
+                GeneratedMedia(image_at_size(source, upright_size(source))[None]), generation, folder, check
+            )
+    assert generation.fps is not None  # `prepare` has settled it
+    rewrite_video(source, folder / VIDEO.name, exact_rate(generation.fps), sound=generation.sound, check=check)
     return [VIDEO, *_write_actions(actions, folder)]
 
 
-def write_files(rendered: GeneratedMedia, asked: Generation, folder: Path, check: Callable[[], None]) -> list[MadeFile]:
-    """Write them into a job's folder; `check` is called after each frame, and what it raises ends it.
+def write_files(
+    media: GeneratedMedia, generation: Generation, folder: Path, check: Callable[[], None]
+) -> list[MadeFile]:
+    """Write what an engine generated into the job's folder, and return the files.
 
-    Raises Failure (EngineFailed) where they are no pictures, sound or actions.
+    `check` is called after each frame; an exception that it raises ends the work. Raises Failure (EngineFailed) if the
+    arrays have shapes or values that are no pictures, sound or actions.
     """
-    if not asked.is_video:
-        image = MadeFile(name="output.png" if asked.image_format == "png" else "output.jpg", role="image")
-        write_image(folder / image.name, rendered.frames[0])
+    if not generation.is_video:
+        image = MadeFile(name="output.png" if generation.image_format == "png" else "output.jpg", role="image")
+        write_image(folder / image.name, media.frames[0])
         return [image]
-    assert asked.fps is not None  # of transfer alone it was open
-    write_video(folder / VIDEO.name, rendered.frames, exact_rate(asked.fps), rendered.sound, check)
-    return [VIDEO, *_write_actions(rendered.actions, folder)]
+    assert generation.fps is not None  # `prepare` has settled it
+    write_video(folder / VIDEO.name, media.frames, exact_rate(generation.fps), media.sound, check)
+    return [VIDEO, *_write_actions(media.actions, folder)]
 
 
 def _write_actions(actions: np.ndarray | None, folder: Path) -> list[MadeFile]:

@@ -1,5 +1,9 @@
-"""What the generators that run as torchrun groups have in common: inputs are fitted and results written by us, and in
-between one job at a time is in the group."""
+"""The base class of generator engines that run as a torchrun group: several processes, one per GPU, that share one
+model.
+
+A subclass says how its group is started, what it sends for a job, and how it reads the answer. Inputs are prepared and
+outputs written in the worker's process, so that the group, which takes one job at a time, only generates.
+"""
 
 import asyncio
 import json
@@ -29,19 +33,19 @@ from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
 from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 
-LESS_MEMORY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
+LESS_MEMORY_REMEDY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
 
 Body = dict[str, Any]
 
 
 class TorchrunGenerator(ABC):
-    """`Engine`, `Sharing` and `Stepping`."""
+    """An `Engine`, `ParallelEngine` and `StepReportingEngine` on a torchrun group."""
 
     engine: ClassVar[str]
-    """Its name in the contract."""
+    """Name of the engine in a pipeline's configuration."""
 
     concurrency = 2
-    """One job is made; the next is prepared, or the last one written, meanwhile."""
+    """One job is in the group; another is prepared, or written, at the same time."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,30 +56,31 @@ class TorchrunGenerator(ABC):
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the group said while it started last."""
+        """Log lines of the group's last start."""
         return [] if self._served is None else self._served.startup_logs
 
     @abstractmethod
     def group_plan(self) -> GroupPlan:
-        """How its group is started."""
+        """Return how the group is started: driver module, number of processes, options."""
 
     @abstractmethod
     def request(self, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> Body:
-        """What the group is sent; files for it go into `folder`. Raises Failure."""
+        """Return the request to the group. Files that it refers to are written into `folder`. `check` is called between
+        frames. Raises Failure."""
 
     @abstractmethod
-    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
-        """What it answered, as the files that are promised. Raises Failure (EngineFailed)."""
+    def write(self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
+        """Write the group's response as the job's files. Raises Failure (EngineFailed) if it holds no usable output."""
 
-    def notes(self, asked: Generation) -> list[str]:  # noqa: ARG002 - for those that have some
-        """What a reader must know."""
+    def notes(self, generation: Generation) -> list[str]:  # noqa: ARG002 - some subclasses have notes
+        """Return notes on the output for the job's document."""
         return []
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Start the group and wait until it has loaded the model; blocks.
 
-        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
-        where the group does not start.
+        Raises Failure: ModelUnavailable if the checkpoint is broken or does not fit into the GPUs' memory, EngineFailed
+        if the group does not start.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
         refuse_distilled(model_dir)
@@ -87,58 +92,61 @@ class TorchrunGenerator(ABC):
         self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Made:
-        """Make what a job asks for, as files in `workdir`; see `generate`."""
-        assert job.generation is not None, "plan decides one for every generator"
+        """Do one job; see `generate`."""
+        assert job.generation is not None, "the plan function settles one for every generator job"
         try:
             return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
         finally:
             self._steps.pop(job.job_id, None)
 
     def steps(self, job_id: str) -> tuple[int, int] | None:
-        """How many of how many steps of a job are done."""
+        """Return how many denoising steps of a job are done and how many it has."""
         return self._steps.get(job_id)
 
-    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
-        """Make what is asked for, as files in `folder`. Cancelling abandons it; the group makes it to its end.
+    async def generate(self, generation: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
+        """Generate, and write the files into `folder`. `name` is the job's id, for `steps`.
 
-        Raises Failure, and EngineDied where the group ended meanwhile.
+        Cancelling abandons the job; the group still generates it to its end. Raises Failure, and EngineDied if the
+        group ends meanwhile.
         """
         served = self._served
         if served is None:
-            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+            raise Failure("Internal", "The engine has no model loaded.", "Load a model first.")
         config = self._transformer
-        refuse_missing_parts(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        refuse_missing_parts(generation, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
-        inside = folder / "group"
+        group_folder = folder / "group"
         journal = TimedJournal()
         with self._cancellation.scope() as check:
             with journal.timed("prepare"):
-                prepared, body = await on_thread(self._prepare, asked, files, inside, check)
+                prepared, body = await on_thread(self._prepare, generation, files, group_folder, check)
             async with self._turn:
                 with journal.timed("generate"):
                     title = GENERATOR_ABILITIES[self.engine].title
                     total = prepared.generation.total_steps
 
-                    def told(done: int) -> None:
+                    def count_steps(done: int) -> None:
                         self._steps[name] = done, total
 
-                    said = await served.request(
-                        partial(send_work, body=body, engine=title, less_memory=LESS_MEMORY, on_steps=told)
+                    response = await served.request(
+                        partial(
+                            send_work, body=body, engine=title, less_memory=LESS_MEMORY_REMEDY, on_steps=count_steps
+                        )
                     )
             with journal.timed("write"):
-                made = await on_thread(self.write, said, prepared, folder, check)
+                output_files = await on_thread(self.write, response, prepared, folder, check)
         return Made(
-            files=made,
+            files=output_files,
             generation=prepared.generation,
             timings=journal.seconds,
             logs=journal.lines,
             notes=self.notes(prepared.generation),
-            checks=self._checks(said.get("checks", {})),
+            checks=self._checks(response.get("checks", {})),
             facts={"scheduler": "UniPC", "plan": str(self.plan)},
         )
 
     def close(self) -> None:
-        """Stop what runs, and the group; `load` may be called again."""
+        """Abandon all jobs and stop the group. `load` may be called again."""
         self._cancellation.cancel_all()
         if self._served is not None:
             self._served.close()
@@ -146,16 +154,16 @@ class TorchrunGenerator(ABC):
             self._media.shutdown()
 
     def _checks(self, verdicts: dict[str, str]) -> Checks:
-        """What the group's guardrails said, which are its own."""
+        """Return the verdicts of the guardrails, which run inside the group."""
         return Checks.model_validate({"by": self.name if verdicts else None, **verdicts})
 
     def _prepare(
-        self, asked: Generation, files: GenerationFiles, inside: Path, check: CancelCheck
+        self, generation: Generation, files: GenerationFiles, group_folder: Path, check: CancelCheck
     ) -> tuple[PreparedGeneration, Body]:
-        prepared = prepare(asked, files, check)
-        refuse_unable_engine(self.engine, prepared.generation)  # now that size, frames and rate are known
+        prepared = prepare(generation, files, check)
+        refuse_unable_engine(self.engine, prepared.generation)  # after `prepare`: its size and rate are settled
         prepared = with_sequence_length(
             prepared, lambda text: len(self._tokenizer.encode(text, add_special_tokens=False).ids)
         )
-        inside.mkdir(exist_ok=True)
-        return prepared, {**self.request(prepared, inside, check), "folder": str(inside)}
+        group_folder.mkdir(exist_ok=True)
+        return prepared, {**self.request(prepared, group_folder, check), "folder": str(group_folder)}

@@ -111,7 +111,7 @@ def test_controls_become_a_video(make: Make, tmp_path: Path, clip: Path) -> None
 
 
 def test_a_job_that_takes_what_its_control_has_is_refused_where_the_framework_cannot(make: Make, clip: Path) -> None:
-    with pytest.raises(Failure, match="whole frame rates") as raised:
+    with pytest.raises(Failure, match="requires a whole number as fps") as raised:
         make({"mode": "transfer", "controls": {"edge": {}}, "fps": 23.5, **SMALL, **FEW}, clip)
     assert raised.value.error.code == "InvalidInput"
 
@@ -133,7 +133,7 @@ def test_a_negative_prompt_that_is_not_read_is_told(make: Make, picture: Path) -
     said = {"mode": "policy", "negativePrompt": "Blur.", **ACTIONS}
     unguided = make(said, picture).notes
     assert not any("negativePrompt" in note for note in unguided), "nobody reads one"
-    assert "negativePrompt did nothing" in make({**said, "guidanceScale": 3}, picture).notes[0]
+    assert "negativePrompt had no effect" in make({**said, "guidanceScale": 3}, picture).notes[0]
 
 
 def test_a_prompt_that_would_be_cut_is_refused(make: Make) -> None:

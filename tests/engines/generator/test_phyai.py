@@ -104,9 +104,9 @@ def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_
 def test_what_it_cannot_do_is_refused_before_it_works(make: Make, picture: Path, clip: Path) -> None:
     for said, medium, why in (
         ({"mode": "t2i", **SMALL}, None, "does not do t2i"),
-        ({"mode": "t2v", "flowShift": 5, **SMALL, **FEW}, None, "flowShift of 10 from its start"),
-        ({"mode": "t2v", "guidanceScale": 0, **SMALL, **FEW}, None, "guidanceScale of 1 at least"),
-        ({"sound": True, **SMALL, "numFrames": 13}, clip, "makes no sound with v2v"),
+        ({"mode": "t2v", "flowShift": 5, **SMALL, **FEW}, None, "is started with a flowShift of 10"),
+        ({"mode": "t2v", "guidanceScale": 0, **SMALL, **FEW}, None, "guidanceScale of at least 1"),
+        ({"sound": True, **SMALL, "numFrames": 13}, clip, "generates no sound with v2v"),
     ):
         with pytest.raises(Failure, match=why) as raised:
             make(said, medium)

@@ -1,1 +1,1 @@
-"""NVIDIA's Cosmos Framework as a torchrun group."""
+"""The engine `cosmos-framework`: NVIDIA's Cosmos Framework as a torchrun group."""

@@ -1,6 +1,7 @@
-"""A generation as one sample of Cosmos Framework's argument model, which refuses what it does not know.
+"""Building one sample of Cosmos Framework's argument model, which refuses unknown parameters, from a generation.
 
-Everything is said: what is left out has other defaults for each mode there, which an empty file of defaults keeps away.
+Every parameter is sent, because the framework's defaults differ by mode. They come from a file of defaults, in place of
+which the sample names an empty one.
 """
 
 import json
@@ -24,26 +25,33 @@ _MODES: dict[Mode, str] = {
     "transfer": "video2video",
     "policy": "wam",
 }
-# What templates say stands in the captions. Where there is none it needs an empty text.
+# The captions hold what these templates would add. The framework takes an empty text for "no template".
 _NO_TEMPLATES = {
     "negative_metadata_mode": "none",
     "negative_prompt_keep_metadata": False,
     "inverse_duration_template": "",
     "inverse_resolution_template": "",
 }
-_BEST_VIDEO, _BEST_IMAGE = 10, 100  # it is decoded and written again: little is to be lost twice
+_BEST_VIDEO, _BEST_IMAGE = (
+    10,
+    100,
+)  # the worker decodes and encodes both anew, so as little as possible may be lost before
 
 
 @dataclass(frozen=True)
 class SampleFiles:
-    """Files of a sample: the framework reads nothing else.
+    """The files that a sample refers to.
 
     Attributes
     ----------
     defaults
-        Which there are none of.
+        The empty file of defaults.
     vision
-        PNG, or MP4, of exactly the size and frames that it keeps.
+        The input as PNG or MP4, with exactly the size and the frames that condition the generation.
+    controls
+        One MP4 for each control.
+    actions
+        The rows of a `forward_dynamics` job as JSON.
     """
 
     defaults: Path
@@ -53,111 +61,114 @@ class SampleFiles:
 
 
 def write_sample_files(prepared: PreparedGeneration, folder: Path, check: Callable[[], None]) -> SampleFiles:
-    """Write them; `check` is called after each frame, and what it raises ends it."""
+    """Write the files of a sample into `folder`. `check` is called after each frame; an exception that it raises ends
+    the work.
+    """
     folder.mkdir(exist_ok=True)
-    asked = prepared.generation
+    generation = prepared.generation
     defaults, actions = folder / "defaults.json", None
     defaults.write_text("{}", encoding="utf-8")
     if prepared.actions is not None:
         actions = folder / "actions.json"
         actions.write_text(json.dumps(prepared.actions), encoding="utf-8")
     controls = {
-        hint: _video(asked, frames, folder / f"given_{hint}.mp4", check) for hint, frames in prepared.controls.items()
+        hint: _video(generation, frames, folder / f"control_{hint}.mp4", check)
+        for hint, frames in prepared.controls.items()
     }
     vision = None
-    if asked.conditioning or asked.mode == "inverse_dynamics":
-        vision = _video(asked, prepared.frames, folder / "given.mp4", check)
+    if generation.conditioning or generation.mode == "inverse_dynamics":
+        vision = _video(generation, prepared.frames, folder / "input.mp4", check)
     elif prepared.frames:
-        vision = folder / "given.png"
+        vision = folder / "input.png"
         write_image(vision, prepared.frames[0])
     return SampleFiles(defaults, vision, controls, actions)
 
 
-def sample_for(asked: Generation, size: Size, given: SampleFiles) -> dict[str, Any]:
-    """The sample, for a generation that this engine can make."""
-    assert asked.fps is not None and asked.num_frames is not None  # of transfer alone they were open
-    captions = captions_for(asked, size)
+def sample_for(generation: Generation, size: Size, files: SampleFiles) -> dict[str, Any]:
+    """Return the sample for a generation that this engine can do (see its abilities)."""
+    assert generation.fps is not None and generation.num_frames is not None  # `prepare` has settled them
+    captions = captions_for(generation, size)
     sample: dict[str, Any] = {
         "name": "sample",
-        "defaults_file": str(given.defaults),
-        "model_mode": _MODES.get(asked.mode, asked.mode),
-        # Of actions it makes the same caption itself.
-        "prompt": asked.prompt if asked.action else protect_json(captions.prompt),
+        "defaults_file": str(files.defaults),
+        "model_mode": _MODES.get(generation.mode, generation.mode),
+        # With actions, the framework itself writes the same caption in JSON.
+        "prompt": generation.prompt if generation.action else protect_json(captions.prompt),
         "negative_prompt": captions.negative,
         **_NO_TEMPLATES,
         "num_outputs": 1,
-        "num_steps": asked.steps,
-        "guidance": asked.guidance_scale,
+        "num_steps": generation.steps,
+        "guidance": generation.guidance_scale,
         "normalize_cfg": False,
-        "shift": asked.flow_shift,
-        "sigma_max": 80.0,  # of a sampler that is not used
-        "seed": asked.seed,
-        "fps": round(asked.fps),
-        "num_frames": asked.num_frames,
+        "shift": generation.flow_shift,
+        "sigma_max": 80.0,  # required, and used by another sampler only
+        "seed": generation.seed,
+        "fps": round(generation.fps),
+        "num_frames": generation.num_frames,
         "video_save_quality": _BEST_VIDEO,
         "image_save_quality": _BEST_IMAGE,
-        "enable_sound": asked.sound,
+        "enable_sound": generation.sound,
     }
-    if asked.guidance_interval:
-        sample["guidance_interval"] = list(asked.guidance_interval)
-    if given.vision is not None:
-        sample["vision_path"] = str(given.vision)
-    if asked.action:
-        return sample | _action(asked, given)
+    if generation.guidance_interval:
+        sample["guidance_interval"] = list(generation.guidance_interval)
+    if files.vision is not None:
+        sample["vision_path"] = str(files.vision)
+    if generation.action:
+        return sample | _action(generation, files)
     sample |= _tier(size)
-    if asked.conditioning:  # what is kept of a longer video was cut out already
-        sample |= {"condition_frame_indexes_vision": asked.conditioning.frames, "condition_video_keep": "first"}
-    return sample | (_transfer(asked, given) if asked.transfer else {})
+    if generation.conditioning:  # the frames to keep were cut out by `prepare`
+        sample |= {"condition_frame_indexes_vision": generation.conditioning.frames, "condition_video_keep": "first"}
+    return sample | (_transfer(generation, files) if generation.transfer else {})
 
 
 def _tier(size: Size) -> dict[str, str]:
-    """It takes the sizes of NVIDIA's table alone, by their names."""
+    """Return the names of a size in NVIDIA's table; the framework takes no other sizes."""
     return next(
         {"resolution": tier.removesuffix("p"), "aspect_ratio": ratio.replace(":", ",")}
         for tier, sizes in SIZES.items()
-        for ratio, one in sizes.items()
-        if one == size
+        for ratio, candidate in sizes.items()
+        if candidate == size
     )
 
 
-def _action(asked: Generation, given: SampleFiles) -> dict[str, Any]:
-    settings = asked.action
-    assert settings is not None and asked.resolution is not None
-    tier = asked.resolution.removesuffix("p")
+def _action(generation: Generation, files: SampleFiles) -> dict[str, Any]:
+    settings = generation.action
+    assert settings is not None and generation.resolution is not None
+    tier = generation.resolution.removesuffix("p")
     return {
         "resolution": tier,
-        "image_size": int(tier),  # a tier too, on whose canvas the input lies
+        "image_size": int(tier),  # the canvas of the input, also given as a tier
         "domain_name": GENERATOR_ABILITIES["cosmos-framework"].domain_names.get(
             settings.domain_name, settings.domain_name
         ),
         "action_chunk_size": settings.chunk_size,
         "raw_action_dim": settings.width,
         "view_point": settings.view_point,
-        **({"action_path": str(given.actions)} if given.actions else {}),
+        **({"action_path": str(files.actions)} if files.actions else {}),
     }
 
 
-def _transfer(asked: Generation, given: SampleFiles) -> dict[str, Any]:
-    settings = asked.transfer
-    assert settings is not None and asked.num_frames is not None
+def _transfer(generation: Generation, files: SampleFiles) -> dict[str, Any]:
+    settings = generation.transfer
+    assert settings is not None and generation.num_frames is not None
     return {
         "control_guidance": settings.control_guidance,
-        "num_video_frames_per_chunk": min(settings.frames_per_chunk, asked.num_frames),
+        "num_video_frames_per_chunk": min(settings.frames_per_chunk, generation.num_frames),
         "num_conditional_frames": 1,
         "num_first_chunk_conditional_frames": 0,
-        "max_frames": asked.num_frames,
+        "max_frames": generation.num_frames,
         "share_vision_temporal_positions": True,
-        "emphasize_control_in_prompt": False,  # a sentence behind the prompt, of which Diffusers does not know
+        "emphasize_control_in_prompt": False,  # would append a sentence that Diffusers does not have
         "show_control_condition": False,
         "show_input": False,
         **{
-            hint: {"control_path": str(given.controls[hint]), "weight": control.weight}
+            hint: {"control_path": str(files.controls[hint]), "weight": control.weight}
             for hint, control in settings.controls.items()
         },
     }
 
 
-def _video(asked: Generation, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
-    assert asked.fps is not None
-    write_video(path, frames, exact_rate(asked.fps), check=check, lossless=True)
+def _video(generation: Generation, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
+    assert generation.fps is not None
+    write_video(path, frames, exact_rate(generation.fps), check=check, lossless=True)
     return path

@@ -1,1 +1,1 @@
-"""Hugging Face Diffusers in our own process."""
+"""The engine `diffusers`: Hugging Face Diffusers in the worker's own process."""

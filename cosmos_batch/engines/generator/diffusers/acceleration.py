@@ -1,6 +1,6 @@
-"""What makes a model of Diffusers faster while what it computes stays the same, and how it is made ready.
+"""What makes a Diffusers pipeline faster without changing its output (decision 041), and the warm-up of a loaded model.
 
-Importing this module imports no library of it.
+Modes that do change the output are in `lossy`. Importing this module imports neither torch nor Diffusers.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,26 +12,25 @@ from typing import Any
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.journal import Journal
 
-HOPPER = 9  # major compute capability of H100 and H200; those before and after gain nothing by it
+HOPPER = 9  # major compute capability of H100 and H200, the only GPUs for which FlashAttention 3 was written
 
 
 @dataclass(frozen=True)
 class Accelerations:
-    """Which of them are taken: all, unless somebody accelerations what each is worth.
+    """Which accelerations are used: all of them, except where a benchmark measures one of them.
 
     Attributes
     ----------
     cached_prompts
-        The prompt is read once for each job, not in every step; see `understanding`.
+        Keys and values of a prompt are computed once for each job, not in every step; see `transformer`.
     partial_encoding
-        No more of a video is encoded than is given; see `encoding`.
+        The VAE encodes only the frames that condition the generation; see `encode_conditioning_only`.
     flash_attention
-        FlashAttention 3 attends in the layers that do not read the prompt, where there is one for the GPU; see
-        `attention`.
+        FlashAttention 3 computes the attention of the noise stream, on a GPU that it supports.
     compiled
         The transformer's layers are compiled, on a GPU.
     channels_last
-        The VAE's convolutions find the channels of a pixel side by side, on a GPU.
+        The weights of the VAE's convolutions are in channels-last memory format, on a GPU.
     """
 
     cached_prompts: bool = True
@@ -42,11 +41,11 @@ class Accelerations:
 
 
 def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
-    """Take them on a loaded `Cosmos3OmniPipeline`; its weights stay where they are."""
+    """Apply the accelerations to a loaded `Cosmos3OmniPipeline`. No weights are copied."""
     import torch
 
     if accelerations.cached_prompts:
-        # It imports Diffusers' transformers, which an engine may not before torchvision.
+        # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
         from cosmos_batch.engines.generator.diffusers.transformer import cache_prompts
 
         cache_prompts(omni.transformer)
@@ -68,65 +67,69 @@ def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Jo
 
 
 def compile_layers(transformer: Any, **options: Any) -> None:
-    """Compile the layers at their first call: one graph for all of them, and for all sizes and prompts."""
+    """Have torch compile the layers at their first call: one graph for all layers, sizes and prompts."""
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
 
 
 def disable_compilation(transformer: Any) -> None:
-    """Have the layers run as they are written again."""
+    """Run the layers uncompiled from here on."""
     for layer in transformer.layers:
         layer._compiled_call_impl = None
 
 
 def disable_flash_attention(transformer: Any) -> None:
-    """Have PyTorch's own attention attend again."""
+    """Use PyTorch's own attention from here on."""
     for layer in transformer.layers:
         layer.kernel = None
 
 
 @contextmanager
-def accelerated(omni: Any, accelerations: Accelerations, given: int | None = None) -> Iterator[None]:
-    """While one job is made, which is given so many latent frames (all, if None)."""
+def accelerated(omni: Any, accelerations: Accelerations, conditioning: int | None = None) -> Iterator[None]:
+    """Apply those accelerations that last for one job. `conditioning` is its number of latent frames that are encoded
+    from the input; None means all of them."""
     with ExitStack() as stack:
         if accelerations.cached_prompts:
-            stack.enter_context(omni.transformer.reading())
-        if accelerations.partial_encoding and given is not None:
-            stack.enter_context(encode_conditioning_only(omni, given))
+            stack.enter_context(omni.transformer.prompt_cache())
+        if accelerations.partial_encoding and conditioning is not None:
+            stack.enter_context(encode_conditioning_only(omni, conditioning))
         yield
 
 
 def warm_up(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
-    """Make the smallest video of two steps, on a GPU: libraries start, kernels load, and the layers are compiled.
+    """On a GPU, generate the smallest video in two steps, so that libraries start, kernels load and layers are
+    compiled.
 
-    Where that fails FlashAttention is left, and where it fails again the layers run as they are written.
+    If that fails, FlashAttention is disabled; if it fails again, compilation is. The journal notes what was disabled.
+    Raises torch.OutOfMemoryError, for which neither is the cause.
     """
     import torch
 
     if device != "cuda":
         return
-    leaves: dict[str, Callable[[Any], None]] = {}
+    fallbacks: dict[str, Callable[[Any], None]] = {}
     if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None:
-        leaves["attention is PyTorch's own"] = disable_flash_attention
+        fallbacks["attention is PyTorch's own"] = disable_flash_attention
     if accelerations.compiled:
-        leaves["the layers are not compiled"] = disable_compilation
-    for what, leave in leaves.items():
+        fallbacks["the layers are not compiled"] = disable_compilation
+    for consequence, disable in fallbacks.items():
         try:
-            _make_least(omni, accelerations)
+            _generate_smallest(omni, accelerations)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            journal.note(f"{what}, and slower for it: {type(error).__name__}: {error}")
-            leave(omni.transformer)
+            journal.note(f"{consequence}, and slower for it: {type(error).__name__}: {error}")
+            disable(omni.transformer)
         else:
             return
-    _make_least(omni, accelerations)
+    _generate_smallest(omni, accelerations)
 
 
-def _make_least(omni: Any, accelerations: Accelerations) -> None:
+def _generate_smallest(omni: Any, accelerations: Accelerations) -> None:
     import torch
 
     shapes: Any = torch.fx.experimental._config
-    # Else a length that is by chance as large as a width of the model is compiled for that size alone.
+    # Duck shaping gives sizes that happen to be equal one symbol: a sequence as long as a width of the model would be
+    # compiled for that length alone.
     with accelerated(omni, accelerations), shapes.patch(use_duck_shape=False):
         omni(
             prompt="Warm up.",
@@ -135,14 +138,15 @@ def _make_least(omni: Any, accelerations: Accelerations) -> None:
             height=64,
             width=64,
             num_inference_steps=2,
-            guidance_scale=6.0,  # both branches: prompts of two lengths
+            guidance_scale=6.0,  # above 1, both prompts are computed: two lengths
             enable_safety_check=False,
             output_type="pt",
         )
 
 
 def flash_attention(journal: Journal) -> Callable[..., Any] | None:
-    """Its kernel for this machine's GPU; None where it has none, or cannot be loaded, of which the journal tells."""
+    """Return FlashAttention 3's kernel; None if the GPU is no Hopper, or if it cannot be loaded, which the journal
+    notes."""
     import torch
 
     if torch.cuda.get_device_capability()[0] != HOPPER:
@@ -150,35 +154,42 @@ def flash_attention(journal: Journal) -> Callable[..., Any] | None:
     try:
         kernel: Callable[..., Any] = import_module("fa3_fwd_interface").flash_attn_func
     except (ImportError, OSError) as error:
-        told = f"{type(error).__name__}: {error}"
-        journal.note(f"attention is PyTorch's own, and slower for it, until fa3-fwd is installed: {told}")
+        cause = f"{type(error).__name__}: {error}"
+        journal.note(f"attention is PyTorch's own, and slower for it, until fa3-fwd is installed: {cause}")
         return None
     return kernel
 
 
-def conditioning_latents(asked: Generation) -> int | None:
-    """How many latent frames are given, from the first; None where all are, and in transfer, which encodes apart."""
-    if asked.transfer or asked.mode == "inverse_dynamics":
+def conditioning_latents(generation: Generation) -> int | None:
+    """Return how many latent frames, from the first, are encoded from the input.
+
+    None means all of them; also for a transfer, whose pipeline encodes its controls by itself.
+    """
+    if generation.transfer or generation.mode == "inverse_dynamics":
         return None
-    if asked.conditioning:
-        return max(asked.conditioning.frames) + 1
-    return 0 if asked.mode in ("t2i", "t2v") else 1
+    if generation.conditioning:
+        return max(generation.conditioning.frames) + 1
+    return 0 if generation.mode in ("t2i", "t2v") else 1
 
 
 @contextmanager
-def encode_conditioning_only(omni: Any, given: int) -> Iterator[None]:
-    """While it lasts, a `Cosmos3OmniPipeline` encodes so many latent frames; the others are zeros."""
+def encode_conditioning_only(omni: Any, conditioning: int) -> Iterator[None]:
+    """Have a `Cosmos3OmniPipeline` encode only the first `conditioning` latent frames; the others are zeros.
+
+    Diffusers encodes a video of full length, padded with zeros or with the last input frame, and then replaces by noise
+    all that does not condition the generation. Its VAE is causal, so the first latents are the same without the rest.
+    """
     encode = omni._encode_video
 
     def encode_first(video: Any) -> Any:
-        """[B, 3, T, H, W] to [B, z, 1 + (T - 1) // 4, H // 16, W // 16]."""
+        """Encode a video of [B, 3, T, H, W] to latents of [B, z, 1 + (T - 1) // 4, H // 16, W // 16]."""
         batch, _, frames, height, width = video.shape
         vae = omni.vae.config
         across, along = vae.scale_factor_spatial, vae.scale_factor_temporal
         shape = (batch, vae.z_dim, 1 + (frames - 1) // along, height // across, width // across)
         latents = video.new_zeros(shape)
-        if given:
-            latents[:, :, :given] = encode(video[:, :, : 1 + along * (given - 1)])
+        if conditioning:
+            latents[:, :, :conditioning] = encode(video[:, :, : 1 + along * (conditioning - 1)])
         return latents
 
     omni._encode_video = encode_first

@@ -1,4 +1,4 @@
-"""Loading a generator with Diffusers."""
+"""Loading a generator's checkpoint and guardrails with Diffusers."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.library_imports import import_diffusers
 from cosmos_batch.engines.strict_guardrails import make_strict
 
-# Loggers that would write down what a guardrail found in a prompt, or the prompt with it.
-_TALKATIVE = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
+# These loggers write prompts, and what guardrails objected to in them, into the log: they are disabled.
+_PROMPT_LOGGERS = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class LoadedGuardrails:
     checker
         `CosmosSafetyChecker` of `cosmos_guardrail`, made strict.
     by
-        Name and version of that package.
+        Name and version of `cosmos_guardrail`.
     verdicts
-        What it said of the job that is being generated: one job is at a time.
+        The verdicts on the job that is being generated, by what was checked. One job is generated at a time.
     """
 
     checker: Any
@@ -51,26 +51,26 @@ class LoadedGuardrails:
 
     @property
     def checks(self) -> Checks:
-        """The verdicts so far, for the job's document."""
+        """Return the verdicts so far, for the job's document."""
         return Checks.model_validate({"by": self.by, **self.verdicts})
 
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """One model in two pipelines that share every weight: Diffusers has transfer in a modular one only.
+    """A loaded model in two Diffusers pipelines that share all weights, because only the modular one can do transfer.
 
     Attributes
     ----------
     omni
-        `Cosmos3OmniPipeline`: all modes but transfer.
+        `Cosmos3OmniPipeline`, for all modes but `transfer`.
     modular
-        `Cosmos3OmniModularPipeline`: transfer.
+        `Cosmos3OmniModularPipeline`, for `transfer`.
     device
-        Where it computes.
+        `cuda` or `cpu`.
     guardrails
-        Its guardrails, which each job may have or leave; None where there are none.
+        The guardrails, which a job may use or not; None if none are loaded.
     accelerations
-        What was taken to make it fast.
+        The accelerations that were applied.
     """
 
     omni: Any
@@ -79,22 +79,22 @@ class LoadedCheckpoint:
     guardrails: LoadedGuardrails | None
     accelerations: Accelerations
 
-    def accelerated_job(self, asked: Generation) -> AbstractContextManager[None]:
-        """While one job is made."""
-        return accelerated(self.omni, self.accelerations, conditioning_latents(asked))
+    def accelerated_job(self, generation: Generation) -> AbstractContextManager[None]:
+        """Return a context in which one job is generated with all accelerations."""
+        return accelerated(self.omni, self.accelerations, conditioning_latents(generation))
 
     def warm_up(self, journal: Journal) -> None:
-        """Before the first job."""
+        """Generate a smallest video before the first job; see `acceleration.warm_up`."""
         warm_up(self.omni, self.accelerations, self.device, journal)
 
 
 def import_libraries(journal: Journal) -> None:
-    """Import what every load needs, which takes seconds."""
+    """Import torch and Diffusers, which takes seconds, and silence the loggers that would write down prompts."""
     import torch
 
     diffusers = import_diffusers()
     diffusers.utils.logging.disable_progress_bar()
-    for name in _TALKATIVE:
+    for name in _PROMPT_LOGGERS:
         logging.getLogger(name).disabled = True
     journal.note(f"imported torch {torch.__version__}, diffusers {diffusers.__version__}")
 
@@ -107,14 +107,14 @@ def load_checkpoint(
     journal: Journal,
     lossy: Sequence[LossyMode] = (),
 ) -> LoadedCheckpoint:
-    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU, without network access.
 
-    With `offload`, the transformer's layers wait in the host's memory, and each is moved while the one before computes.
-    Then they run as Diffusers wrote them: what moves them counts on each being called once in a pass.
+    With `offload`, the transformer's layers stay in the host's memory, and each is copied to the GPU while the one
+    before computes. This excludes the accelerations that change layers, because Diffusers' offloading hooks need each
+    layer to be called once in each pass.
 
-    `guardrails` are its guardrails, if it has any; a job that wants what is not there is refused. Raises Failure
-    (ModelUnavailable) where the folder holds no checkpoint, or a broken one, and (EngineFailed) where the lossy modes
-    cannot be had.
+    Raises Failure: ModelUnavailable if the folder holds no complete checkpoint, or a distilled one; EngineFailed if a
+    lossy mode is impossible on this machine.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
     refuse_distilled(folder)
@@ -133,7 +133,7 @@ def load_checkpoint(
             local_files_only=True,
             use_safetensors=True,
             safety_checker=guardrails.checker if guardrails else None,
-            enable_safety_checker=guardrails is not None,  # what was saved would be inherited
+            enable_safety_checker=guardrails is not None,  # else the setting saved in the checkpoint holds
         )
         _place(omni, device, offload)
         accelerate(omni, accelerations, device, journal)
@@ -150,9 +150,10 @@ def load_checkpoint(
 
 
 def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails | None:
-    """Load `cosmos_guardrail`'s checker, if that is installed; for `models`, see `offline_process`.
+    """Load the guardrails of `cosmos_guardrail`; None if the package is not installed.
 
-    Raises Failure where it does not load, or is not one of which is known how it fails.
+    `models` are local copies of their models, which become a Hub cache in the folder `cache`; see `offline_process`.
+    Raises Failure (EngineFailed) if they do not load, or if `make_strict` does not know their parts.
     """
     diffusers: Any = import_module("diffusers")
     if not diffusers.utils.is_cosmos_guardrail_available():
@@ -172,7 +173,10 @@ def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails
 
 
 def _place(omni: Any, device: str, offload: bool) -> None:
-    """`enable_group_offload` of a whole pipeline does not work with this one."""
+    """Move the pipeline to the device, or only its parts beside an offloaded transformer.
+
+    The pipeline's own `enable_group_offload` does not work with `Cosmos3OmniPipeline`.
+    """
     import torch
 
     if not offload:
@@ -199,7 +203,7 @@ def _modular(diffusers: Any, omni: Any) -> Any:
 
 
 def _hide_bars(block: Any) -> None:
-    """The modular pipeline hides those of its outermost blocks, and the steps are counted further in."""
+    """Disable the progress bars of all nested blocks; Diffusers' own method disables those of the outermost blocks."""
     for inner in block.sub_blocks.values():
         if hasattr(inner, "set_progress_bar_config"):
             inner.set_progress_bar_config(disable=True)

@@ -1,6 +1,6 @@
-"""Images, videos, sound and actions with Hugging Face Diffusers in our own process, on a GPU or a CPU.
+"""The engine `diffusers`: generates in the worker's own process, on a GPU or a CPU.
 
-Two threads stand behind it. One decodes inputs and writes results while the other keeps the GPU busy.
+It has two threads: one decodes inputs and writes outputs, while the other generates.
 """
 
 import asyncio
@@ -44,33 +44,34 @@ from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import Journal, TimedJournal
 from cosmos_batch.engines.torch_errors import expandable_segments, free_memory, run_with_failures
 
-_LESS = "resolution or numFrames"
+_LESS = "resolution or numFrames"  # what a job that runs out of memory should reduce
 
 
-def _nobody(_done: int, _total: int) -> None:
-    """Who is told of no progress."""
+def _ignore_progress(_done: int, _total: int) -> None:
+    """Do nothing: the `Progress` of a caller that needs none."""
 
 
 class DiffusersEngine:
-    """`Engine`, `Guarding`, `Sharing`, `Lossy` and `Compiling`, for checkpoints of `Cosmos3OmniPipeline`.
+    """The engine for checkpoints of `Cosmos3OmniPipeline`. It has all optional interfaces of `engines.protocol` but
+    `RemoteEngine`.
 
-    Importing this module imports no library of it.
+    Importing this module imports neither torch nor Diffusers.
     """
 
     concurrency = 2
-    """One job generates; the next is prepared, or the last one written, meanwhile."""
+    """One job generates; another is prepared, or written, at the same time."""
 
     guardrails = True
     """Whether to load guardrails, if they are installed; set before `load`."""
 
     guardrail_models: Mapping[str, Path] = MappingProxyType({})
-    """Copies of their models; set before `load`."""
+    """Local copies of the guardrails' models by their names on the Hub; set before `load`."""
 
     accelerations = Accelerations()
-    """What is done to be fast; set before `load`."""
+    """Which accelerations to use; set before `load`."""
 
     lossy: Sequence[LossyMode] = ()
-    """What is done to be faster, and changes what is made; set before `load`."""
+    """Which modes to use that are faster and change the output; set before `load`."""
 
     def __init__(self) -> None:
         self.name = f"diffusers {version('diffusers')}"
@@ -84,13 +85,17 @@ class DiffusersEngine:
         self._steps: dict[str, tuple[int, int]] = {}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
-        """Import the libraries and load a whole checkpoint; blocks. Raises Failure (ModelUnavailable)."""
+        """Import the libraries, load the guardrails and the checkpoint, and warm up; blocks.
+
+        Raises Failure: ModelUnavailable if the checkpoint cannot be loaded, EngineFailed if guardrails or a lossy mode
+        cannot.
+        """
         journal = Journal()
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
-        os.environ.update(expandable_segments())  # before torch is imported, for this process has one engine
+        os.environ.update(expandable_segments())  # before torch is imported; this process has one engine
         if self.caches is not None:
-            os.environ.update(cache_variables(self.caches))  # of this process, which has one engine
+            os.environ.update(cache_variables(self.caches))
         self.startup_seconds = {}
         with self._timed("imports"):
             import_libraries(journal)
@@ -107,12 +112,12 @@ class DiffusersEngine:
         journal.note("ready")
 
     def compiled_for(self) -> dict[str, str]:
-        """What compiled code depends on beside the model."""
+        """Return what compiled code depends on beside the model; the lossy modes are part of it."""
         return {**compiled_for(gpus_here(), "diffusers"), "lossy": ", ".join(sorted(self.lossy))}
 
     async def run(self, job: Job, workdir: Path) -> Made:
-        """Make what a job asks for, as files in `workdir`; see `generate`."""
-        assert job.generation is not None, "plan decides one for every generator"
+        """Do one job; see `generate`."""
+        assert job.generation is not None, "the plan function settles one for every generator job"
 
         def progress(done: int, total: int) -> None:
             self._steps[job.job_id] = done, total
@@ -123,27 +128,29 @@ class DiffusersEngine:
             self._steps.pop(job.job_id, None)
 
     def steps(self, job_id: str) -> tuple[int, int] | None:
-        """How many of how many steps of a job are done."""
+        """Return how many denoising steps of a job are done and how many it has."""
         return self._steps.get(job_id)
 
     async def generate(
-        self, asked: Generation, files: GenerationFiles, folder: Path, progress: Progress = _nobody
+        self, generation: Generation, files: GenerationFiles, folder: Path, progress: Progress = _ignore_progress
     ) -> Made:
-        """Make what is asked for, as files in `folder`. Cancelling the task stops it within a step or a frame.
+        """Generate, and write the files into `folder`. Cancelling the task stops it within one step or frame.
 
-        Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled where the engine was closed meanwhile.
+        Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled if the engine was closed meanwhile.
         """
         checkpoint = self._loaded()
-        refuse_unsupported(checkpoint, asked)
+        refuse_unsupported(checkpoint, generation)
         loop = asyncio.get_running_loop()
         with self._cancellation.scope() as check:
             work = _DiffusersJob(checkpoint, folder, check, progress)
-            prepared = await loop.run_in_executor(self._media, run_with_failures, _LESS, work.prepare, asked, files)
+            prepared = await loop.run_in_executor(
+                self._media, run_with_failures, _LESS, work.prepare, generation, files
+            )
             rendered = await loop.run_in_executor(self._generating, run_with_failures, _LESS, work.generate, prepared)
             return await loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, rendered, prepared)
 
     def close(self) -> None:
-        """Stop what runs and free the model; `load` may be called again."""
+        """Abandon all jobs and free the model. `load` may be called again."""
         if self._checkpoint is None:
             return
         self._cancellation.cancel_all()
@@ -163,17 +170,17 @@ class DiffusersEngine:
     def _load_guardrails(self) -> LoadedGuardrails | None:
         if not self.guardrails:
             return None
-        self._hub_cache = TemporaryDirectory(prefix="hub-")  # some of it is read when it is first needed
+        self._hub_cache = TemporaryDirectory(prefix="hub-")  # kept open: some files are read at the first job
         return load_guardrails(Path(self._hub_cache.name), self.guardrail_models)
 
     def _loaded(self) -> LoadedCheckpoint:
         if self._checkpoint is None:
-            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+            raise Failure("Internal", "The engine has no model loaded.", "Load a model first.")
         return self._checkpoint
 
 
 class _DiffusersJob:
-    """One job on its way through the threads."""
+    """The three steps of one job, each of which runs in one of the engine's threads."""
 
     def __init__(
         self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: Progress
@@ -183,9 +190,9 @@ class _DiffusersJob:
         self._peak: int | None = None
         self._checks = Checks()
 
-    def prepare(self, asked: Generation, files: GenerationFiles) -> PreparedGeneration:
+    def prepare(self, generation: Generation, files: GenerationFiles) -> PreparedGeneration:
         with self._journal.timed("prepare"):
-            return settle_prompt_length(self._checkpoint, prepare(asked, files, self._check))
+            return settle_prompt_length(self._checkpoint, prepare(generation, files, self._check))
 
     def generate(self, prepared: PreparedGeneration) -> GeneratedMedia:
         import torch

@@ -1,4 +1,4 @@
-"""One generation with Diffusers' pipelines of Cosmos 3."""
+"""One generation with Diffusers' Cosmos 3 pipelines: the calls of each mode, steps, and verdicts of guardrails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,163 +18,171 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed
 from cosmos_batch.media import Sound
 
-_VERDICTS: dict[str, Literal["prompt", "output"]] = {
+_REFUSALS: dict[str, Literal["prompt", "output"]] = {
     "Cosmos Guardrail detected unsafe text": "prompt",
     "Cosmos Guardrail detected unsafe content": "output",
 }
 
 Progress = Callable[[int, int], None]
-"""Is told how many denoising steps of how many are done. What it raises ends the generation."""
+"""Called with the number of denoising steps done and their total. An exception that it raises ends the generation."""
 
 
-def refuse_unsupported(checkpoint: LoadedCheckpoint, asked: Generation) -> None:
-    """Raises Failure, before any work, where this checkpoint or this worker lacks what is asked for."""
-    if asked.guardrails and checkpoint.guardrails is None:
+def refuse_unsupported(checkpoint: LoadedCheckpoint, generation: Generation) -> None:
+    """Raise Failure, before any work, if this checkpoint or this worker lacks something that the generation needs."""
+    if generation.guardrails and checkpoint.guardrails is None:
         raise guardrails_missing("Diffusers")
     omni = checkpoint.omni
-    refuse_missing_parts(asked, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
+    refuse_missing_parts(generation, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
 
 
 def settle_prompt_length(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> PreparedGeneration:
-    """With `max_sequence_length` as the prompts need it. Raises Failure where it was set to less."""
+    """Return the generation with `max_sequence_length` as its prompts need it, counted with the checkpoint's tokenizer.
+
+    Raises Failure (InvalidInput) if the request set less.
+    """
     tokenizer = checkpoint.omni.text_tokenizer
     return with_sequence_length(prepared, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))
 
 
 def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
-    """Generate in the calling thread. The same seed gives the same result.
+    """Generate in the calling thread. The same seed gives the same output.
 
-    Raises Failure: Blocked where a guardrail refuses prompt or output, EngineFailed where it cannot judge them.
+    Raises Failure: Blocked if a guardrail refuses the prompt or the output, EngineFailed if it cannot judge them.
     """
-    asked = prepared.generation
-    with _guardrails_speaking(), checkpoint.accelerated_job(asked):
-        if asked.transfer:
+    generation = prepared.generation
+    with _guardrail_failures(), checkpoint.accelerated_job(generation):
+        if generation.transfer:
             return _transfer(checkpoint, prepared, progress)
-        scheduler = _scheduler(checkpoint, asked)
+        scheduler = _scheduler(checkpoint, generation)
         checkpoint.omni.register_modules(scheduler=scheduler)
         result = checkpoint.omni(
-            **_common(asked),
-            **(_action(prepared) if asked.action else _plain(prepared)),
-            fps=asked.fps,
-            enable_safety_check=asked.guardrails,
-            callback_on_step_end=_stepping(asked, _counter(progress, asked.steps)),
+            **_common(generation),
+            **(_action(prepared) if generation.action else _plain(prepared)),
+            fps=generation.fps,
+            enable_safety_check=generation.guardrails,
+            callback_on_step_end=_stepping(generation, _counter(progress, generation.steps)),
         )
-    rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if asked.sound else 0
+    rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if generation.sound else 0
     return GeneratedMedia(
         _pixels(result.video),
-        Sound(_array(result.sound), rate) if asked.sound else None,
+        Sound(_array(result.sound), rate) if generation.sound else None,
         _array(result.action[0]) if result.action is not None else None,
     )
 
 
-def _common(asked: Generation) -> dict[str, Any]:
+def _common(generation: Generation) -> dict[str, Any]:
     import torch
 
     return {
-        "prompt": asked.prompt,
-        "negative_prompt": asked.negative_prompt,
-        "num_inference_steps": asked.steps,
-        "guidance_scale": asked.guidance_scale,
-        "use_system_prompt": asked.action is None,
-        # Noise of the CPU is the same on every device.
-        "generator": torch.Generator("cpu").manual_seed(asked.seed),
+        "prompt": generation.prompt,
+        "negative_prompt": generation.negative_prompt,
+        "num_inference_steps": generation.steps,
+        "guidance_scale": generation.guidance_scale,
+        "use_system_prompt": generation.action is None,
+        # A CPU generator gives the same noise on every device.
+        "generator": torch.Generator("cpu").manual_seed(generation.seed),
         "output_type": "pt",
     }
 
 
 def _plain(prepared: PreparedGeneration) -> dict[str, Any]:
-    asked = prepared.generation
-    found: dict[str, Any] = {
-        "num_frames": asked.num_frames,
+    generation = prepared.generation
+    arguments: dict[str, Any] = {
+        "num_frames": generation.num_frames,
         "height": prepared.size.height,
         "width": prepared.size.width,
-        "enable_sound": asked.sound,
-        "add_resolution_template": asked.use_resolution_template,
-        "add_duration_template": asked.use_duration_template,
+        "enable_sound": generation.sound,
+        "add_resolution_template": generation.use_resolution_template,
+        "add_duration_template": generation.use_duration_template,
     }
-    if asked.conditioning:
-        kept = {"condition_frame_indexes_vision": tuple(asked.conditioning.frames)}
-        return {**found, **kept, "video": _pictures(prepared.frames)}
-    return {**found, "image": _pictures(prepared.frames)[0]} if prepared.frames else found
+    if generation.conditioning:
+        kept = {"condition_frame_indexes_vision": tuple(generation.conditioning.frames)}
+        return {**arguments, **kept, "video": _pictures(prepared.frames)}
+    return {**arguments, "image": _pictures(prepared.frames)[0]} if prepared.frames else arguments
 
 
 def _action(prepared: PreparedGeneration) -> dict[str, Any]:
     import torch
 
-    asked, settings = prepared.generation, prepared.generation.action
-    assert settings is not None and asked.resolution is not None
+    generation, settings = prepared.generation, prepared.generation.action
+    assert settings is not None and generation.resolution is not None
     pictures = _pictures(prepared.frames)
-    shown = {"video": pictures} if asked.mode == "inverse_dynamics" else {"image": pictures[0]}
+    media = {"video": pictures} if generation.mode == "inverse_dynamics" else {"image": pictures[0]}
     condition = import_module("diffusers").CosmosActionCondition(
-        mode=asked.mode,
+        mode=generation.mode,
         chunk_size=settings.chunk_size,
         domain_name=settings.domain_name,
-        resolution_tier=int(asked.resolution.removesuffix("p")),
+        resolution_tier=int(generation.resolution.removesuffix("p")),
         raw_actions=torch.tensor(prepared.actions) if prepared.actions else None,
         view_point=settings.view_point,
-        **shown,
+        **media,
     )
     return {"action": condition}
 
 
 def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
-    asked, settings = prepared.generation, prepared.generation.transfer
-    assert settings is not None and asked.num_frames is not None
+    generation, settings = prepared.generation, prepared.generation.transfer
+    assert settings is not None and generation.num_frames is not None
     pipeline = checkpoint.modular
-    captions = captions_for(asked, prepared.size)  # it reads them as they are
-    scheduler = _scheduler(checkpoint, asked)
-    _tell_steps(scheduler, _counter(progress, asked.total_steps))
+    captions = captions_for(generation, prepared.size)  # the modular pipeline adds no templates
+    scheduler = _scheduler(checkpoint, generation)
+    _count_steps(scheduler, _counter(progress, generation.total_steps))
     pipeline.update_components(scheduler=scheduler)
-    if asked.guardrails:
+    if generation.guardrails:
         pipeline.enable_safety_checker()
     else:
         pipeline.disable_safety_checker()
     videos = pipeline(
-        **{**_common(asked), "prompt": captions.prompt, "negative_prompt": captions.negative},
+        **{**_common(generation), "prompt": captions.prompt, "negative_prompt": captions.negative},
         control_videos={hint: _pictures(frames) for hint, frames in prepared.controls.items()},
-        num_frames=asked.num_frames,
+        num_frames=generation.num_frames,
         height=prepared.size.height,
         width=prepared.size.width,
-        fps=asked.fps,
-        num_video_frames_per_chunk=min(settings.frames_per_chunk, asked.num_frames),
+        fps=generation.fps,
+        num_video_frames_per_chunk=min(settings.frames_per_chunk, generation.num_frames),
         control_guidance=settings.control_guidance,
         output="videos",
     )
     return GeneratedMedia(_pixels(videos))
 
 
-def _scheduler(checkpoint: LoadedCheckpoint, asked: Generation) -> Any:
-    """A new one for each job. The converter saves Karras' sigmas, which NVIDIA's own code does not use."""
+def _scheduler(checkpoint: LoadedCheckpoint, generation: Generation) -> Any:
+    """Return a new scheduler for one job. NVIDIA's converter saves `use_karras_sigmas`, which NVIDIA's own code does
+    not use."""
     scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
-    return scheduler.from_config(checkpoint.omni.scheduler.config, flow_shift=asked.flow_shift, use_karras_sigmas=False)
+    return scheduler.from_config(
+        checkpoint.omni.scheduler.config, flow_shift=generation.flow_shift, use_karras_sigmas=False
+    )
 
 
-def _stepping(asked: Generation, done: Callable[[], None]) -> Callable[..., dict[str, Any]]:
-    """Called after each step. It sets the guidance of the next, which ends with the interval; the first is in it."""
+def _stepping(generation: Generation, done: Callable[[], None]) -> Callable[..., dict[str, Any]]:
+    """Return a callback for the end of each step, which counts it and sets the next step's guidance scale: 1 outside
+    the guidance interval. The first step always lies inside."""
 
-    def stepped(pipeline: Any, index: int, _timestep: Any, _tensors: dict[str, Any]) -> dict[str, Any]:
+    def end_step(pipeline: Any, index: int, _timestep: Any, _tensors: dict[str, Any]) -> dict[str, Any]:
         done()
         for timestep in pipeline.scheduler.timesteps[index + 1 : index + 2]:
-            low, high = asked.guidance_interval or (0.0, 1000.0)
-            pipeline._guidance_scale = asked.guidance_scale if low <= timestep <= high else 1.0
+            low, high = generation.guidance_interval or (0.0, 1000.0)
+            pipeline._guidance_scale = generation.guidance_scale if low <= timestep <= high else 1.0
         return {}
 
-    return stepped
+    return end_step
 
 
-def _tell_steps(scheduler: Any, done: Callable[[], None]) -> None:
-    """The modular pipeline calls nobody back."""
+def _count_steps(scheduler: Any, done: Callable[[], None]) -> None:
+    """Count steps by wrapping the scheduler, because the modular pipeline has no callback."""
     step = scheduler.step
 
-    def telling(*arguments: Any, **options: Any) -> Any:
+    def counting_step(*arguments: Any, **options: Any) -> Any:
         result = step(*arguments, **options)
         done()
         return result
 
-    scheduler.step = telling
+    scheduler.step = counting_step
 
 
 def _counter(progress: Progress, total: int) -> Callable[[], None]:
+    """Return a function that reports one more step to `progress` each time it is called."""
     count = 0
 
     def done() -> None:
@@ -187,22 +195,22 @@ def _counter(progress: Progress, total: int) -> Callable[[], None]:
 
 
 @contextmanager
-def _guardrails_speaking() -> Iterator[None]:
-    """Raise Failure for what guardrails refuse or cannot judge.
+def _guardrail_failures() -> Iterator[None]:
+    """Turn a guardrail's refusal, or its failure to judge, into a Failure.
 
-    What they refuse comes as a ValueError of Diffusers that quotes the prompt; nobody is to read that in a log.
+    Diffusers raises a refusal as a ValueError that quotes the prompt. It is not chained, so that no log has the prompt.
     """
     import torch
 
     try:
         yield
     except GuardrailFailed as error:
-        if isinstance(error.__cause__, torch.AcceleratorError):  # the GPU is lost for every later job too
+        if isinstance(error.__cause__, torch.AcceleratorError):  # the CUDA context is unusable for all later jobs
             raise error.__cause__ from None
         raise unjudged(str(error)) from error
     except ValueError as error:
-        for words, what in _VERDICTS.items():
-            if words in str(error):
+        for message, what in _REFUSALS.items():
+            if message in str(error):
                 raise blocked(what) from None
         raise
 
@@ -212,7 +220,7 @@ def _pictures(frames: Frames) -> list[Image.Image]:
 
 
 def _pixels(video: Any) -> np.ndarray:
-    """RGB, uint8, [T, H, W, 3], of [T, 3, H, W] between 0 and 1."""
+    """Convert a video of [T, 3, H, W] between 0 and 1 to RGB, uint8, [T, H, W, 3]."""
     import torch
 
     pixels: np.ndarray = (video * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -1,8 +1,12 @@
-"""Cosmos 3's transformer as Diffusers has it, with each prompt read once instead of in every denoising step.
+"""Cosmos 3's transformer of Diffusers with two caches: of prompts, which is exact, and of steps, which is lossy.
 
-A layer has two streams. The text's is causal: it looks at nothing but the text before it, so neither at the noise nor
-at the timestep, and what it comes to is the same in all steps. The other stream sees of it one thing, its keys and
-values. Here they are computed once for each prompt and kept; what is computed is the same, term by term.
+A layer has two streams. The text stream is causal and attends to text alone, neither to the noise nor to the timestep,
+so its result is the same in every denoising step. The noise stream reads only its keys and values.
+`PromptCachingTransformer` computes these once for each prompt; all results are equal, term by term.
+
+`StepCachingTransformer` also skips the layers in every second step in the middle of the denoising. What the layers add
+to the noise stream changes little from one step to the next, so a skipped step adds what the step before added. Which
+steps are skipped follows from their number alone, so a job's duration is known beforehand.
 """
 
 import operator
@@ -20,19 +24,19 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class TwoStreamLayer(Cosmos3VLTextMoTDecoderLayer):
-    """A layer whose streams are computed apart.
+    """A layer whose text stream (`read`) and noise stream (`forward`) are computed separately.
 
     Attributes
     ----------
     kernel
-        That attends in the noise's stream, of FlashAttention's interface: queries, keys and values of
-        [batch, tokens, heads, width] become one of the queries' shape. None: what Diffusers takes.
+        The attention of the noise stream, with FlashAttention's interface: queries, keys and values of
+        [batch, tokens, heads, width] become a tensor of the queries' shape. None means Diffusers' own attention.
     """
 
     kernel: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
 
     def read(self, text: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, KeysValues]:
-        """The text behind this layer, and what the other stream sees of it."""
+        """Return the text stream after this layer, and the keys and values that the noise stream attends to."""
         attention = self.self_attn
         normed = self.input_layernorm(text)
         query = _rotated(attention.norm_q(_heads(attention.to_q(normed), attention)), cos, sin)
@@ -44,13 +48,13 @@ class TwoStreamLayer(Cosmos3VLTextMoTDecoderLayer):
         return text + self.mlp(self.post_attention_layernorm(text)), (_rotated(seen, cos, sin), value)
 
     def forward(self, key: Tensor, value: Tensor, noise: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """The noise behind this layer, for a text with these keys and values."""
+        """Return the noise stream after this layer, for a text with these keys and values."""
         attention = self.self_attn
         normed = self.input_layernorm_moe_gen(noise)
         query = _rotated(attention.norm_added_q(_heads(attention.add_q_proj(normed), attention)), cos, sin)
-        own_key = _rotated(attention.norm_added_k(_heads(attention.add_k_proj(normed), attention)), cos, sin)
-        own_value = _heads(attention.add_v_proj(normed), attention)
-        keys, values = torch.cat([key, own_key]), torch.cat([value, own_value])
+        noise_key = _rotated(attention.norm_added_k(_heads(attention.add_k_proj(normed), attention)), cos, sin)
+        noise_value = _heads(attention.add_v_proj(normed), attention)
+        keys, values = torch.cat([key, noise_key]), torch.cat([value, noise_value])
         noise = noise + attention.to_add_out(self._attend_to_all(query, keys, values))
         return noise + self.mlp_moe_gen(self.post_attention_layernorm_moe_gen(noise))
 
@@ -61,21 +65,21 @@ class TwoStreamLayer(Cosmos3VLTextMoTDecoderLayer):
 
 
 class PromptCachingTransformer(Cosmos3OmniTransformer):
-    """The transformer with layers of that kind."""
+    """The transformer with `TwoStreamLayer`s, which keeps keys and values of prompts while `prompt_cache` lasts."""
 
     _repeated_blocks = (TwoStreamLayer.__name__,)
-    _read: list[tuple[Tensor, list[KeysValues]]] | None = None
+    _prompts: list[tuple[Tensor, list[KeysValues]]] | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While it lasts, what was read of a prompt is kept; otherwise it is read for each call."""
-        self._read = []
+    def prompt_cache(self) -> Iterator[None]:
+        """Keep keys and values of every prompt while the context lasts. Outside, they are computed in each call."""
+        self._prompts = []
         try:
             yield
         finally:
-            self._read = None
+            self._prompts = None
 
-    @wraps(Cosmos3OmniTransformer.forward)  # the modular pipeline asks for the names of its arguments
+    @wraps(Cosmos3OmniTransformer.forward)  # the modular pipeline inspects the signature
     def forward(self, *arguments: Any, **named: Any) -> Any:
         self._prompt = arguments[0] if arguments else named["input_ids"]
         return super().forward(*arguments, **named)
@@ -83,36 +87,37 @@ class PromptCachingTransformer(Cosmos3OmniTransformer):
     def _run_decoder_stack(
         self, und_seq: Tensor, gen_seq: Tensor, rotary_emb: tuple[Tensor, Tensor, Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """The text is given back as it came: nothing reads what becomes of it."""
-        text_cos, text_sin, cos, sin = (one.unsqueeze(1) for one in rotary_emb)
-        seen = self._of_prompt(und_seq, text_cos, text_sin)
-        return und_seq, self.norm_moe_gen(self._through_layers(gen_seq, seen, cos, sin))
+        """Replace Diffusers' loop over the layers. The text is returned unchanged: Diffusers does not use it."""
+        text_cos, text_sin, cos, sin = (part.unsqueeze(1) for part in rotary_emb)
+        prompt = self._keys_values(und_seq, text_cos, text_sin)
+        return und_seq, self.norm_moe_gen(self._through_layers(gen_seq, prompt, cos, sin))
 
-    def _through_layers(self, noise: Tensor, seen: list[KeysValues], cos: Tensor, sin: Tensor) -> Tensor:
-        noise = noise.clone()  # a layer compiled for what is part of another tensor is compiled again for the rest
-        for layer, (key, value) in zip(self.layers, seen, strict=True):
+    def _through_layers(self, noise: Tensor, prompt: list[KeysValues], cos: Tensor, sin: Tensor) -> Tensor:
+        noise = noise.clone()  # a view has other strides than a tensor of its own, for which torch would compile again
+        for layer, (key, value) in zip(self.layers, prompt, strict=True):
             noise = layer(key, value, noise, cos, sin)
         return noise
 
-    def _of_prompt(self, text: Tensor, cos: Tensor, sin: Tensor) -> list[KeysValues]:
-        """A text always begins at position 0, so its tokens say all that its keys and values follow from."""
+    def _keys_values(self, text: Tensor, cos: Tensor, sin: Tensor) -> list[KeysValues]:
+        """Return keys and values of the current prompt for each layer. They depend on its tokens alone, because a text
+        always begins at position 0."""
         prompt = self._prompt
-        # A pipeline gives the same tensor in all steps; to compare tokens is to wait for the GPU.
-        for same in (operator.is_, torch.equal):
-            for known, kept in self._read or ():
-                if same(known, prompt):
-                    return kept
-        kept = []
+        # A pipeline passes the same tensor object in all steps: comparing identity first avoids waiting for the GPU.
+        for is_same in (operator.is_, torch.equal):
+            for cached_prompt, cached in self._prompts or ():
+                if is_same(cached_prompt, prompt):
+                    return cached
+        computed = []
         for layer in self.layers:
-            text, seen = layer.read(text, cos, sin)
-            kept.append(seen)
-        if self._read is not None:
-            self._read.append((prompt, kept))
-        return kept
+            text, keys_values = layer.read(text, cos, sin)
+            computed.append(keys_values)
+        if self._prompts is not None:
+            self._prompts.append((prompt, computed))
+        return computed
 
 
 def cache_prompts(transformer: Any) -> None:
-    """Make a loaded transformer one that reads each prompt once. Its weights stay where they are."""
+    """Turn a loaded transformer into a `PromptCachingTransformer` by changing classes; no weights are copied."""
     for layer in transformer.layers:
         layer.__class__ = TwoStreamLayer
     transformer.__class__ = PromptCachingTransformer
@@ -140,24 +145,25 @@ def _attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, *, is_cau
 
 
 FIRST = LAST = 4
-"""So many steps are computed at the beginning, and at the end."""
+"""How many steps at the beginning and at the end are always computed."""
 
 
 def is_step_reused(step: int, steps: int) -> bool:
-    """Of 35 steps, 14 are."""
+    """Return whether step `step` (from 0) of `steps` adds the change of the step before. Of 35 steps, 14 do."""
     return FIRST <= step < steps - LAST and (step - FIRST) % 2 == 0
 
 
 class StepCachingTransformer(PromptCachingTransformer):
-    """That transformer. A step has several passes, such as for the prompt and for the negative prompt: each has its own
-    change.
+    """A transformer that skips its layers in some steps; see `is_step_reused`.
+
+    A step has several passes, such as those of the prompt and of the negative prompt, and each has a change of its own.
     """
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While a job is made, its changes are kept."""
+    def prompt_cache(self) -> Iterator[None]:
+        """Keep keys and values of prompts, and the changes of steps, while one job is generated."""
         self._changes: dict[tuple[str, int], Tensor] = {}
-        with super().reading():
+        with super().prompt_cache():
             try:
                 yield
             finally:
@@ -165,7 +171,7 @@ class StepCachingTransformer(PromptCachingTransformer):
 
     @contextmanager
     def cache_context(self, name: str, **where: Any) -> Iterator[None]:
-        """Diffusers tells here which pass of which step comes."""
+        """Note the pass and step that come next. Diffusers enters this context around each pass."""
         self._pass, self._step, self._steps = name, where["step_index"], where["num_inference_steps"]
         with super().cache_context(name, **where):
             yield
@@ -174,7 +180,7 @@ class StepCachingTransformer(PromptCachingTransformer):
         change = self._changes.pop((self._pass, self._step - 1), None)
         if change is not None:
             return noise + change
-        behind = super()._through_layers(noise, *others)
+        output = super()._through_layers(noise, *others)
         if is_step_reused(self._step + 1, self._steps):
-            self._changes[self._pass, self._step] = behind - noise
-        return behind
+            self._changes[self._pass, self._step] = output - noise
+        return output

@@ -1,1 +1,1 @@
-"""PhyAI as a torchrun group."""
+"""The engine `phyai`: PhyAI as a torchrun group."""

@@ -1,4 +1,4 @@
-"""Videos, sound and actions with PhyAI: one torchrun group, loaded once. It has no guardrails."""
+"""The engine `phyai`: a torchrun group that loads PhyAI once. It makes no images and has no guardrails."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.generator.phyai.requests import request_for, write_request_inputs
-from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY, Body, TorchrunGenerator
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY_REMEDY, Body, TorchrunGenerator
 from cosmos_batch.engines.job_threads import CancelCheck
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
@@ -17,7 +17,7 @@ REVISION = "d27fe1887d4c9c8e74c95b9fb026dec353a7ec8e"  # of MEmbodied/phyai, as 
 
 
 class PhyaiEngine(TorchrunGenerator):
-    """`Engine` and `Sharing`, for checkpoints in Diffusers' layout."""
+    """The engine for checkpoints in Diffusers' layout, on one or several GPUs."""
 
     engine = "phyai"
 
@@ -25,21 +25,21 @@ class PhyaiEngine(TorchrunGenerator):
         super().__init__(f"phyai {REVISION[:7]}")
 
     def group_plan(self) -> GroupPlan:
-        """One process for each GPU of the plan."""
+        """Return a group with one process for each GPU of the plan."""
         options = ("--tp", str(self.plan.tp), "--cfg", str(self.plan.cfg))
         return GroupPlan(
-            "PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY, options=options
+            "PhyAI", "cosmos_batch.engines.generator.phyai.driver", self.plan.gpus, LESS_MEMORY_REMEDY, options=options
         )
 
     def request(self, prepared: PreparedGeneration, folder: Path, _check: CancelCheck) -> Body:
-        """A request, and the frames that it looks at."""
+        """Return the request, and write the frames that condition the generation."""
         return {"request": request_for(prepared.generation, prepared.size, write_request_inputs(prepared, folder))}
 
-    def write(self, said: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
-        """Its frames, sound and actions, as files."""
-        asked, inside = prepared.generation, folder / "group"
-        frames = np.load(inside / said["frames"], mmap_mode="r")
-        sound = Sound(np.load(inside / said["sound"]), said["rate"]) if said["sound"] else None
-        wanted = asked.mode in ("inverse_dynamics", "policy")
-        actions = np.array(said["actions"]) if wanted else None
-        return write_files(GeneratedMedia(frames, sound, actions), asked, folder, check)
+    def write(self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
+        """Write frames, sound and actions, which the group saved as arrays, as the job's files."""
+        generation, group_folder = prepared.generation, folder / "group"
+        frames = np.load(group_folder / response["frames"], mmap_mode="r")
+        sound = Sound(np.load(group_folder / response["sound"]), response["rate"]) if response["sound"] else None
+        has_actions = generation.mode in ("inverse_dynamics", "policy")
+        actions = np.array(response["actions"]) if has_actions else None
+        return write_files(GeneratedMedia(frames, sound, actions), generation, folder, check)

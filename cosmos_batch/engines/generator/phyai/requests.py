@@ -1,6 +1,6 @@
-"""A generation as what our driver of PhyAI is sent: texts as the model reads them, and pictures as arrays.
+"""Building the request to our PhyAI driver from a generation: the finished texts, and pictures as arrays.
 
-PhyAI would write size and duration by rules of its own, and system prompts in words of its own.
+PhyAI's own rules for size, duration and system prompt are not used; `captions` writes all texts.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,15 @@ from cosmos_batch.engines.generator.inputs import PreparedGeneration
 
 @dataclass(frozen=True)
 class RequestInputs:
-    """What a request looks at.
+    """The inputs that condition a generation.
 
     Attributes
     ----------
     frames
-        Array of RGB, uint8, [T, H, W, 3], of exactly the size and frames that count.
+        A `.npy` file with an array of RGB, uint8, [T, H, W, 3], of exactly the generation's size; None without an
+        input.
     actions
-        Rows of forward dynamics.
+        The rows of a `forward_dynamics` job; None otherwise.
     """
 
     frames: Path | None = None
@@ -32,38 +33,38 @@ class RequestInputs:
 
 
 def write_request_inputs(prepared: PreparedGeneration, folder: Path) -> RequestInputs:
-    """Write the frames into a folder."""
+    """Write the frames into `folder`."""
     if not prepared.frames:
         return RequestInputs(actions=prepared.actions)
-    frames = folder / "given.npy"
+    frames = folder / "input.npy"
     np.save(frames, np.stack(prepared.frames))
     return RequestInputs(frames, prepared.actions)
 
 
-def request_for(asked: Generation, size: Size, given: RequestInputs) -> dict[str, Any]:
-    """The request, for a generation that this engine can make."""
-    captions = captions_for(asked, size)
+def request_for(generation: Generation, size: Size, inputs: RequestInputs) -> dict[str, Any]:
+    """Return the request for a generation that this engine can do (see its abilities)."""
+    captions = captions_for(generation, size)
     request: dict[str, Any] = {
-        "mode": asked.mode if asked.action else "video",
+        "mode": generation.mode if generation.action else "video",
         "prompt": captions.prompt,
         "negative_prompt": captions.negative,
         "system_prompt": captions.system,
         "width": size.width,
         "height": size.height,
-        "num_frames": asked.num_frames,
-        "fps": asked.fps,
-        "steps": asked.steps,
-        "guidance_scale": asked.guidance_scale,
-        "seed": asked.seed,
-        "sound": asked.sound,
-        "frames": None if given.frames is None else str(given.frames),
-        "condition_frames": asked.conditioning.frames if asked.conditioning else [0] if given.frames else [],
+        "num_frames": generation.num_frames,
+        "fps": generation.fps,
+        "steps": generation.steps,
+        "guidance_scale": generation.guidance_scale,
+        "seed": generation.seed,
+        "sound": generation.sound,
+        "frames": None if inputs.frames is None else str(inputs.frames),
+        "condition_frames": generation.conditioning.frames if generation.conditioning else [0] if inputs.frames else [],
     }
-    if settings := asked.action:
+    if settings := generation.action:
         request["action"] = {
             "domain_name": settings.domain_name,
             "chunk_size": settings.chunk_size,
             "width": settings.width,
-            "rows": given.actions,
+            "rows": inputs.actions,
         }
     return request

@@ -1,1 +1,1 @@
-"""vLLM-Omni: as a child of the worker, or somebody else's."""
+"""The engine `vllm-omni`: a vLLM-Omni server as a child process of the worker, or one that runs elsewhere."""

@@ -1,4 +1,4 @@
-"""vLLM-Omni's HTTP API: an image in one answer, a video as a job that is polled and forgotten."""
+"""A client of vLLM-Omni's HTTP API: an image is one request, a video is a job that is polled and then deleted."""
 
 import asyncio
 import base64
@@ -22,25 +22,25 @@ from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.engines.torch_errors import mentions_out_of_memory
 
 POLL_SECONDS = 0.2
-_FORGET_SECONDS = 10  # it waits some seconds itself for what it aborts
+_DELETE_SECONDS = 10  # the server itself waits some seconds for a job that it aborts
 _GUARDRAIL = "blocked by Cosmos3 guardrails"
 
 Send = Callable[..., Awaitable[httpx2.Response]]
-"""Sends a request, by its method and its path below `/v1/`, with what httpx2 takes besides."""
+"""Sends a request: method, path below `/v1/`, and keyword arguments of `httpx2.AsyncClient.request`."""
 
 
 @dataclass(frozen=True)
 class ServerOutput:
-    """What a server made.
+    """What a server generated.
 
     Attributes
     ----------
     content
-        A PNG, or an MP4.
+        A PNG or an MP4 file.
     actions
-        Of modes that predict them: one row for each.
+        One row for each action, in modes that predict actions.
     facts
-        What it says about how.
+        Timings and peak memory, as far as the server reports them.
     """
 
     content: bytes
@@ -48,102 +48,104 @@ class ServerOutput:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-async def make_image(send: Send, body: dict[str, Any]) -> ServerOutput:
-    """Make one. Cancelling aborts it. Raises Failure, and ServerFault where the server failed at it."""
+async def generate_image(send: Send, body: dict[str, Any]) -> ServerOutput:
+    """Generate an image. Cancelling aborts it. Raises Failure, and ServerFault where the server is at fault and not the
+    request."""
     response = await send("POST", "images/generations", json=body)
     if not response.is_success:
-        raise failed(response.status_code, error_message(response))
-    said = _object(response)
+        raise server_failure(response.status_code, error_message(response))
+    body = _object(response)
     try:
-        content = base64.b64decode(said["data"][0]["b64_json"], validate=True)
+        content = base64.b64decode(body["data"][0]["b64_json"], validate=True)
     except (LookupError, TypeError, binascii.Error) as error:
-        raise _nonsense("image") from error
-    return ServerOutput(content, facts=_facts(said.get("metrics")))
+        raise _unusable("image") from error
+    return ServerOutput(content, facts=_facts(body.get("metrics")))
 
 
-async def make_video(send: Send, form: VideoForm) -> ServerOutput:
-    """Make one. Cancelling aborts it. Raises as `make_image`."""
+async def generate_video(send: Send, form: VideoForm) -> ServerOutput:
+    """Generate a video. Cancelling aborts it. Raises as `generate_image` does."""
     response = await send("POST", "videos", files=form.parts)
     if not response.is_success:
-        raise failed(response.status_code, error_message(response))
+        raise server_failure(response.status_code, error_message(response))
     if not isinstance(job := _object(response).get("id"), str):
-        raise _nonsense("job")
+        raise _unusable("job")
     try:
-        said = await _until_completed(send, job)
+        body = await _until_completed(send, job)
         content = await send("GET", f"videos/{job}/content")
         if not content.is_success:
-            raise failed(content.status_code, error_message(content))
-        return ServerOutput(content.content, _actions(said.get("action")), _facts(said))
+            raise server_failure(content.status_code, error_message(content))
+        return ServerOutput(content.content, _actions(body.get("action")), _facts(body))
     finally:
-        await _forget(send, job)
+        await _delete(send, job)
 
 
 async def _until_completed(send: Send, job: str) -> dict[str, Any]:
-    """A job that failed comes with the status of its error."""
+    """Poll a job until it is completed, and return its last state. Raises the Failure of a job that failed; its
+    response has the HTTP status of its error."""
     while True:
         response = await send("GET", f"videos/{job}")
-        said = _object(response)
-        status = said.get("status")
+        body = _object(response)
+        status = body.get("status")
         if status == "failed":
-            error = said.get("error") or {}
-            raise failed(response.status_code, str(error.get("message") or "it does not say why"))
+            error = body.get("error") or {}
+            raise server_failure(response.status_code, str(error.get("message") or "it does not say why"))
         if not response.is_success:
-            raise failed(response.status_code, error_message(response))
+            raise server_failure(response.status_code, error_message(response))
         if status == "completed":
-            return said
+            return body
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _forget(send: Send, job: str) -> None:
-    """Delete a job with its file; one under way is aborted, as far as the server can."""
+async def _delete(send: Send, job: str) -> None:
+    """Delete a job with its file. The server aborts a running job as far as it can."""
     with suppress(httpx2.TransportError, Failure, TimeoutError):
-        async with asyncio.timeout(_FORGET_SECONDS):
+        async with asyncio.timeout(_DELETE_SECONDS):
             await send("DELETE", f"videos/{job}")
 
 
-def failed(status: int, said: str) -> Failure:
-    """What it means that a server did not make something. Its guardrails check prompts, and blur outputs.
+def server_failure(status: int, message: str) -> Failure:
+    """Return the Failure for a server's error, by its HTTP status and message.
 
-    It computes one job at a time: the same job would need as much memory again.
+    A job that ran out of memory is not retried: the server runs one job at a time, so that it would need as much again.
     """
-    if _GUARDRAIL in said:
-        return blocked("prompt" if f"Input was {_GUARDRAIL}" in said else "output")
-    if UNJUDGED in said:
-        return unjudged(said[said.index(UNJUDGED) :])
-    if mentions_out_of_memory(said):
-        return ServerFault("EngineFailed", f"Memory ran out on this job: {said}", LESS_MEMORY)
-    return refusal(status, said, dialect_of("vllm-omni"))
+    if _GUARDRAIL in message:
+        return blocked("prompt" if f"Input was {_GUARDRAIL}" in message else "output")
+    if UNJUDGED in message:
+        return unjudged(message[message.index(UNJUDGED) :])
+    if mentions_out_of_memory(message):
+        return ServerFault("EngineFailed", f"Memory ran out on this job: {message}", LESS_MEMORY)
+    return refusal(status, message, dialect_of("vllm-omni"))
 
 
 def _object(response: httpx2.Response) -> dict[str, Any]:
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
-def _actions(said: Any) -> np.ndarray | None:
-    if said is None:
+def _actions(body: Any) -> np.ndarray | None:
+    if body is None:
         return None
     try:
-        return np.asarray(said["data"], np.float64)
+        return np.asarray(body["data"], np.float64)
     except (ValueError, LookupError, TypeError) as error:
-        raise _nonsense("actions") from error
+        raise _unusable("actions") from error
 
 
-def _facts(said: Any) -> dict[str, Any]:
-    """How long its stages took, by its own names, and the largest memory that it used, as far as it says so."""
-    told = said if isinstance(said, dict) else {}
+def _facts(body: Any) -> dict[str, Any]:
+    """Return the seconds of the server's stages, by its names, and its peak memory, as far as it reports them."""
+    metrics = body if isinstance(body, dict) else {}
     facts: dict[str, Any] = {}
-    if isinstance(durations := told.get("stage_durations"), dict) and durations:
+    if isinstance(durations := metrics.get("stage_durations"), dict) and durations:
         facts["stages"] = durations
-    if isinstance(peak := told.get("peak_memory_mb"), int | float) and peak:
+    if isinstance(peak := metrics.get("peak_memory_mb"), int | float) and peak:
         facts["peakGpuBytes"] = round(peak * (1 << 20))
     return facts
 
 
-def _nonsense(wanted: str) -> Failure:
+def _unusable(wanted: str) -> Failure:
     return Failure(
         "EngineFailed",
         f"The engine's answer holds no {wanted}.",

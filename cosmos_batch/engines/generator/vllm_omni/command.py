@@ -1,4 +1,4 @@
-"""How `vllm-omni serve` is started for a checkpoint on what a worker finds."""
+"""How `vllm-omni serve` is started for a checkpoint on this machine, and what its progress bars say."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,23 +14,24 @@ from cosmos_batch.engines.torch_errors import expandable_segments
 from cosmos_batch.engines.vllm.dialect import cache_variables
 
 LESS_MEMORY = "Choose an instance type with more GPU memory, or ask for a lower resolution or numFrames."
-MODEL = "cosmos"  # the name by which it knows the checkpoint
+MODEL = "cosmos"  # the model's name in requests
 _STEPS = re.compile(r"\| (\d+)/(\d+) \[")
-_INIT_SECONDS = 1800  # of weights on slow disks; its own limits are a few minutes
+_INIT_SECONDS = 1800  # weights on slow disks take longer than the default limits of a few minutes
 
 
 def latest_progress(lines: Sequence[str]) -> tuple[int, int] | None:
-    """How many of how many are done, by the last line of a progress bar that begins in these lines; None where none
-    does. What comes before its beginning is of a job that was dropped, and is still made to its end.
+    """Return steps done and total of the last progress bar that starts in these lines; None if none starts there.
+
+    A bar that started before these lines belongs to a cancelled job, which the server still generates to its end.
     """
-    bars = [(int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))]
+    bars = [(int(match[1]), int(match[2])) for line in lines if (match := _STEPS.search(line))]
     return bars[-1] if any(done == 0 for done, _ in bars) else None
 
 
 def finished_bars(lines: Sequence[str]) -> int:
-    """How many progress bars that begin in these lines are at their end: a job has one, transfer one for each chunk."""
+    """Return how many progress bars start and end in these lines. A job has one bar, a transfer one for each chunk."""
     count, open_bar = 0, False
-    for done, total in ((int(one[1]), int(one[2])) for line in lines if (one := _STEPS.search(line))):
+    for done, total in ((int(match[1]), int(match[2])) for line in lines if (match := _STEPS.search(line))):
         if done == 0:
             open_bar = True
         elif open_bar and done == total:
@@ -40,20 +41,20 @@ def finished_bars(lines: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class OmniPlan(ServerPlan):
-    """How one server is started: the `ServerPlan` of vLLM-Omni.
+    """The `ServerPlan` of vLLM-Omni: how one server is started.
 
     Attributes
     ----------
     parallel
-        How the GPUs share a job.
+        How the GPUs share one job.
     gpus
-        That the machine has; 0 for the CPU.
+        How many GPUs the machine has; 0 means that it runs on the CPU.
     guardrails
-        Whether it loads any. A request may leave them then; it cannot have what was not loaded.
+        Whether the server loads guardrails. A request may switch them off, and cannot switch them on.
     guardrail_models
-        Copies of their models; where there are none, it asks the Hub for them.
+        Local copies of the guardrails' models by their names on the Hub; if empty, the server downloads them.
     verdicts
-        Folder for what its guardrails say of each request; see `plugin`. None where it has no guardrails.
+        Folder for the verdicts on each request; see `plugin`. None without guardrails.
     """
 
     parallel: ParallelPlan
@@ -69,27 +70,28 @@ class OmniPlan(ServerPlan):
         return f"{self.parallel}, guardrails {'on' if self.guardrails else 'off'}"
 
     def command(self, checkpoint: Path, folder: Path) -> list[str]:
-        """The argument list."""
+        """Return the argument list."""
         command = [program_here("vllm-omni"), "serve", str(checkpoint), "--omni", "--uds", str(socket_in(folder))]
         command += ["--served-model-name", MODEL, "--model-class-name", "Cosmos3OmniDiffusersPipeline"]
         command += ["--init-timeout", str(_INIT_SECONDS), "--stage-init-timeout", str(_INIT_SECONDS)]
-        command += ["--disable-uvicorn-access-log"]  # jobs are polled
+        command += ["--disable-uvicorn-access-log"]  # polling would fill the log
         if not self.guardrails:
             command += ["--no-guardrails"]
         if self.parallel.offload:
             command += ["--enable-layerwise-offload"]
         if not self.gpus:
-            # Where a CPU has no bfloat16 arithmetic, torch emulates it many times slower than float32.
+            # A CPU without bfloat16 arithmetic emulates it, many times slower than float32.
             command += ["--enforce-eager", "--dtype", "float32"]
         return [*command, *self._shared()]
 
     def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
-        """Variables beside our own. Nothing is asked of the network but guardrails that it has no copies of."""
+        """Return the variables to add to the worker's own. Without copies of the guardrails' models, the Hub stays
+        allowed."""
         variables = {
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
             "VLLM_OMNI_SERVER_STORAGE__PATH": str(folder / "videos"),
-            # Of its processes' sockets, whose paths the kernel limits to 107 bytes; see the reasoner's command.
+            # Its processes' sockets lie here: the kernel limits their paths to 107 bytes.
             "VLLM_RPC_BASE_PATH": str(folder),
         }
         if self.guardrail_models or not self.guardrails:
@@ -98,7 +100,7 @@ class OmniPlan(ServerPlan):
             variables[VERDICTS_FOLDER] = str(self.verdicts)
         if not self.gpus:
             variables["OMP_NUM_THREADS"] = "1"
-        elif self.parallel.tp == 1:  # its all-reduce between GPUs cannot have it
+        elif self.parallel.tp == 1:  # vLLM's all-reduce between GPUs does not work with it
             variables |= expandable_segments()
         return variables if caches is None else {**variables, **cache_variables(caches)}
 

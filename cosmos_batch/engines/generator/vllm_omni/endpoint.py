@@ -1,7 +1,7 @@
-"""Generations by a vLLM-Omni server that runs already, such as those of NVIDIA's documentation.
+"""Generating with a vLLM-Omni server that no worker started, at an endpoint of the pipeline's configuration.
 
-What it looks at is fitted here and travels in the request; it reads none of our files. Whether it loaded guardrails it
-does not say: the pipeline's configuration does.
+Inputs are prepared here and sent within the request, because the server sees none of our files. Its API does not tell
+whether it loaded guardrails; the pipeline's configuration does.
 """
 
 import asyncio
@@ -27,30 +27,30 @@ from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
 
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
-"""Of a request with guardrails: vLLM-Omni does not report whether it checked, and passes what it could not judge."""
+"""The verdicts of a request with guardrails: vLLM-Omni does not report them, and passes what it could not judge."""
 
-_AS_ASKED = (
-    "Steps and guidance scale are those that were asked of the server, which does not report those that it ran: with a "
-    "distilled checkpoint they are its own."
+_UNCONFIRMED_STEPS = (
+    "Steps and guidance scale are those of the request. The server does not report the ones that it used: with a "
+    "distilled checkpoint it uses its own."
 )
 _UNKNOWN = 404
 _FORBIDDEN = (401, 403)
 
 
 class OmniEndpointEngine(EndpointEngineBase):
-    """`Engine` and `Guarding` for a model that is resident elsewhere. `api_key` gives the key, or None."""
+    """The engine for a model on a remote vLLM-Omni server. `api_key` returns the server's key, or None."""
 
     guardrails = False
-    """Whether the server was started with any: it does not tell, the pipeline's configuration does."""
+    """Whether the server was started with guardrails, by the pipeline's configuration."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("vllm-omni", "generation", endpoint, api_key, dialect_of("vllm-omni"))
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
-        """Ask the server for its models; blocks. Nothing of the folder is read.
+        """Choose the server's model; blocks. Nothing is read from the folder.
 
-        Raises Failure: ModelUnavailable where it has no such model, a distilled one, or refuses us, EngineFailed where
-        it is not there.
+        Raises Failure: ModelUnavailable if the server has no such model, only a distilled one, or refuses the key;
+        EngineFailed if it cannot be reached.
         """
         journal = Journal()
         self.startup_logs = journal.lines
@@ -60,30 +60,30 @@ class OmniEndpointEngine(EndpointEngineBase):
         journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> Made:
-        """Make what a job asks for, as files in `workdir`. Cancelling has the server drop it.
+        """Do one job. Cancelling it deletes it on the server.
 
-        Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
+        Raises Failure: InvalidInput if the job is at fault, ModelUnavailable or EngineFailed if the server is.
         """
-        assert job.generation is not None, "plan decides one for every generator"
+        assert job.generation is not None, "the plan function settles one for every generator job"
         server = self._connected()
         with self._cancellation.scope() as check:
-            work = OmniJob(workdir, count=None, shares_files=False, check=check)
+            omni_job = OmniJob(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
-            order = await self._preparing.run(job, work.prepare, job.generation, files)
-            made = await work.make(order, partial(_send, server, work.journal))
+            request = await self._preparing.run(job, omni_job.prepare, job.generation, files)
+            output = await omni_job.generate(request, partial(_send, server, omni_job.journal))
             checks = NOT_VERIFIED if job.generation.guardrails else Checks()
-            done = await asyncio.to_thread(work.write, made, order, checks)
-        return done.model_copy(update={"notes": [*done.notes, _AS_ASKED]})
+            done = await asyncio.to_thread(omni_job.write, output, request, checks)
+        return done.model_copy(update={"notes": [*done.notes, _UNCONFIRMED_STEPS]})
 
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:
-    """Raises Failure where the response says something of the server, or of us, and nothing of a job."""
+    """Send a request. Raises Failure for a response that concerns the server or our access to it, and not the job."""
     try:
         response = await server.send(journal, method, path, **content)
-    except ServerUnavailable as away:
+    except ServerUnavailable as outage:
         if method == "POST":
             raise
-        raise away.as_interrupted() from away  # it had begun on what we ask about
+        raise outage.as_interrupted() from outage  # an earlier POST has started the job
     unknown = method == "POST" and response.status_code == _UNKNOWN
     if unknown or response.is_redirect or response.status_code in _FORBIDDEN:
         raise server.refusal(response)

@@ -1,10 +1,10 @@
-"""Images, videos, sound and actions with vLLM-Omni: its own server as a child, one job at a time in its steps.
+"""The engine `vllm-omni`: a vLLM-Omni server as a child process, in which one job at a time is denoised.
 
-After a job's last step the server decodes it, encodes a file, and hands that out, for seconds in which its GPU would
-idle: the next job is sent when the last step is printed, and waits in the server's own queue.
+After a job's last step the server decodes the latents, encodes a file and sends it, which takes seconds in which the
+GPU would idle. So the next job is sent as soon as the server prints the last step, and waits in the server's own queue.
 
-Inputs are fitted, and results written anew, by us; see `work`. What the server prints belongs to no request,
-so a job's log has our own lines alone.
+Inputs are prepared and outputs written in the worker's process; see `job`. The server's log lines name no request, so a
+job's log holds only lines of our own.
 """
 
 import asyncio
@@ -46,20 +46,21 @@ from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
 
-_LOOK_SECONDS = 0.1  # as often as its progress bar is drawn
+_POLL_SECONDS = 0.1  # the shortest time between two updates of the server's progress bar
 
 
 class VllmOmniEngine:
-    """`Engine`, and all that one may have beside that, for checkpoints of `Cosmos3OmniDiffusersPipeline`."""
+    """The engine for checkpoints of vLLM-Omni's `Cosmos3OmniDiffusersPipeline`. It has all optional interfaces of
+    `engines.protocol` but `LossyEngine` and `RemoteEngine`."""
 
     concurrency = 2
-    """One job is made; the next is prepared, or the last one written, meanwhile."""
+    """One job is generated; another is prepared, or written, at the same time."""
 
     guardrails = True
     """Whether to load guardrails; set before `load`."""
 
     guardrail_models: Mapping[str, Path] = MappingProxyType({})
-    """Copies of their models; set before `load`."""
+    """Local copies of the guardrails' models by their names on the Hub; set before `load`."""
 
     def __init__(self) -> None:
         self.name = f"vllm-omni {version('vllm-omni')}"
@@ -69,33 +70,30 @@ class VllmOmniEngine:
             self.name, OmniPlan(self.plan, gpus_here(), self.guardrails), dialect_of("vllm-omni")
         )
         self._tokenizer: Tokenizer | None = None
-        self._at_work = ("", 0)  # which job, since which line of the server
-        self._made_in: dict[str, tuple[int, int] | None] = {}  # steps of jobs that passed their turn on
+        self._current = ("", 0)  # the job that has the turn, and the count of the server's lines when it began
+        self._final_steps: dict[str, tuple[int, int] | None] = {}  # of jobs that released their turn before their end
         self._cancellation = JobCancellation("generation")
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the server said while it started last."""
+        """Log lines of the server's last start."""
         return self._served.startup_logs
 
     @property
     def startup_seconds(self) -> Phases:
-        """How long each phase of that took."""
+        """Seconds that each phase of the last start took."""
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
-        """What compiled code depends on beside the model."""
-        return {
-            **compiled_for(self._served.plan.gpus, "vllm", "diffusers"),
-            "engine": self.name,
-            "plan": str(self.plan),
-        }
+        """Return what compiled code depends on beside the model; the plan of GPUs is part of it."""
+        libraries = compiled_for(self._served.plan.gpus, "vllm", "diffusers")
+        return {**libraries, "engine": self.name, "plan": str(self.plan)}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Start the server and wait until it answers; blocks.
 
-        Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
-        where the server does not start.
+        Raises Failure: ModelUnavailable if the checkpoint is broken or does not fit into the GPUs' memory, EngineFailed
+        if the server does not start, or starts without our plugin.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
         refuse_distilled(model_dir)
@@ -112,42 +110,43 @@ class VllmOmniEngine:
         self._served.caches = self.caches
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")
-        self._turn = Turns()
+        self._turns = Turns()
         with read_ahead(model_dir), explain_guardrail_failures(lambda: self._served.lines_since(0)):
             self._served.start(model_dir)
         if self.guardrails and not (Path(self._verdicts.name) / LOADED_MARKER).exists():
             self._served.close()
-            raise guardrails_failed("vLLM-Omni started without our plugin, which has its guardrails fail closed.")
+            raise guardrails_failed("vLLM-Omni started without our plugin, which makes its guardrails fail closed.")
 
     async def run(self, job: Job, workdir: Path) -> Made:
-        """Make what a job asks for, as files in `workdir`; see `generate`."""
-        assert job.generation is not None, "plan decides one for every generator"
+        """Do one job; see `generate`."""
+        assert job.generation is not None, "the plan function settles one for every generator job"
         return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
 
     def steps(self, job_id: str) -> tuple[int, int] | None:
-        """How many of how many steps of a job are done, as the server prints it; of transfer, those of one chunk."""
-        name, began = self._at_work
+        """Return steps done and total of a job, as the server prints them. A transfer counts each chunk anew."""
+        name, began = self._current
         return latest_progress(self._served.lines_since(began)) if name == job_id else None
 
-    async def generate(self, asked: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
-        """Make what is asked for, as files in `folder`. Cancelling stops its media, or has the server drop it.
+    async def generate(self, generation: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
+        """Generate, and write the files into `folder`. `name` is the job's id, for `steps`.
 
-        Raises Failure, and EngineDied where the server ended meanwhile.
+        Cancelling stops decoding and writing, and deletes the job on the server. Raises Failure, and EngineDied if the
+        server ends meanwhile.
         """
         if self._tokenizer is None:
-            raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+            raise Failure("Internal", "The engine has no model loaded.", "Load a model first.")
         config = self._transformer
-        refuse_missing_parts(asked, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
+        refuse_missing_parts(generation, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
         with self._cancellation.scope() as check:
-            work = OmniJob(folder, self._count, shares_files=True, check=check)
-            order = await on_thread(work.prepare, asked, files)
-            made = await self._make(work, order, name)
-            done = await on_thread(work.write, made, order, self._checks(work.name))
+            omni_job = OmniJob(folder, self._count, shares_files=True, check=check)
+            request = await on_thread(omni_job.prepare, generation, files)
+            output = await self._generate(omni_job, request, name)
+            done = await on_thread(omni_job.write, output, request, self._checks(omni_job.name))
         return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
 
     def close(self) -> None:
-        """Stop what runs, and the server; `load` may be called again."""
+        """Abandon all jobs and stop the server. `load` may be called again."""
         self._cancellation.cancel_all()
         self._served.close()
         if self._tokenizer is not None:
@@ -155,50 +154,52 @@ class VllmOmniEngine:
             self._media.shutdown()
             self._verdicts.cleanup()
 
-    def _refuse_other_steps(self, name: str, asked: int) -> None:
-        """Raise Failure where the server made its pictures in another number of steps, so that no document lies: with a
-        distilled checkpoint its steps and guidance are its own."""
-        ran = self._made_in.pop(name, None) or self.steps(name)
-        if ran is not None and ran[1] != asked:
+    def _refuse_other_steps(self, name: str, requested: int) -> None:
+        """Raise Failure if the server used another number of steps than the job's document would say, as it does with a
+        distilled checkpoint."""
+        progress = self._final_steps.pop(name, None) or self.steps(name)
+        if progress is not None and progress[1] != requested:
             raise Failure(
                 "EngineFailed",
-                f"{self.name} made it in {ran[1]} steps, where {asked} were asked for; nothing was delivered.",
-                "Check that the model is no distilled checkpoint, whose steps and guidance the server fixes.",
+                f"{self.name} used {progress[1]} steps instead of the {requested} requested; nothing was delivered.",
+                "Check that the model is no distilled checkpoint: for these the server sets steps and guidance itself.",
             )
 
     def _checks(self, name: str) -> Checks:
-        """What the server's guardrails reported of a request."""
+        """Return the verdicts that the server's guardrails reported for a request."""
         verdicts = take_verdicts(Path(self._verdicts.name), name)
         by = f"{GUARDRAIL_PACKAGE} {version(GUARDRAIL_PACKAGE)}" if verdicts else None
         return Checks.model_validate({"by": by, **verdicts})
 
-    async def _make(self, work: OmniJob, order: PreparedRequest, name: str) -> ServerOutput:
-        """Have the server make it. The next job's turn comes with this one's last step, at the latest with its end."""
-        async with self._turn.taken() as turn:
-            self._at_work = name, self._served.lines_read
-            following = asyncio.ensure_future(self._follow(work.journal, order.prepared.generation, turn))
+    async def _generate(self, omni_job: OmniJob, request: PreparedRequest, name: str) -> ServerOutput:
+        """Have the server generate. The turn is released after the job's last step, at the latest at its end."""
+        async with self._turns.acquired() as turn:
+            self._current = name, self._served.lines_read
+            watching = asyncio.ensure_future(self._watch_steps(omni_job.journal, request.prepared.generation, turn))
             try:
-                made = await self._served.request(lambda connection: work.make(order, partial(_send, connection)))
-                self._refuse_other_steps(name, order.prepared.generation.steps)
-                return made
+                output = await self._served.request(
+                    lambda connection: omni_job.generate(request, partial(_send, connection))
+                )
+                self._refuse_other_steps(name, request.prepared.generation.steps)
+                return output
             finally:
-                following.cancel()
-                self._made_in.pop(name, None)
+                watching.cancel()
+                self._final_steps.pop(name, None)
 
-    async def _follow(self, journal: TimedJournal, asked: Generation, turn: "Turn") -> None:
-        """Note when the server prints that the first step is done, and pass the turn on after the last one."""
-        began, (name, since) = time.monotonic(), self._at_work
-        bars = asked.transfer.chunks(asked.num_frames) if asked.transfer and asked.num_frames else 1
+    async def _watch_steps(self, journal: TimedJournal, generation: Generation, turn: "Turn") -> None:
+        """Note the time of the first step in the journal, and release the turn after the last one."""
+        began, (name, since) = time.monotonic(), self._current
+        bars = generation.transfer.chunks(generation.num_frames) if generation.transfer and generation.num_frames else 1
         while (self.steps(name) or (0, 0))[0] == 0:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         journal.took("firstStep", began)
         while finished_bars(self._served.lines_since(since)) < bars:
-            await asyncio.sleep(_LOOK_SECONDS)
-        self._made_in[name] = self.steps(name)
-        turn.pass_on()
+            await asyncio.sleep(_POLL_SECONDS)
+        self._final_steps[name] = self.steps(name)
+        turn.release()
 
     def _count(self, text: str) -> int:
-        assert self._tokenizer is not None, "`run` has seen it"
+        assert self._tokenizer is not None, "`generate` has checked it"
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
 
@@ -207,31 +208,31 @@ async def _send(connection: httpx2.AsyncClient, method: str, path: str, **conten
 
 
 class Turn:
-    """One job's turn."""
+    """The right of one job to be denoised in the server."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
         self._lock = lock
-        self._is_mine = True
+        self._is_held = True
 
-    def pass_on(self) -> None:
-        """Let the next job begin; at most once has it an effect."""
-        if self._is_mine:
-            self._is_mine = False
+    def release(self) -> None:
+        """Let the next job begin. Further calls do nothing."""
+        if self._is_held:
+            self._is_held = False
             self._lock.release()
 
 
 class Turns:
-    """The turns of all jobs, in the order in which they ask for them."""
+    """Gives the turn to one job at a time, in the order of the calls."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[Turn]:
-        """Wait for a turn. It is passed on with the end of the context, if it was not before."""
+    async def acquired(self) -> AsyncIterator[Turn]:
+        """Wait for the turn. It is released at the end of the context, unless the job released it before."""
         await self._lock.acquire()
         turn = Turn(self._lock)
         try:
             yield turn
         finally:
-            turn.pass_on()
+            turn.release()

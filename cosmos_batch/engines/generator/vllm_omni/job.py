@@ -1,4 +1,7 @@
-"""One generation on its way through a vLLM-Omni server: prepared, made there, and written as ours are."""
+"""One generation with a vLLM-Omni server: prepare the request, have it generated, write the output files.
+
+The engine with a child process and the one with a remote server share it.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -12,37 +15,37 @@ from cosmos_batch.contract.result import Made
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
-from cosmos_batch.engines.generator.vllm_omni.client import Send, ServerOutput, make_image, make_video
+from cosmos_batch.engines.generator.vllm_omni.client import Send, ServerOutput, generate_image, generate_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 from cosmos_batch.planning.generation.prompts import DEFAULT_SEQUENCE_LENGTH
 
-_UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength was not seen."
+_UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength is unknown."
 
 
 @dataclass(frozen=True)
 class PreparedRequest:
-    """What is sent, and what it was made of."""
+    """A generation with its inputs, and the request to send for it: the body of an image, or the form of a video."""
 
     prepared: PreparedGeneration
-    sent: dict[str, Any] | VideoForm
+    content: dict[str, Any] | VideoForm
 
 
 class OmniJob:
-    """One job.
+    """One generation with a vLLM-Omni server. Call `prepare`, `generate` and `write` in this order.
 
     Parameters
     ----------
     folder
-        The job's.
+        The job's working folder, into which the output files are written.
     count
-        Tokens of a text; None where the checkpoint's tokenizer is not at hand.
+        Returns the tokens of a text; None if the checkpoint's tokenizer is not available here.
     shares_files
-        Whether the server sees the folder.
+        Whether the server can read the folder.
     check
-        Called between frames. What it raises ends the work.
+        Called between frames. An exception that it raises ends the work.
     """
 
     def __init__(
@@ -52,57 +55,58 @@ class OmniJob:
         self._journal = TimedJournal()
         self._notes: list[str] = []
         self.name = uuid.uuid4().hex
-        """By which the server reports the checks of its guardrails."""
+        """The request's name, under which the server reports the verdicts of its guardrails."""
 
     @property
     def journal(self) -> TimedJournal:
-        """Lines about this job."""
+        """Log lines and timings of this job."""
         return self._journal
 
-    def prepare(self, asked: Generation, files: GenerationFiles) -> PreparedRequest:
-        """Decode and fit the inputs, and write down the request; blocks. Raises Failure."""
+    def prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:
+        """Decode and fit the inputs, and build the request; blocks. Raises Failure."""
         with self._journal.timed("prepare"):
-            return self._prepare(asked, files)
+            return self._prepare(generation, files)
 
-    async def make(self, order: PreparedRequest, send: Send) -> ServerOutput:
-        """Have it made. Cancelling aborts it. Raises Failure, and what `send` raises."""
+    async def generate(self, request: PreparedRequest, send: Send) -> ServerOutput:
+        """Have the server generate. Cancelling aborts it. Raises Failure, and what `send` raises."""
         with self._journal.timed("generate"):
-            if isinstance(order.sent, VideoForm):
-                return await make_video(send, order.sent)
-            return await make_image(send, order.sent)
+            if isinstance(request.content, VideoForm):
+                return await generate_video(send, request.content)
+            return await generate_image(send, request.content)
 
-    def write(self, made: ServerOutput, order: PreparedRequest, checks: Checks) -> Made:
-        """As the files that are promised; blocks. Raises Failure (EngineFailed) where it is no picture or video."""
-        asked = order.prepared.generation
+    def write(self, output: ServerOutput, request: PreparedRequest, checks: Checks) -> Made:
+        """Write the server's output as the job's files; blocks. Raises Failure (EngineFailed) if it is no image or
+        video."""
+        generation = request.prepared.generation
         with self._journal.timed("write"):
-            source = self._folder / ("made.mp4" if asked.is_video else "made.png")
-            source.write_bytes(made.content)
-            files = rewrite_files(source, made.actions, asked, self._folder, self._check)
+            source = self._folder / ("server.mp4" if generation.is_video else "server.png")
+            source.write_bytes(output.content)
+            files = rewrite_files(source, output.actions, generation, self._folder, self._check)
         return Made(
             files=files,
-            generation=asked,
+            generation=generation,
             timings=self._journal.seconds,
             logs=self._journal.lines,
             notes=self._notes,
             checks=checks,
-            facts={"scheduler": "UniPC", **made.facts},
+            facts={"scheduler": "UniPC", **output.facts},
         )
 
-    def _prepare(self, asked: Generation, files: GenerationFiles) -> PreparedRequest:
-        prepared = prepare(asked, files, self._check)
-        refuse_unable_engine("vllm-omni", prepared.generation)  # now that size, frames and rate are known
+    def _prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:
+        prepared = prepare(generation, files, self._check)
+        refuse_unable_engine("vllm-omni", prepared.generation)  # after `prepare`: its size and rate are settled
         prepared = with_sequence_length(prepared, self._count) if self._count else self._uncounted(prepared)
-        if asked.is_video:
-            sent = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
-            return PreparedRequest(prepared, sent)
+        if generation.is_video:
+            form = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
+            return PreparedRequest(prepared, form)
         return PreparedRequest(prepared, image_body(prepared, self.name))
 
     def _uncounted(self, prepared: PreparedGeneration) -> PreparedGeneration:
-        """With as many tokens as there may be: never more than bytes."""
-        asked = prepared.generation
-        captions = captions_for(asked, prepared.size)
+        """Return the generation with a long enough `max_sequence_length`: a text has no more tokens than bytes."""
+        generation = prepared.generation
+        captions = captions_for(generation, prepared.size)
         longest = max(len(text.encode()) for text in (captions.prompt, captions.negative))
-        if asked.max_sequence_length is not None and asked.max_sequence_length < longest:
+        if generation.max_sequence_length is not None and generation.max_sequence_length < longest:
             self._notes.append(_UNCOUNTED)
-        length = max(asked.max_sequence_length or DEFAULT_SEQUENCE_LENGTH, longest)
-        return replace(prepared, generation=asked.model_copy(update={"max_sequence_length": length}))
+        length = max(generation.max_sequence_length or DEFAULT_SEQUENCE_LENGTH, longest)
+        return replace(prepared, generation=generation.model_copy(update={"max_sequence_length": length}))

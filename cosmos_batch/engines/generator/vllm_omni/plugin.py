@@ -1,8 +1,8 @@
-"""What we change in vLLM-Omni: its guardrails fail closed, and every verdict of theirs is written down.
+"""A plugin for vLLM-Omni that makes its guardrails fail closed and writes down each of their verdicts.
 
 Each process of the server calls `register`, which `pyproject.toml` names as a plugin of vLLM-Omni. A request carries
-a name of its own (`REQUEST_NAME` in its `extra_params`); for each check the server writes the verdict into a file of
-that name. Where the engine finds no such file, the check did not run, whatever the server answered.
+a unique name (`REQUEST_NAME` in its `extra_params`), and for each check the server writes the verdict into a file of
+that name. If there is no such file, the check did not run, whatever the server answered.
 """
 
 import logging
@@ -15,17 +15,17 @@ from typing import Any
 from cosmos_batch.engines.strict_guardrails import make_strict
 
 VERDICTS_FOLDER = "COSMOS_BATCH_GUARDRAIL_VERDICTS"
-"""Environment variable with the folder of the verdicts; without it the server stays as it is."""
+"""Environment variable with the folder for the verdicts; if it is unset, the server stays unchanged."""
 
 REQUEST_NAME = "cosmos_batch_checks_of"
-"""Key of a request's `extra_params` that names the request."""
+"""Key in a request's `extra_params` whose value is the request's name."""
 
 CHECKED = ("prompt", "output")
-LOADED_MARKER = "loaded"  # file that is there when the server's guardrails have become strict
+LOADED_MARKER = "loaded"  # file that exists once the server's guardrails fail closed
 
 
 def register() -> None:
-    """Have the guardrails fail closed and report, where this server has any."""
+    """Make the guardrails fail closed and report, if this server has any."""
     folder = os.environ.get(VERDICTS_FOLDER)
     if folder is None:
         return
@@ -35,35 +35,35 @@ def register() -> None:
 
 
 def take_verdicts(folder: Path, name: str) -> dict[str, str]:
-    """What the server said of one request, and forget it."""
-    found = {}
+    """Read and delete the verdicts of one request, by what was checked (`prompt`, `output`)."""
+    verdicts = {}
     for what in CHECKED:
         path = _file(folder, name, what)
         if path.is_file():
-            found[what] = path.read_text(encoding="utf-8")
+            verdicts[what] = path.read_text(encoding="utf-8")
             path.unlink()
-    return found
+    return verdicts
 
 
 def _make_strict(guardrails: Any, folder: Path) -> None:
     import cosmos_guardrail
 
-    logging.getLogger("cosmos_guardrail.cosmos_guardrail").disabled = True  # it writes down the prompts that it refuses
-    asks = guardrails.is_guardrails_enabled
-    checked = threading.local()  # one request is prepared while another's output is checked
+    logging.getLogger("cosmos_guardrail.cosmos_guardrail").disabled = True  # it logs the prompts that it refuses
+    is_enabled = guardrails.is_guardrails_enabled
+    checked = threading.local()  # one request's prompt is checked while another's output is, in another thread
 
     def remember_request(config: Any, sampling: Any = None) -> bool:
-        """vLLM-Omni asks this for each request right before it has the prompt, or the output, checked."""
+        """Note the request's name. vLLM-Omni calls this right before it checks a prompt or an output."""
         extra: Mapping[str, Any] = getattr(sampling, "extra_args", None) or {}
         checked.request = extra.get(REQUEST_NAME)
-        return bool(asks(config, sampling))
+        return bool(is_enabled(config, sampling))
 
     def report(what: str, verdict: str) -> None:
-        if checked.request is not None:  # a request of the server's own start names none
+        if checked.request is not None:  # requests of the server's own warm-up have no name
             _file(folder, checked.request, what).write_text(verdict, encoding="utf-8")
 
     class StrictChecker(cosmos_guardrail.CosmosSafetyChecker):  # type: ignore[misc]
-        """What vLLM-Omni loads in place of the class that it imported."""
+        """The checker that vLLM-Omni loads in place of `CosmosSafetyChecker`."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,7 +1,7 @@
-"""A generation as a request of vLLM-Omni's HTTP API, of release 0.30.
+"""Building the requests of vLLM-Omni's HTTP API (release 0.30) from a prepared generation.
 
-Everything is said: what is left out has other defaults for each mode there, and a video without `num_frames` is one
-frame long.
+Every parameter is sent, because the server's defaults differ by mode; a video without `num_frames`, for example, has
+one frame.
 """
 
 import io
@@ -21,10 +21,10 @@ from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
 from cosmos_batch.media import exact_rate, write_video
 from cosmos_batch.planning.generation.abilities import refuse_several_uploads
 
-# It is decoded and written again: nothing is to be lost twice.
+# The worker decodes the server's video and encodes it anew, so the server's own encoding must lose nothing.
 _LOSSLESS = {"preset": "ultrafast", "qp": "0", "threads": "0"}
-# Tokens of chat markup and system prompt, 120 at most: it counts them too, and cuts what is longer without a word.
-_AROUND_A_PROMPT = 256
+# The server counts chat markup and system prompt too (at most 120 tokens), and truncates silently what is longer.
+_MARKUP_TOKENS = 256
 _PNG, _MP4 = "image/png", "video/mp4"
 
 Upload = tuple[str, bytes, str]  # name, content, type
@@ -32,50 +32,51 @@ Upload = tuple[str, bytes, str]  # name, content, type
 
 @dataclass(frozen=True)
 class VideoForm:
-    """Of `POST /v1/videos`."""
+    """The multipart form of `POST /v1/videos`."""
 
     fields: dict[str, str]
     files: dict[str, Upload] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, Upload | tuple[None, str]]:
-        """All of it as a multipart body."""
+        """Return fields and files as httpx2 takes them for a multipart body."""
         return {name: (None, text) for name, text in self.fields.items()} | self.files
 
 
-def image_body(prepared: PreparedGeneration, checks_of: str) -> dict[str, Any]:
-    """Of `POST /v1/images/generations`; `checks_of` is the name by which our own server reports its checks."""
-    extra = {**_extra(prepared), REQUEST_NAME: checks_of}
+def image_body(prepared: PreparedGeneration, request_name: str) -> dict[str, Any]:
+    """Return the JSON body of `POST /v1/images/generations`. The plugin reports verdicts under `request_name`."""
+    extra = {**_extra(prepared), REQUEST_NAME: request_name}
     return {
         **_common(prepared),
         "n": 1,
         "response_format": "b64_json",
         "output_format": "png",
         "extra_params": extra,
-        "extra_args": extra,  # as images before 0.30 call it
+        "extra_args": extra,  # the name before release 0.30
     }
 
 
 def video_form(
-    prepared: PreparedGeneration, checks_of: str, folder: Path, shares_files: bool, check: Callable[[], None]
+    prepared: PreparedGeneration, request_name: str, folder: Path, shares_files: bool, check: Callable[[], None]
 ) -> VideoForm:
-    """Its media are written into `folder`; `check` is called after each frame, and what it raises ends it. For
-    `checks_of`, see `image_body`.
+    """Return the form of `POST /v1/videos`. The plugin reports verdicts under `request_name`.
 
-    Raises Failure (InvalidInput) for several controls on a server that does not see our files: it takes one upload.
+    Input videos are written into `folder`; `check` is called after each frame, and an exception that it raises ends the
+    work. `shares_files` says that the server can read `folder`: otherwise files are uploaded, and a transfer may have
+    one control, because the form has room for one (Failure: InvalidInput).
     """
-    asked = prepared.generation
+    generation = prepared.generation
     files: dict[str, Upload] = {}
-    extra = {**_extra(prepared), REQUEST_NAME: checks_of, "video_codec_options": _LOSSLESS}
+    extra = {**_extra(prepared), REQUEST_NAME: request_name, "video_codec_options": _LOSSLESS}
     fields = {name: str(value) for name, value in _common(prepared).items()}
-    fields |= {"num_frames": str(asked.num_frames), "fps": str(asked.fps)}
-    fields["generate_sound"] = str(asked.sound).lower()
-    if asked.conditioning:
-        # What is kept was cut out already.
-        extra |= {"condition_frame_indexes_vision": asked.conditioning.frames, "condition_video_keep": "first"}
-    if asked.action:
+    fields |= {"num_frames": str(generation.num_frames), "fps": str(generation.fps)}
+    fields["generate_sound"] = str(generation.sound).lower()
+    if generation.conditioning:
+        # The frames to keep were cut out by `inputs.prepare`: they are the first.
+        extra |= {"condition_frame_indexes_vision": generation.conditioning.frames, "condition_video_keep": "first"}
+    if generation.action:
         extra |= _action(prepared)
-    if asked.transfer:
+    if generation.transfer:
         written = {
             hint: _written(prepared, frames, folder / f"{hint}.mp4", check)
             for hint, frames in prepared.controls.items()
@@ -84,41 +85,41 @@ def video_form(
         extra |= more
         for hint, upload in uploads.items():
             fields["control_type"], files["control_reference"] = hint, upload
-    elif asked.conditioning or asked.mode == "inverse_dynamics":
-        path = _written(prepared, prepared.frames, folder / "given.mp4", check)
-        files["input_reference"] = ("given.mp4", path.read_bytes(), _MP4)
+    elif generation.conditioning or generation.mode == "inverse_dynamics":
+        path = _written(prepared, prepared.frames, folder / "input.mp4", check)
+        files["input_reference"] = ("input.mp4", path.read_bytes(), _MP4)
     elif prepared.frames:
-        files["input_reference"] = ("given.png", _png(prepared.frames), _PNG)
+        files["input_reference"] = ("input.png", _png(prepared.frames), _PNG)
     return VideoForm({**fields, "extra_params": json.dumps(extra)}, files)
 
 
 def _common(prepared: PreparedGeneration) -> dict[str, Any]:
-    asked = prepared.generation
-    captions = captions_for(asked, prepared.size)
+    generation = prepared.generation
+    captions = captions_for(generation, prepared.size)
     return {
         "prompt": protect_json(captions.prompt),
         "negative_prompt": captions.negative,
         "size": str(prepared.size),
-        "num_inference_steps": asked.steps,
-        "guidance_scale": asked.guidance_scale,
-        "flow_shift": asked.flow_shift,
-        "seed": asked.seed,
+        "num_inference_steps": generation.steps,
+        "guidance_scale": generation.guidance_scale,
+        "flow_shift": generation.flow_shift,
+        "seed": generation.seed,
     }
 
 
 def _extra(prepared: PreparedGeneration) -> dict[str, Any]:
-    asked = prepared.generation
-    assert asked.max_sequence_length is not None, "it was counted"
+    generation = prepared.generation
+    assert generation.max_sequence_length is not None, "`with_sequence_length` has set it"
     return {
-        "guardrails": asked.guardrails,
-        "max_sequence_length": asked.max_sequence_length + _AROUND_A_PROMPT,
-        # All of these stand in the captions.
+        "guardrails": generation.guardrails,
+        "max_sequence_length": generation.max_sequence_length + _MARKUP_TOKENS,
+        # The captions hold what these templates would add.
         "use_resolution_template": False,
         "use_duration_template": False,
         "negative_metadata_mode": "none",
-        # By itself v2v alone has one; transfer has its own, whatever is said.
-        **({} if asked.transfer else {"use_system_prompt": asked.action is None}),
-        **({"guidance_interval": asked.guidance_interval} if asked.guidance_interval else {}),
+        # The server's default is on for v2v only. A transfer always has a system prompt of its own.
+        **({} if generation.transfer else {"use_system_prompt": generation.action is None}),
+        **({"guidance_interval": generation.guidance_interval} if generation.guidance_interval else {}),
     }
 
 
@@ -138,24 +139,25 @@ def _action(prepared: PreparedGeneration) -> dict[str, Any]:
 def _controls(
     prepared: PreparedGeneration, written: dict[Hint, Path], shares_files: bool
 ) -> tuple[dict[str, Any], dict[Hint, Upload]]:
-    """What is said of the controls, and what is uploaded."""
-    asked = prepared.generation
-    assert asked.transfer is not None and asked.num_frames is not None
-    said: dict[str, Any] = {
-        "control_guidance": asked.transfer.control_guidance,
-        "num_video_frames_per_chunk": min(asked.transfer.frames_per_chunk, asked.num_frames),
+    """Return the parameters of a transfer, and the files to upload by control."""
+    generation = prepared.generation
+    assert generation.transfer is not None and generation.num_frames is not None
+    parameters: dict[str, Any] = {
+        "control_guidance": generation.transfer.control_guidance,
+        "num_video_frames_per_chunk": min(generation.transfer.frames_per_chunk, generation.num_frames),
         "resolution": _tier(prepared.size),
-        "emphasize_control_in_prompt": False,  # a sentence behind the prompt, of which Diffusers does not know
+        "emphasize_control_in_prompt": False,  # would append a sentence that Diffusers does not have
     }
-    weights = {hint: {"control_weight": control.weight} for hint, control in asked.transfer.controls.items()}
+    weights = {hint: {"control_weight": control.weight} for hint, control in generation.transfer.controls.items()}
     if shares_files:
-        return said | {hint: {**weights[hint], "control_path": str(path)} for hint, path in written.items()}, {}
-    refuse_several_uploads(asked.transfer.controls)
-    return said | weights, {hint: (path.name, path.read_bytes(), _MP4) for hint, path in written.items()}
+        return parameters | {hint: {**weights[hint], "control_path": str(path)} for hint, path in written.items()}, {}
+    refuse_several_uploads(generation.transfer.controls)
+    return parameters | weights, {hint: (path.name, path.read_bytes(), _MP4) for hint, path in written.items()}
 
 
 def _tier(size: Size) -> str:
-    """The table of which it takes the size that is the control's: `size` itself it does not look at then."""
+    """Return the resolution tier of a size. With controls the server ignores `size`, and takes the control's size if it
+    is one of this tier."""
     return next(tier.removesuffix("p") for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values())
 
 

@@ -117,7 +117,7 @@ def test_what_is_spared_changes_nothing(
     assert same(made(fast, said, medium), expected)
     assert len(reads) == prompts * LAYERS
     assert len(set(reads)) == prompts
-    assert fast.omni.transformer._read is None, "what was read is freed with its job"
+    assert fast.omni.transformer._prompts is None, "what was read is freed with its job"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_job_that_fails_leaves_nothing_behind(fast: LoadedCheckpoint) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         made(fast, said, progress=stop)
-    assert fast.omni.transformer._read is None and "_encode_video" not in vars(fast.omni)
+    assert fast.omni.transformer._prompts is None and "_encode_video" not in vars(fast.omni)
     assert same(made(fast, said), expected)
 
 

@@ -128,7 +128,7 @@ def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: LoadedChec
     def through(_self: Any, noise: Any, *_: Any) -> Any:
         return noise + change
 
-    with pytest.MonkeyPatch.context() as patch, transformer.reading():
+    with pytest.MonkeyPatch.context() as patch, transformer.prompt_cache():
         patch.setattr(
             "cosmos_batch.engines.generator.diffusers.transformer.PromptCachingTransformer._through_layers", through
         )
@@ -201,9 +201,9 @@ def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
 @pytest.mark.parametrize(
     ("modes", "offload", "capability", "told"),
     [
-        (("fp8",), False, None, "fp8: cannot be had here, for there is no GPU"),
+        (("fp8",), False, None, "fp8: impossible here, because there is no GPU"),
         (("fp8", "stepCache"), False, (8, 6), "the GPU has compute capability 8.6"),
-        (("stepCache",), True, None, "stepCache: cannot be had here, for the layers wait in the host's memory"),
+        (("stepCache",), True, None, "stepCache: impossible here, because the layers wait in the host's memory"),
     ],
 )
 def test_a_worker_that_cannot_have_them_does_not_start(

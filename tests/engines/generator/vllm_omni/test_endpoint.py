@@ -78,7 +78,7 @@ def test_a_video_with_sound(make: Make, asked: Callable[[], list[dict[str, Any]]
     assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
     length = json.loads(first["extra_params"])["max_sequence_length"]
     assert length > len("A cube. " * 600), "its tokenizer is not at hand: no prompt can have more tokens than bytes"
-    assert "maxSequenceLength was not seen" in made.notes[0]
+    assert "maxSequenceLength is unknown" in made.notes[0]
     other = make({**VIDEO, "max_sequence_length": 400, "negative_prompt": ""}).notes
     assert not any("maxSequenceLength" in note for note in other)
 
@@ -96,7 +96,7 @@ def test_an_image(make: Make, tmp_path: Path) -> None:
 
 def test_inputs_and_actions_travel(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path) -> None:
     make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, clip)
-    assert asked()[0]["files"]["input_reference"][0] == "given.png"
+    assert asked()[0]["files"]["input_reference"][0] == "input.png"
     assert json.loads(asked()[0]["extra_params"])["action"] == ROWS
 
 
@@ -147,7 +147,7 @@ def test_its_checks_are_not_verified(make: Make) -> None:
 
 
 def test_steps_and_guidance_are_told_as_what_was_asked(make: Make) -> None:
-    assert any("does not report those that it ran" in note for note in make({"mode": "t2i", **SMALL}).notes)
+    assert any("does not report the ones that it used" in note for note in make({"mode": "t2i", **SMALL}).notes)
 
 
 def configured(**entry: Any) -> EnabledPipeline:
@@ -166,7 +166,7 @@ def test_a_pipeline_on_it_has_no_plan_and_its_engines_limits() -> None:
 
 
 def test_it_has_guardrails_only_where_the_configuration_says_so() -> None:
-    with pytest.raises(ConfigError, match="guardrails: a server does not tell; say if it was started with any"):
+    with pytest.raises(ConfigError, match="a server does not report whether it was started with guardrails"):
         configured()
     checked = configured(guardrails=True)
     assert checked.serving is not None and checked.serving.guardrails

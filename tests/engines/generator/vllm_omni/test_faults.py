@@ -270,7 +270,7 @@ def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
 ) -> None:
     monkeypatch.setenv(PLUGINLESS, "1")
     engine = VllmOmniEngine()
-    with pytest.raises(Failure, match="without our plugin, which has its guardrails fail closed") as raised:
+    with pytest.raises(Failure, match="without our plugin, which makes its guardrails fail closed") as raised:
         engine.load(checkpoint)
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
     engine.guardrails = False
@@ -281,7 +281,7 @@ def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
 def test_what_was_made_in_other_steps_than_were_asked_for_is_not_delivered(make: Make) -> None:
     """As with a distilled checkpoint, whose steps are its own; this server makes two, whatever is asked."""
     error = refused(make, {**VIDEO, "steps": 35})
-    assert error.code == "EngineFailed" and "made it in 2 steps, where 35 were asked for" in error.message
+    assert error.code == "EngineFailed" and "used 2 steps instead of the 35 requested" in error.message
 
 
 def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:

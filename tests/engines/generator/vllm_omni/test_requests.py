@@ -98,7 +98,7 @@ def test_an_image_is_sent_at_exactly_its_size(
 ) -> None:
     """It would be stretched to it."""
     assert video(make({**SMALL, "num_frames": 9}, picture), tmp_path)[:3] == (64, 48, 9)
-    assert probe_upload(asked()[0], "input_reference") == "given.png"
+    assert probe_upload(asked()[0], "input_reference") == "input.png"
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])
@@ -109,7 +109,7 @@ def test_of_a_video_that_goes_on_only_the_frames_that_stay_are_sent(
     assert video(made, tmp_path) == (64, 48, 13, 24)
     extra = json.loads(asked()[0]["extra_params"])
     assert (extra["condition_frame_indexes_vision"], extra["condition_video_keep"]) == ([0, 1, 2], "first")
-    sent = probe(tmp_path / "out" / "given.mp4")
+    sent = probe(tmp_path / "out" / "input.mp4")
     assert isinstance(sent, VideoInfo) and (sent.width, sent.height, len(sent.timeline.times)) == (64, 48, 9)
 
 
@@ -134,7 +134,7 @@ def test_actions(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Pa
     assert (extra["raw_action_dim"], extra["action_chunk_size"], extra.get("action")) == (10, 4, given.get("action"))
     assert extra["use_system_prompt"] is False
     name = probe_upload(said, "input_reference")
-    assert name == ("given.mp4" if mode == "inverse_dynamics" else "given.png")
+    assert name == ("input.mp4" if mode == "inverse_dynamics" else "input.png")
     assert not made.notes
 
 

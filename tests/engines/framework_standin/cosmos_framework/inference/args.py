@@ -24,7 +24,7 @@ from tests.guardrail_runners import VideoRunner
 
 ENGINES = Path(__file__).parents[3]
 REASONERS = json.loads((ENGINES / "framework_standin" / "samples.json").read_text())["schema"]
-GENERATORS = json.loads((ENGINES / "argument_models" / "framework.json").read_text())["schema"]
+GENERATORS = json.loads((ENGINES / "generator" / "argument_models" / "framework.json").read_text())["schema"]
 
 
 class OmniSampleOverrides:
