@@ -6,8 +6,9 @@ from pathlib import Path
 from configuration_reference import row
 from tables import filled, line, table
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, MODES_OF_PIPELINE, SIZES
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
+from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 

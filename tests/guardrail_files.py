@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL
+from cosmos_batch.catalogue.generator_abilities import COSMOS_GUARDRAIL
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
 
 FORBIDDEN = "forbidden"

@@ -7,13 +7,23 @@ container image of a pipeline, the class that a worker creates, and what a gener
 from dataclasses import dataclass
 from typing import Literal
 
+from cosmos_batch.catalogue.generation import MODES
+from cosmos_batch.catalogue.generator_abilities import (
+    ACTIONS,
+    COSMOS_GUARDRAIL,
+    NEWER_DOMAINS,
+    PLAIN_VIDEOS,
+    PROMPT_CHECKER,
+    GeneratorAbilities,
+)
 from cosmos_batch.catalogue.pipelines import Surface
 
 # One image for each engine environment, because the pinned dependencies of the engines conflict.
 Image = Literal["reasoner", "diffusers", "omni", "framework", "phyai"]
 
 AUTO = "auto"
-"""Leaves the choice to the project: a reasoner's worker takes what fits its machine, a generator is `FASTEST`."""
+"""Leaves the choice to the project: a reasoner's worker takes what fits its machine, a generator is
+`FASTEST_GENERATOR`."""
 
 ENDPOINT = "endpoint"
 """Means that no worker loads a model, but asks a server that the user runs."""
@@ -42,6 +52,11 @@ class RegisteredEngine:
         without a server have none.
     install_hint
         What a person does to install it outside of its image, as part of a sentence.
+    cosmos3_only
+        Whether a reasoner runs no models but those of Cosmos 3.
+    abilities
+        What a generator can do; None for a reasoner. docs/generator-engines.md says what was run and what was read of
+        each, in the versions of the images.
     """
 
     name: str
@@ -51,6 +66,8 @@ class RegisteredEngine:
     class_path: str
     dialect: str = NO_DIALECT
     install_hint: str | None = None
+    cosmos3_only: bool = False
+    abilities: GeneratorAbilities | None = None
 
 
 _ROWS = (
@@ -76,6 +93,7 @@ _ROWS = (
         surface="reasoner",
         image="framework",
         class_path="cosmos_batch.engines.reasoner.cosmos_framework:FrameworkReasoner",
+        cosmos3_only=True,
     ),
     # Generators, the fastest first by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100:
     # 202, 208 and 240 s). There is no such figure for PhyAI.
@@ -86,6 +104,14 @@ _ROWS = (
         image="omni",
         class_path="cosmos_batch.engines.generator.vllm_omni.engine:VllmOmniEngine",
         dialect="cosmos_batch.engines.generator.vllm_omni.dialect:VllmOmniDialect",
+        abilities=GeneratorAbilities(
+            guidance_least=1,  # it does not guide at all below 1
+            fps_least=1,
+            table_sizes=("transfer",),
+            domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
+            axes=("tp", "cfg", "ulysses"),
+            offload=True,
+        ),
     ),
     RegisteredEngine(
         name="cosmos-framework",
@@ -94,6 +120,21 @@ _ROWS = (
         image="framework",
         class_path="cosmos_batch.engines.generator.cosmos_framework.engine:FrameworkGenerator",
         dialect="cosmos_batch.engines.torchrun.group:GroupDialect",
+        abilities=GeneratorAbilities(
+            guardrail_models=("nvidia/Cosmos-Guardrail1", PROMPT_CHECKER),
+            unguarded=("transfer",),
+            guidance_limit=7,
+            table_sizes=tuple(name for name in MODES if name not in ACTIONS),
+            whole_fps=True,
+            forward_only=("hand_pose", "libero"),
+            domain_names={
+                "galbot": "embodiment_b",
+                "agibot_gear_gripper": "embodiment_c_gripper",
+                "agibot_gear_gripper_ext": "embodiment_c_gripper_ext",
+            },
+            axes=("tp", "cfg", "ulysses"),
+            exclusive_axes=True,
+        ),
     ),
     RegisteredEngine(
         name="diffusers",
@@ -101,6 +142,12 @@ _ROWS = (
         surface="generator",
         image="diffusers",
         class_path="cosmos_batch.engines.generator.diffusers.engine:DiffusersEngine",
+        abilities=GeneratorAbilities(
+            weights=False,
+            unknown_domains=("libero", *NEWER_DOMAINS),
+            offload=True,
+            lossy=("fp8", "stepCache"),
+        ),
     ),
     RegisteredEngine(
         name="phyai",
@@ -109,10 +156,31 @@ _ROWS = (
         image="phyai",
         class_path="cosmos_batch.engines.generator.phyai.engine:PhyaiEngine",
         dialect="cosmos_batch.engines.torchrun.group:GroupDialect",
+        abilities=GeneratorAbilities(
+            modes=(*PLAIN_VIDEOS, *ACTIONS),
+            sound=("t2v", "i2v"),
+            guardrail_models=(),
+            guidance_least=1,
+            flow_shift=10.0,
+            unknown_domains=NEWER_DOMAINS,
+            axes=("tp", "cfg"),
+        ),
     ),
 )
 
 ENGINES: dict[str, RegisteredEngine] = {row.name: row for row in _ROWS}
+
+GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
+    name: row.abilities for name, row in ENGINES.items() if row.abilities is not None
+}
+
+FASTEST_GENERATOR = "vllm-omni"
+"""The engine that `auto` stands for.
+
+By NVIDIA's figures for Nano on an H100 with 189 frames it takes 6.97 s at 320x192 and 58.2 s at 832x480. Diffusers took
+6.9 to 7.0 s and 57 s on one (`docs/benchmarks.md`), but uses one GPU for a job, so on the default instance types it
+would have to offload layers; vLLM-Omni shares them among GPUs. The other engines were not run on a GPU.
+"""
 
 DEFAULT_IMAGE: dict[Surface, Image] = {"reasoner": "reasoner", "generator": "diffusers"}
 """The image of an engine that is configured as `package.module:Class`."""
@@ -135,3 +203,8 @@ def image_for(engine: str, surface: Surface) -> Image:
     if engine in ENGINES:
         return ENGINES[engine].image
     return "reasoner" if engine in (AUTO, ENDPOINT) else DEFAULT_IMAGE[surface]
+
+
+def guardrail_models(engine: str) -> tuple[str, ...]:
+    """Return the models that an engine's guardrails load; a custom engine is assumed to use `cosmos_guardrail`."""
+    return GENERATOR_ABILITIES[engine].guardrail_models if engine in GENERATOR_ABILITIES else COSMOS_GUARDRAIL

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import chosen_pipeline
 from cosmos_batch.contract.config import Config
-from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.store.checkpoint_folder import is_checkpoint

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from cosmos_batch.catalogue.engines import AUTO, ENDPOINT, names_for
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
@@ -40,11 +41,14 @@ def parse_extensions(text: str) -> list[str]:
 
 
 InstanceTypeName = Annotated[str, AfterValidator(_known_instance_type)]
-ENDPOINT = "endpoint"
 REQUIRED = "required"
-FRAMEWORK = "cosmos-framework-reasoner"
-GENERATOR_ENGINES = ("vllm-omni", "cosmos-framework", "diffusers", "phyai")
 CUSTOM_ENGINE = r"[\w.]+:\w+"
+
+
+def _pattern(surface: Surface) -> str:
+    """Return a regular expression of what a pipeline's `engine` may say."""
+    names = (AUTO, *names_for(surface), ENDPOINT, CUSTOM_ENGINE)
+    return rf"^({'|'.join(names)})$"
 
 
 class PipelineEntry(Model):
@@ -111,8 +115,8 @@ class ReasonerEntry(PipelineEntry):
     """One reasoner pipeline."""
 
     engine: str = Field(
-        default="auto",
-        pattern=rf"^(auto|vllm|transformers|{FRAMEWORK}|{ENDPOINT}|{CUSTOM_ENGINE})$",
+        default=AUTO,
+        pattern=_pattern("reasoner"),
         description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
         "'transformers', 'cosmos-framework-reasoner' (Cosmos 3, images), 'endpoint' for a server of yours, or "
         "'package.module:Class' for an engine of your own",
@@ -128,8 +132,8 @@ class GeneratorEntry(PipelineEntry):
     """One generator pipeline."""
 
     engine: str = Field(
-        default="auto",
-        pattern=rf"^(auto|{'|'.join(GENERATOR_ENGINES)}|{ENDPOINT}|{CUSTOM_ENGINE})$",
+        default=AUTO,
+        pattern=_pattern("generator"),
         description="'auto' is the fastest by NVIDIA's figures, 'vllm-omni'; 'cosmos-framework', 'diffusers', 'phyai'; "
         "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
     )

@@ -6,23 +6,6 @@ from pydantic import Field
 
 from cosmos_batch.contract.base import Model
 
-# One image for each engine environment: the engines' pins conflict.
-Image = Literal["reasoner", "diffusers", "omni", "framework", "phyai"]
-
-IMAGE_OF_ENGINE: dict[str, Image] = {
-    "auto": "reasoner",
-    "transformers": "reasoner",
-    "vllm": "reasoner",
-    "endpoint": "reasoner",
-    "diffusers": "diffusers",
-    "vllm-omni": "omni",
-    "cosmos-framework": "framework",
-    "cosmos-framework-reasoner": "framework",
-    "phyai": "phyai",
-}
-# Of an engine that is named by its class.
-IMAGE_OF_SURFACE: dict[str, Image] = {"reasoner": "reasoner", "generator": "diffusers"}
-
 
 class ImageSettings(Model):
     """How images are built."""

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, input_extensions
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import (
-    FRAMEWORK,
     MAX_COMPUTE_ENVIRONMENTS,
     REQUIRED,
     GeneratorEntry,
@@ -173,8 +172,9 @@ def _warm_instance_problems(enabled: EnabledPipeline) -> Iterator[str]:
 def _engine_problems(config: Config, enabled: EnabledPipeline) -> Iterator[str]:
     key = enabled.pipeline.config_key
     is_cosmos3 = enabled.pipeline.id in COSMOS3_REASONERS
-    if enabled.engine == FRAMEWORK and not is_cosmos3:
-        yield f"{key}.engine: Cosmos Framework runs models of Cosmos 3 alone; take 'vllm' or 'transformers'"
+    engine = ENGINES.get(enabled.engine)
+    if engine is not None and engine.cosmos3_only and not is_cosmos3:
+        yield f"{key}.engine: {engine.title} runs models of Cosmos 3 alone; take 'vllm' or 'transformers'"
     if config.own.images.cuda == "cu128" and is_cosmos3 and enabled.engine in ("auto", "vllm"):
         yield (
             "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or set "

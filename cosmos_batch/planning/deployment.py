@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE, FASTEST_GENERATOR, Image, guardrail_models, image_for
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
-from cosmos_batch.catalogue.generator_engines import FASTEST_GENERATOR, guardrail_models
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
@@ -18,14 +18,12 @@ from cosmos_batch.contract.entries import (
 )
 from cosmos_batch.contract.generation.serving import ParallelPlans, Serving
 from cosmos_batch.contract.identity import Identity, configuration_digest
-from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
 from cosmos_batch.contract.model_name import MAIN, ModelName, is_commit
 from cosmos_batch.planning.generation.memory import Workload
 from cosmos_batch.planning.generation.parallelism import choose_parallel_plans, with_parallel_plans
 from cosmos_batch.planning.instance_types import WorkerResources, worker_resources, workers_per_instance
 
 COSTLY_FROM = 2  # times the price of the preferred instance type
-ENDPOINT_SERVER = "vllm-omni"  # the server that a generator's endpoint is expected to be
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class EnabledPipeline:
     @property
     def image(self) -> Image:
         """The container image that contains the engine."""
-        return IMAGE_OF_ENGINE.get(self.engine) or IMAGE_OF_SURFACE[self.pipeline.surface]
+        return image_for(self.engine, self.pipeline.surface)
 
     @property
     def models(self) -> list[str]:
@@ -213,7 +211,7 @@ def planned_pipeline(entry: GeneratorEntry, pipeline: Pipeline) -> Pipeline:
 
 def _serving(entry: GeneratorEntry, pipeline: Pipeline, upsamples: bool) -> Serving:
     return Serving(
-        engine=engine_name(entry) if entry.endpoint is None else ENDPOINT_SERVER,
+        engine=engine_name(entry) if entry.endpoint is None else ENDPOINT_ENGINE["generator"],
         by_url=entry.endpoint is not None,
         guardrails=bool(entry.guardrails),
         guardrails_required=entry.guardrails == REQUIRED,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from cosmos_batch.catalogue.generator_engines import guardrail_models
+from cosmos_batch.catalogue.engines import guardrail_models
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure

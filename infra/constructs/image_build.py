@@ -15,8 +15,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from cosmos_batch.catalogue.engines import Image
 from cosmos_batch.contract.environment import Environment
-from cosmos_batch.contract.images import Image, ImageSettings
+from cosmos_batch.contract.images import ImageSettings
 from infra.constructs.functions import IMAGE_BUILD_CODE, Functions
 from infra.constructs.permissions import allow
 from infra.stacks.network import NetworkStack

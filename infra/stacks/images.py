@@ -8,8 +8,9 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from cosmos_batch.catalogue.engines import Image
 from cosmos_batch.contract.config import Config
-from cosmos_batch.contract.images import Image, ImageSettings
+from cosmos_batch.contract.images import ImageSettings
 from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.image_build import ROOT, ImageBuild, ImageBuilds, build_context
 from infra.stacks.network import NetworkStack

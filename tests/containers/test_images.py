@@ -16,7 +16,7 @@ import pytest
 import uv
 
 from containers.locks import target
-from cosmos_batch.contract.images import IMAGE_OF_ENGINE, IMAGE_OF_SURFACE, Image
+from cosmos_batch.catalogue.engines import DEFAULT_IMAGE, ENGINES, Image
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm import plugin as vllm_plugin
 from cosmos_batch.local.containers.dockerfile import instructions, read_image
@@ -34,7 +34,7 @@ def dockerfile(image: str) -> Path:
 
 def test_each_folder_is_an_image_that_some_engine_has() -> None:
     assert sorted(path.parent.name for path in (ROOT / "containers").glob("*/Dockerfile")) == sorted(IMAGES)
-    assert set(IMAGE_OF_ENGINE.values()) | set(IMAGE_OF_SURFACE.values()) == set(IMAGES)
+    assert {engine.image for engine in ENGINES.values()} | set(DEFAULT_IMAGE.values()) == set(IMAGES)
 
 
 @pytest.mark.parametrize("image", IMAGES)

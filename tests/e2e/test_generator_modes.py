@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.generation import MODES
-from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL
+from cosmos_batch.catalogue.generator_abilities import COSMOS_GUARDRAIL
 from cosmos_batch.catalogue.pipelines import ATTRIBUTION
 from cosmos_batch.cli.commands import demo_generate
 from cosmos_batch.cli.main import main

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.catalogue.engines import AUTO, ENGINES
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import AUTO, ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory, gpus

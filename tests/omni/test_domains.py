@@ -3,8 +3,8 @@
 import pytest
 from vllm_omni.diffusion.models.cosmos3.action import EMBODIMENT_TO_DOMAIN_ID, resolve_domain_id
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import DOMAINS
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 
 OMNI = GENERATOR_ABILITIES["vllm-omni"]
 

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from huggingface_hub import constants
 
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker.assembly import assemble

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from cosmos_batch.catalogue.generator_engines import COSMOS_GUARDRAIL, GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.generator_abilities import COSMOS_GUARDRAIL
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli import deployment as deployments

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import submit_files
@@ -18,7 +19,6 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.contract.entries import ENDPOINT
 from cosmos_batch.planning.configuration import load_config
 
 MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from tokenizers import Tokenizer
 
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import ENGINES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
@@ -122,7 +122,7 @@ class TorchrunGenerator(ABC):
                 prepared, body = await on_thread(self._prepare, generation, files, group_folder, check)
             async with self._turn:
                 with journal.timed("generate"):
-                    title = GENERATOR_ABILITIES[self.engine].title
+                    title = ENGINES[self.engine].title
                     total = prepared.generation.total_steps
 
                     def count_steps(done: int) -> None:

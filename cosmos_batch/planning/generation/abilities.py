@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES, SIZES, Size
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
+from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import Controls
@@ -32,11 +33,11 @@ def refuse_unable_engine(engine: str, generation: Generation) -> None:
     obstacle = first_obstacle(abilities, generation) if abilities else None
     if abilities is None or obstacle is None:
         return
-    titles = [GENERATOR_ABILITIES[name].title for name in engines_for(generation)]
+    titles = [ENGINES[name].title for name in engines_for(generation)]
     alternative = f"Use a pipeline on {' or '.join(titles)}" if titles else "No other engine can"
     raise Failure(
         "InvalidInput",
-        f"{abilities.title}, the engine of this pipeline, {obstacle.reason}.",
+        f"{ENGINES[engine].title}, the engine of this pipeline, {obstacle.reason}.",
         f"{alternative}; or {obstacle.remedy}.",
     )
 

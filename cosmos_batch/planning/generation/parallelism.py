@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, LossyMode
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES, GeneratorAbilities
+from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.entries import Objective

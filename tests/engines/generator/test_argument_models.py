@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from tests.containers.test_images import ROOT

@@ -9,7 +9,7 @@ import av
 import numpy as np
 import pytest
 
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan

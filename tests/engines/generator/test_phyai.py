@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.errors import EngineDied

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import DOMAINS, MODES, Mode
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.images import IMAGE_OF_ENGINE
 from cosmos_batch.planning.generation.abilities import engines_for, refuse_unable_engine
 from cosmos_batch.planning.generation.aliases import read_domain
 from tests.support.generations import AV, EDGE, REQUEST_OF_MODE, refusal, settled
@@ -18,7 +17,7 @@ NOT_FRAMEWORK = ["vllm-omni", "diffusers"]
 
 
 def test_every_engine_has_a_container_image() -> None:
-    assert list(GENERATOR_ABILITIES) == ALL and set(GENERATOR_ABILITIES) <= set(IMAGE_OF_ENGINE)
+    assert list(GENERATOR_ABILITIES) == ALL and set(GENERATOR_ABILITIES) <= set(ENGINES)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -63,7 +62,7 @@ def test_a_generation_beyond_an_engines_limit_is_refused(
     with pytest.raises(Failure, match=message) as raised:
         refuse_unable_engine(engine, generation)
     assert refusal(parameters, medium=medium, engine=engine) == raised.value.error
-    assert all(GENERATOR_ABILITIES[name].title in raised.value.error.remedy for name in able_engines)
+    assert all(ENGINES[name].title in raised.value.error.remedy for name in able_engines)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.results import FOLDER
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, pipeline_named
 from cosmos_batch.contract.entries import Objective

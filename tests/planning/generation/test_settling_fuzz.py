@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import (
     FRAME_LIMIT,
     MODES,
@@ -13,7 +14,6 @@ from cosmos_batch.catalogue.generation import (
     VIDEO_RESOLUTIONS,
     tier_of,
 )
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving

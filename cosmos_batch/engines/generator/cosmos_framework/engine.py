@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import MadeFile
 from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION

@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import SIZES, VIDEO_RESOLUTIONS, Hint, Size
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import DOMAINS, SIZES
-from cosmos_batch.catalogue.generator_engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.inputs import action_size
 from cosmos_batch.planning.generation.abilities import first_obstacle

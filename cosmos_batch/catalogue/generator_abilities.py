@@ -1,7 +1,4 @@
-"""What each engine of generators can do. docs/generator-engines.md says what was run and what was read of each.
-
-The versions are those of the container images.
-"""
+"""What an engine of generators can do: the fields of a row in the registry (`catalogue/engines.py`)."""
 
 import math
 from collections.abc import Mapping
@@ -14,15 +11,15 @@ Axis = Literal["tp", "cfg", "ulysses"]
 
 _ALL: tuple[Mode, ...] = tuple(MODES)
 _WITH_SOUND: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rules.sound)
-_PLAIN_VIDEOS: tuple[Mode, ...] = ("t2v", "i2v", "v2v")
-_ACTIONS: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rules.action)
+PLAIN_VIDEOS: tuple[Mode, ...] = ("t2v", "i2v", "v2v")
+ACTIONS: tuple[Mode, ...] = tuple(name for name, rules in MODES.items() if rules.action)
 
-_PROMPT_CHECKER = "Qwen/Qwen3Guard-Gen-0.6B"
-COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", _PROMPT_CHECKER)
+PROMPT_CHECKER = "Qwen/Qwen3Guard-Gen-0.6B"
+COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", PROMPT_CHECKER)
 """The models that the package `cosmos_guardrail` loads from the Hub."""
 
 # Cosmos Framework has these domains since its release of August 2026.
-_NEWER_DOMAINS = (
+NEWER_DOMAINS = (
     *("xdof_yam", "molmoact2_yam", "abc_yam", "maniparena", "robotwin"),
     *("behavior1k_lerobot", "drawanything"),
 )
@@ -34,8 +31,6 @@ class GeneratorAbilities:
 
     Attributes
     ----------
-    title
-        The engine's name for people.
     modes
         Modes that it can run.
     sound
@@ -71,7 +66,6 @@ class GeneratorAbilities:
         Modes in which it is faster and changes the result.
     """
 
-    title: str
     modes: tuple[Mode, ...] = _ALL
     sound: tuple[Mode, ...] = _WITH_SOUND
     guardrail_models: tuple[str, ...] = COSMOS_GUARDRAIL
@@ -96,64 +90,3 @@ class GeneratorAbilities:
     def guardrails(self) -> bool:
         """Whether it has guardrails."""
         return bool(self.guardrail_models)
-
-
-# The fastest first, by NVIDIA's table (inference_benchmarks.md, June 2026: Nano, 720p, one H100: 202, 208 and 240 s).
-# There is no such figure for PhyAI.
-GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
-    "vllm-omni": GeneratorAbilities(
-        "vLLM-Omni",
-        guidance_least=1,  # it does not guide at all below 1
-        fps_least=1,
-        table_sizes=("transfer",),
-        domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
-        axes=("tp", "cfg", "ulysses"),
-        offload=True,
-    ),
-    "cosmos-framework": GeneratorAbilities(
-        "Cosmos Framework",
-        guardrail_models=("nvidia/Cosmos-Guardrail1", _PROMPT_CHECKER),
-        unguarded=("transfer",),
-        guidance_limit=7,
-        table_sizes=tuple(name for name in MODES if name not in _ACTIONS),
-        whole_fps=True,
-        forward_only=("hand_pose", "libero"),
-        domain_names={
-            "galbot": "embodiment_b",
-            "agibot_gear_gripper": "embodiment_c_gripper",
-            "agibot_gear_gripper_ext": "embodiment_c_gripper_ext",
-        },
-        axes=("tp", "cfg", "ulysses"),
-        exclusive_axes=True,
-    ),
-    "diffusers": GeneratorAbilities(
-        "Diffusers",
-        weights=False,
-        unknown_domains=("libero", *_NEWER_DOMAINS),
-        offload=True,
-        lossy=("fp8", "stepCache"),
-    ),
-    "phyai": GeneratorAbilities(
-        "PhyAI",
-        modes=(*_PLAIN_VIDEOS, *_ACTIONS),
-        sound=("t2v", "i2v"),
-        guardrail_models=(),
-        guidance_least=1,
-        flow_shift=10.0,
-        unknown_domains=_NEWER_DOMAINS,
-        axes=("tp", "cfg"),
-    ),
-}
-
-FASTEST_GENERATOR = "vllm-omni"
-"""The engine that `auto` stands for.
-
-By NVIDIA's figures for Nano on an H100 with 189 frames it takes 6.97 s at 320x192 and 58.2 s at 832x480. Diffusers took
-6.9 to 7.0 s and 57 s on one (`docs/benchmarks.md`), but uses one GPU for a job, so on the default instance types it
-would have to offload layers; vLLM-Omni shares them among GPUs. The other engines were not run on a GPU.
-"""
-
-
-def guardrail_models(engine: str) -> tuple[str, ...]:
-    """Return the models that an engine's guardrails load; a custom engine is assumed to use `cosmos_guardrail`."""
-    return GENERATOR_ABILITIES[engine].guardrail_models if engine in GENERATOR_ABILITIES else COSMOS_GUARDRAIL
