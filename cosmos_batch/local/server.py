@@ -33,7 +33,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Threads that answer in a millisecond must not wait five for one that computes.
     sys.setswitchinterval(0.0005)
-    server = _listen(arguments)
+    server = listen(arguments)
     schedule.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -60,14 +60,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
-    """Bind the port, then load moto, which must know the port."""
+def listen(arguments: argparse.Namespace) -> BaseWSGIServer:
+    """Bind the port, then load moto, which must know the port, and install the patches."""
     application: list[Any] = []
 
     def serve(environ: dict[str, Any], start_response: Any) -> Any:
         return application[0](environ, start_response)
 
     from cosmos_batch.local.http_server import Application, RequestHandler
+    from cosmos_batch.local.moto_patches import registry
 
     server = make_server("127.0.0.1", arguments.port, serve, threaded=True, request_handler=RequestHandler)
     runtime.configure(
@@ -82,49 +83,9 @@ def _listen(arguments: argparse.Namespace) -> BaseWSGIServer:
     )
     install(arguments.home / runtime.PROGRAMS, privileged=True)
     os.environ.update(runtime.client_environment(server.server_port), MOTO_PORT=str(server.server_port))
-    _apply_mends()
+    registry.install_all()
     application.append(Application())
     return server
-
-
-def _apply_mends() -> None:
-    from cosmos_batch.local.moto_patches import (
-        awslambda,
-        batch,
-        cloudformation,
-        cloudformation_change_sets,
-        codebuild,
-        core,
-        dynamodb,
-        ec2,
-        ecr,
-        events,
-        s3,
-        sqs,
-        stack_outputs,
-        stepfunctions,
-        stepfunctions_language,
-        stepfunctions_tasks,
-    )
-
-    mended = (
-        core,
-        dynamodb,
-        sqs,
-        awslambda,
-        events,
-        s3,
-        stepfunctions,
-        stepfunctions_language,
-        stepfunctions_tasks,
-        batch,
-        codebuild,
-        ec2,
-        ecr,
-        stack_outputs,
-    )
-    for mend in (*mended, cloudformation, cloudformation_change_sets):
-        mend.apply()
 
 
 def _end_with(parent: int, server: BaseWSGIServer) -> None:

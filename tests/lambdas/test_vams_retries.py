@@ -28,7 +28,7 @@ def _environment(configure: Callable[..., None]) -> None:
 @pytest.fixture
 def atomic_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """DynamoDB serves one write after another, of which moto alone loses some."""
-    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb._one_at_a_time)
+    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
 
 
 def call(token: str, **changes: Any) -> str:

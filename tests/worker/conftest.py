@@ -13,6 +13,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from moto.dynamodb.responses import DynamoHandler
 from PIL import Image
 
 from cosmos_batch.contract.environment import WorkerEnvironment
@@ -195,7 +196,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(loop, "POLL_SECONDS", 1)
-    dynamodb.apply()
+    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():
         yield Bench(tmp_path)

@@ -1,1 +1,1 @@
-"""Where moto differs from AWS, and the mend: one module for each service, each with one ``apply()``."""
+"""Patches of moto: one module for each of moto's services, or several where one would be long. See ``registry``."""

@@ -1,16 +1,4 @@
-"""Lambda.
-
-AWS: a function's process stays warm; an ``Event`` invocation answers 202 at once and is tried three times; a function
-error has ``FunctionError: Unhandled``; event source mappings poll; a function whose reserved concurrency is 0 is
-throttled.
-
-moto: starts a Docker container for each invocation, waits for it whatever the invocation type, says ``Handled``,
-invokes mapped functions inside SendMessage, and keeps the reserved concurrency without reading it.
-
-Mend: invocations go to ``lambda_pool``; ``Event`` invocations to threads of their own; mappings to ``event_sources``.
-Of the reserved concurrency, 0 is obeyed and no other number.
-Layers are not mounted: they hold wheels for the function's architecture, and the local environment has those packages.
-"""
+"""Lambda: invocations on warm processes, event source mappings, and all properties of a template."""
 
 from __future__ import annotations
 
@@ -19,23 +7,29 @@ import json
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
-from moto.awslambda.models import LambdaBackend, LambdaFunction
+from moto.awslambda.models import EventSourceMapping, LambdaBackend, LambdaFunction
 
 from cosmos_batch.local.lambda_functions import invocations
 from cosmos_batch.local.lambda_functions.event_sources import POLLERS
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import Properties, configure_after, fix_properties, is_true
 
 
-def apply() -> None:
-    """Install the mend."""
-    LambdaFunction.invoke = _invoke
-    for name in ("create", "update", "delete"):
-        _wrap_mapping_method(f"{name}_event_source_mapping")
-    _keep_log_group()
-    _close_pool_of_deleted_function()
+@patch(
+    "awslambda.functions-run-as-processes",
+    brings="A function runs on a warm process; an Event invocation is answered at once and tried three times; an error "
+    "of the function is called Unhandled; a function whose reserved concurrency is 0 is throttled (other numbers "
+    "limit nothing).",
+    moto="Starts a Docker container for each invocation, waits for it whatever the invocation type, calls each error "
+    "Handled, and ignores the reserved concurrency.",
+    source="https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html",
+)
+def _run_functions() -> None:
+    replace(LambdaFunction, "invoke", _invoke)
 
 
 class TooManyRequestsError(LambdaClientError):
-    """Lambda's answer to an invocation of a throttled function."""
+    """Lambda throttled the invocation of a function."""
 
     code = 429
 
@@ -60,6 +54,17 @@ def _invoke(self: LambdaFunction, body: Any, request_headers: Any, response_head
     return outcome.payload.encode()
 
 
+@patch(
+    "awslambda.mappings-poll-their-queue",
+    brings="An event source mapping polls its queue in batches, from its creation to its deletion.",
+    moto="Invokes a mapped function inside SendMessage, one message at a time, and never for a delayed message.",
+    source="https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html",
+)
+def _poll_for_mappings() -> None:
+    for name in ("create", "update", "delete"):
+        _wrap_mapping_method(f"{name}_event_source_mapping")
+
+
 def _wrap_mapping_method(name: str) -> None:
     original = getattr(LambdaBackend, name)
 
@@ -80,20 +85,31 @@ def _wrap_mapping_method(name: str) -> None:
         POLLERS.stop(uuid)
         return original(self, uuid)
 
-    setattr(LambdaBackend, name, {"create": create, "update": update, "delete": delete}[name.split("_")[0]])
+    replace(LambdaBackend, name, {"create": create, "update": update, "delete": delete}[name.split("_")[0]])
 
 
+@patch(
+    "awslambda.functions-log-to-their-group",
+    brings="A function logs to the group that LoggingConfig names.",
+    moto="Ignores LoggingConfig.",
+    source="https://docs.aws.amazon.com/lambda/latest/api/API_LoggingConfig.html",
+)
 def _keep_log_group() -> None:
-    """moto drops ``LoggingConfig``; the function must log to the group that the template made for it."""
     original = LambdaFunction.__init__
 
     def init(self: LambdaFunction, account_id: str, spec: dict[str, Any], region: str, version: int = 1) -> None:
         original(self, account_id, spec, region, version)
         self.logs_group_name = spec.get("LoggingConfig", {}).get("LogGroup") or self.logs_group_name
 
-    LambdaFunction.__init__ = init
+    replace(LambdaFunction, "__init__", init)
 
 
+@patch(
+    "awslambda.deleted-functions-end-their-processes",
+    brings="The warm processes of a function end when it is deleted, as its execution environments do.",
+    moto="Has no processes.",
+    source="https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html",
+)
 def _close_pool_of_deleted_function() -> None:
     original = LambdaBackend.delete_function
 
@@ -102,4 +118,36 @@ def _close_pool_of_deleted_function() -> None:
         original(self, function_name, *args, **kwargs)
         invocations.close_pool(arn)
 
-    LambdaBackend.delete_function = delete_function
+    replace(LambdaBackend, "delete_function", delete_function)
+
+
+@patch(
+    "awslambda.updates-change-variables",
+    brings="A stack update sets the variables and the log group of a function to those of its template.",
+    moto="Keeps the variables and the log group that the function had.",
+    source=f"{RESOURCE_PAGES}aws-resource-lambda-function.html",
+)
+def _configure_functions() -> None:
+    configure_after(LambdaFunction, _configure_function)
+
+
+def _configure_function(function: LambdaFunction, properties: Properties) -> None:
+    group = properties.get("LoggingConfig", {}).get("LogGroup")
+    function.logs_group_name = group or f"/aws/lambda/{function.function_name}"
+    function.environment_vars = properties.get("Environment", {}).get("Variables", {})
+
+
+@patch(
+    "awslambda.mapping-properties-may-be-text",
+    brings="BatchSize and Enabled of a mapping may be text in a template, as every property may.",
+    moto="Keeps the text, compares it with numbers, and takes 'false' for true.",
+    source=f"{RESOURCE_PAGES}aws-resource-lambda-eventsourcemapping.html",
+)
+def _read_mapping_properties() -> None:
+    fix_properties(EventSourceMapping, _typed_mapping)
+
+
+def _typed_mapping(_: str, properties: Properties) -> None:
+    if "BatchSize" in properties:
+        properties["BatchSize"] = int(properties["BatchSize"])
+    properties["Enabled"] = is_true(properties.get("Enabled", True))

@@ -1,14 +1,4 @@
-"""Batch.
-
-AWS: a job runs its image; it waits while the compute environment is full; it has volumes, secrets, an exit code, a
-reason, and an event for each change of state; ListJobs without a status lists what is RUNNING.
-
-moto: wants Docker; moves a job on by half-second polls; has neither volumes of EFS, nor secrets, nor events; SIGKILLs;
-lists every state; CloudFormation can make a compute environment only with a service role and a type in upper case,
-loses the timeout of a job definition, and can change or delete nothing.
-
-Mend: jobs are ``jobs.BatchJob``; compute environments start no instances.
-"""
+"""Batch: jobs that run, and compute environments, queues and job definitions of a template."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
@@ -22,29 +12,33 @@ from moto.batch.utils import lowercase_first_key
 from cosmos_batch.local import backends
 from cosmos_batch.local.batch.capacity import CAPACITY
 from cosmos_batch.local.batch.jobs import BatchJob
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import expose_attributes
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 SERVICE_LINKED_ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch"
 
-
-def apply() -> None:
-    """Install the mend."""
-    models.Job = BatchJob
-    _list_running_by_default()
-    _look_again_after_an_update()
-    _attribute_names(ComputeEnvironment, {"ComputeEnvironmentArn": "arn"})
-    _attribute_names(JobQueue, {"JobQueueArn": "arn"})
-    _attribute_names(JobDefinition, {"JobDefinitionArn": "arn"})
-    ComputeEnvironment.create_from_cloudformation_json = classmethod(_create_environment)
-    ComputeEnvironment.update_from_cloudformation_json = classmethod(_update_environment)
-    ComputeEnvironment.delete = lambda self, *_: backends.batch()._compute_environments.pop(self.arn, None)
-    JobQueue.update_from_cloudformation_json = classmethod(_update_queue)
-    JobQueue.delete = lambda self, *_: backends.batch()._job_queues.pop(self.arn, None)
-    _fill_in_definition()
-    JobDefinition.update_from_cloudformation_json = classmethod(_register_next_revision)
-    JobDefinition.delete = lambda self, *_: self.deregister()
+_API = "https://docs.aws.amazon.com/batch/latest/APIReference/"
 
 
+@patch(
+    "batch.jobs-run-as-processes",
+    brings="A job runs its image, waits for vCPUs, has volumes, secrets, an exit code and a reason, is stopped by "
+    "SIGTERM first, and each change of its state is an event.",
+    moto="Requires Docker, polls each half second, has neither volumes of EFS nor secrets nor events, and sends "
+    "SIGKILL.",
+    source="https://docs.aws.amazon.com/batch/latest/userguide/job_states.html",
+)
+def _run_jobs() -> None:
+    replace(models, "Job", BatchJob)
+
+
+@patch(
+    "batch.lists-running-jobs-by-default",
+    brings="ListJobs without a status lists the jobs that are RUNNING.",
+    moto="Lists jobs in every state.",
+    source=f"{_API}API_ListJobs.html",
+)
 def _list_running_by_default() -> None:
     original = BatchBackend.list_jobs
 
@@ -54,11 +48,16 @@ def _list_running_by_default() -> None:
         status = job_status or (None if filters else "RUNNING")
         return original(self, job_queue_name, array_job_id, status, filters)
 
-    BatchBackend.list_jobs = list_jobs
+    replace(BatchBackend, "list_jobs", list_jobs)
 
 
+@patch(
+    "batch.updates-start-waiting-jobs",
+    brings="Jobs that wait start when UpdateComputeEnvironment makes room.",
+    moto="Has no capacity.",
+    source=f"{_API}API_UpdateComputeEnvironment.html",
+)
 def _look_again_after_an_update() -> None:
-    """UpdateComputeEnvironment may make room: jobs that wait look again."""
     original = BatchBackend.update_compute_environment
 
     def update_compute_environment(self: BatchBackend, *args: Any, **kwargs: Any) -> tuple[str, str]:
@@ -66,12 +65,32 @@ def _look_again_after_an_update() -> None:
         CAPACITY.wake()
         return updated
 
-    BatchBackend.update_compute_environment = update_compute_environment
+    replace(BatchBackend, "update_compute_environment", update_compute_environment)
 
 
-def _attribute_names(cls: Any, names: dict[str, str]) -> None:
-    cls.has_cfn_attr = classmethod(lambda _, name: name in names)
-    cls.get_cfn_attribute = lambda self, name: getattr(self, names[name])
+@patch(
+    "batch.arns-of-resources",
+    brings="Fn::GetAtt reads the ARN of a compute environment, a queue and a job definition.",
+    moto="Does not know the attributes.",
+    source=f"{RESOURCE_PAGES}aws-resource-batch-jobqueue.html",
+)
+def _expose_arns() -> None:
+    expose_attributes(ComputeEnvironment, {"ComputeEnvironmentArn": "arn"})
+    expose_attributes(JobQueue, {"JobQueueArn": "arn"})
+    expose_attributes(JobDefinition, {"JobDefinitionArn": "arn"})
+
+
+@patch(
+    "batch.compute-environments-of-templates",
+    brings="A template makes a compute environment without a service role and with a type in any case, changes it, and "
+    "deletes it. The local cloud starts no instances for it.",
+    moto="Requires a service role and upper case, starts instances, and can neither change nor delete it.",
+    source=f"{RESOURCE_PAGES}aws-resource-batch-computeenvironment.html",
+)
+def _make_compute_environments() -> None:
+    replace(ComputeEnvironment, "create_from_cloudformation_json", classmethod(_create_environment))
+    replace(ComputeEnvironment, "update_from_cloudformation_json", classmethod(_update_environment))
+    replace(ComputeEnvironment, "delete", lambda self, *_: backends.batch()._compute_environments.pop(self.arn, None))
 
 
 def _create_environment(
@@ -106,6 +125,17 @@ def _update_environment(
     return original_resource
 
 
+@patch(
+    "batch.queues-of-templates",
+    brings="A template changes and deletes a job queue.",
+    moto="Can do neither.",
+    source=f"{RESOURCE_PAGES}aws-resource-batch-jobqueue.html",
+)
+def _change_queues() -> None:
+    replace(JobQueue, "update_from_cloudformation_json", classmethod(_update_queue))
+    replace(JobQueue, "delete", lambda self, *_: backends.batch()._job_queues.pop(self.arn, None))
+
+
 def _update_queue(
     cls: type[JobQueue],
     original_resource: JobQueue,
@@ -123,7 +153,13 @@ def _update_queue(
     return original_resource
 
 
-def _fill_in_definition() -> None:
+@patch(
+    "batch.timeouts-of-templates",
+    brings="The timeout of a job definition in a template is kept; RetryStrategy may be missing.",
+    moto="Loses the timeout.",
+    source=f"{RESOURCE_PAGES}aws-resource-batch-jobdefinition.html",
+)
+def _keep_timeouts() -> None:
     original = JobDefinition.create_from_cloudformation_json.__func__
 
     def create(
@@ -134,7 +170,19 @@ def _fill_in_definition() -> None:
         properties["timeout"] = properties.get("Timeout", {})
         return original(cls, resource_name, cloudformation_json, *args, **kwargs)
 
-    JobDefinition.create_from_cloudformation_json = classmethod(create)
+    replace(JobDefinition, "create_from_cloudformation_json", classmethod(create))
+
+
+@patch(
+    "batch.definitions-have-revisions",
+    brings="A changed job definition is a new revision under the same name. The one before is deregistered, unless "
+    "SkipDeregisterOnUpdate is true; a deleted one is deregistered.",
+    moto="Can neither change nor delete a job definition.",
+    source=f"{RESOURCE_PAGES}aws-properties-batch-jobdefinition-resourceretentionpolicy.html",
+)
+def _revise_definitions() -> None:
+    replace(JobDefinition, "update_from_cloudformation_json", classmethod(_register_next_revision))
+    replace(JobDefinition, "delete", lambda self, *_: self.deregister())
 
 
 def _register_next_revision(
@@ -145,8 +193,6 @@ def _register_next_revision(
     account_id: str,
     region_name: str,
 ) -> JobDefinition:
-    """A changed definition is a new revision under the same name. AWS deregisters the revision before, unless the
-    template says that it shall stay."""
     revision = cls.create_from_cloudformation_json(original_resource.name, cloudformation_json, account_id, region_name)
     policy = cloudformation_json["Properties"].get("ResourceRetentionPolicy", {})
     if str(policy.get("SkipDeregisterOnUpdate", False)).lower() != "true":

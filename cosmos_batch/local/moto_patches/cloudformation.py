@@ -1,39 +1,34 @@
-"""CloudFormation.
-
-AWS: refuses a type that it does not know; names the resource that failed and undoes the stack; updates whatever
-depends on a changed value; replaces what cannot be changed; awaits custom resources; keeps an export that is in use.
-
-moto: skips unknown types with a warning; reports a bare exception and keeps half a stack; updates a resource only if
-its own text in the template changed; loses what cannot be changed; goes on while custom resources run; reads a JSON
-template with a YAML parser.
-
-Mend: the four operations of a resource map, over resolved properties and in the order of dependencies.
-"""
+"""CloudFormation's resources: how those of one stack are created, updated and deleted."""
 
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Callable
 from typing import Any
 
-from moto.cloudformation import models, parsing
+from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
-from moto.cloudformation.models import CloudFormationBackend, Stack
 from moto.cloudformation.parsing import ResourceMap
+from moto.efs.models import MountTarget
 
-from cosmos_batch.local.cloudformation import exports, resource_types
+from cosmos_batch.local.cloudformation import resource_types
 from cosmos_batch.local.cloudformation.custom_resources import CustomResource
 from cosmos_batch.local.cloudformation.dependencies import as_list, in_dependency_order
-from cosmos_batch.local.moto_patches import cloudformation_types, ec2
+from cosmos_batch.local.moto_patches import ec2
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
 from cosmos_batch.local.runtime import ACCOUNT, REGION
+
+_GUIDE = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/"
+
+# moto's update of these refuses or loses properties, so they are deleted and created again.
+_REPLACED_ON_CHANGE = {MountTarget}
 
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 _types: dict[str, Any] = {}
+_moto_class_from_type = parsing.resource_class_from_type
 
 
 class ResourceError(ValidationError):
-    """A resource could not be made, changed or deleted; the message names it, its type and the reason."""
+    """A resource could not be created, updated or deleted; the message names it, its type and the reason."""
 
     def __init__(self, logical_id: str, resource_type: str, verb: str, reason: BaseException) -> None:
         # Some of moto's exceptions have an empty text and keep their message apart.
@@ -41,46 +36,42 @@ class ResourceError(ValidationError):
         super().__init__(message=f"{logical_id} ({resource_type}) could not be {verb}: {text}")
 
 
-def apply() -> None:
-    """Install the mend."""
+@patch(
+    "cloudformation.unknown-types-are-refused",
+    brings="A template with an unknown type is refused. Known types are moto's, those of "
+    "`cloudformation.resource_types`, and custom resources, whose function is called and waited for.",
+    moto="Skips an unknown type with a warning, lacks the types of `cloudformation.resource_types`, and does not wait "
+    "for the function of a custom resource.",
+    source=f"{RESOURCE_PAGES}aws-template-resource-type-ref.html",
+)
+def _know_types() -> None:
     _types.update(resource_types.classes())
-    cloudformation_types.apply()
-    parsing.resource_class_from_type = _known_class
-    parsing.parse_and_create_resource = _create
-    ResourceMap.update = _update_all
-    ResourceMap.delete = _delete_all
-    Stack.parse_template = staticmethod(_parse_template)
-    _roll_back_failed_creation()
-    _update_as_a_whole()
-    _keep_what_is_imported()
-    _show_only_what_is_made()
-    Stack.stack_parameters = property(_given_parameters)
-
-
-def _parse_template(template: str) -> dict[str, Any]:
-    try:
-        return json.loads(template)
-    except ValueError:
-        return _parse_yaml(template)
-
-
-_parse_yaml: Callable[[str], dict[str, Any]] = Stack.parse_template
-_moto_class_from_type = parsing.resource_class_from_type
+    replace(parsing, "resource_class_from_type", _known_class)
 
 
 def _known_class(resource_type: str) -> Any:
     if resource_type.startswith(_CUSTOM):
         return CustomResource
-    found = _types.get(resource_type) or _moto_class_from_type(resource_type)
-    if not found and resource_type not in parsing.NULL_MODELS:
+    known = _types.get(resource_type) or _moto_class_from_type(resource_type)
+    if not known and resource_type not in parsing.NULL_MODELS:
         raise ValidationError(
-            message=f"the local cloud has no {resource_type}. Make it in cosmos_batch/local/resource_types.py, "
-            "or accept it there with a reason."
+            message=f"The local cloud does not know the type {resource_type}. Add it to the simulated types of "
+            "cloudformation/resource_types.py, or to the accepted types there, with the reason."
         )
-    return found
+    return known
 
 
 # --- one resource ----------------------------------------------------------------------------------------------------
+
+
+@patch(
+    "cloudformation.failures-name-the-resource",
+    brings="The failure of a creation names the resource, its type and the reason.",
+    moto="Reports the exception alone.",
+    source=f"{_GUIDE}stack-failure-options.html",
+)
+def _name_failed_resources() -> None:
+    replace(parsing, "parse_and_create_resource", _create)
 
 
 def _create(
@@ -119,7 +110,7 @@ def _remember(resources: ResourceMap, logical_id: str, resource: Any, resolved: 
 
 
 def _update(resources: ResourceMap, logical_id: str) -> None:
-    """Change a resource if what the template says about it, with every reference resolved, is not what it is."""
+    """Update a resource if its properties, with every reference resolved, have changed."""
     resource_json, original = resources._resource_json_map[logical_id], resources._parsed_resources[logical_id]
     parsed = parsing.parse_resource_and_generate_name(logical_id, resource_json, resources)
     if not parsed or parsed[1] == resources.resolved[logical_id]:
@@ -143,7 +134,7 @@ def _update(resources: ResourceMap, logical_id: str) -> None:
         resources._parsed_resources[logical_id] = changed
         _remember(resources, logical_id, changed, as_resolved)
     else:
-        _delete(resources, logical_id)
+        delete_resource(resources, logical_id)
         resources[logical_id]
 
 
@@ -151,18 +142,18 @@ def _updatable(resource_class: Any) -> bool:
     update = resource_class.update_from_cloudformation_json
     if issubclass(resource_class, resource_types.SimulatedResource):
         return not resource_class.simulated_type.replaced_on_change
-    return not hasattr(update, "__isabstractmethod__") and resource_class not in cloudformation_types.REPLACED
+    return not hasattr(update, "__isabstractmethod__") and resource_class not in _REPLACED_ON_CHANGE
 
 
-def _delete(resources: ResourceMap, logical_id: str) -> None:
+def delete_resource(resources: ResourceMap, logical_id: str) -> None:
     resource = resources._parsed_resources.get(logical_id)
     resolved = resources.__dict__.setdefault("resolved", {})
-    known = resolved.get(logical_id)
-    if resource is not None and known is not None and not known.get("DeletionPolicy", "").startswith("Retain"):
+    created = resolved.get(logical_id)
+    if resource is not None and created is not None and not created.get("DeletionPolicy", "").startswith("Retain"):
         try:
-            resources._delete_resource(resource, known)
+            resources._delete_resource(resource, created)
         except Exception as error:
-            raise ResourceError(logical_id, known["Type"], "deleted", error) from error
+            raise ResourceError(logical_id, created["Type"], "deleted", error) from error
     resources._parsed_resources.pop(logical_id, None)
     resolved.pop(logical_id, None)
 
@@ -173,6 +164,17 @@ def _wanted(resource_json: dict[str, Any], resources: ResourceMap) -> bool:
 
 
 # --- all resources of a stack ----------------------------------------------------------------------------------------
+
+
+@patch(
+    "cloudformation.updates-follow-references",
+    brings="A stack update changes every resource of which a referenced value changed, in the order of dependencies, "
+    "and replaces a resource that cannot be changed.",
+    moto="Updates a resource only if its own text in the template changed, and loses one that cannot be changed.",
+    source=f"{_GUIDE}using-cfn-updating-stacks-update-behaviors.html",
+)
+def _update_by_values() -> None:
+    replace(ResourceMap, "update", _update_all)
 
 
 def _update_all(self: ResourceMap, template: dict[str, Any], parameters: dict[str, Any] | None = None) -> None:
@@ -192,102 +194,20 @@ def _update_all(self: ResourceMap, template: dict[str, Any], parameters: dict[st
             self[logical_id]
     gone = [name for name in previous if name not in template["Resources"] or not _wanted(previous[name], self)]
     for logical_id in reversed([name for name in in_dependency_order(previous) if name in gone]):
-        _delete(self, logical_id)
+        delete_resource(self, logical_id)
+
+
+@patch(
+    "cloudformation.deletions-follow-dependencies",
+    brings="A stack deletes its resources after those that depend on them, and keeps those whose DeletionPolicy "
+    "retains.",
+    moto="Deletes in the order of repeated attempts, and hides what could not be deleted.",
+    source=f"{RESOURCE_PAGES}aws-attribute-deletionpolicy.html",
+)
+def _delete_in_order() -> None:
+    replace(ResourceMap, "delete", _delete_all)
 
 
 def _delete_all(self: ResourceMap) -> None:
     for logical_id in reversed(in_dependency_order(self._resource_json_map)):
-        _delete(self, logical_id)
-
-
-# --- stacks ----------------------------------------------------------------------------------------------------------
-
-
-def _roll_back_failed_creation() -> None:
-    original = CloudFormationBackend.create_stack
-
-    def create_stack(self: CloudFormationBackend, *args: Any, **kwargs: Any) -> Stack:
-        before = set(self.stacks)
-        try:
-            return original(self, *args, **kwargs)
-        except Exception:
-            for stack_id in set(self.stacks) - before:
-                roll_back(self.stacks.pop(stack_id))
-            raise
-
-    CloudFormationBackend.create_stack = create_stack
-
-
-def roll_back(stack: Stack) -> None:
-    """Delete what there is of a stack that was not made."""
-    resources = stack.resource_map
-    for logical_id in reversed(in_dependency_order(resources._resource_json_map)):
-        try:
-            _delete(resources, logical_id)
-        except ResourceError:
-            continue  # The failure of the creation is the one to report.
-
-
-def _update_as_a_whole() -> None:
-    """An update that fails leaves the stack as it was; one that succeeds changes the exports too."""
-    original = Stack.update
-
-    def update(
-        self: Stack, template: str, role_arn: str | None = None, parameters: Any = None, tags: Any = None
-    ) -> None:
-        exports.refuse_removal(self, _parse_template(template))
-        before, exported = self.template, exports.values(self)
-        self.status = "UPDATE_IN_PROGRESS"
-        try:
-            original(self, template, role_arn, parameters, tags)
-            exports.refuse_changes(self, exported)
-        except Exception:
-            original(self, before, role_arn, self.parameters, tags)
-            self.status = "UPDATE_ROLLBACK_COMPLETE"
-            raise
-        known = models.cloudformation_backends[ACCOUNT][REGION].exports
-        for name in exports.values(self):
-            del known[name]
-        known.update({export.name: export for export in self.exports})
-
-    Stack.update = update
-
-
-def _keep_what_is_imported() -> None:
-    original = CloudFormationBackend.delete_stack
-
-    def delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
-        for stack in self.stacks.values():
-            if name_or_stack_id in (stack.name, stack.stack_id):
-                exports.refuse_removal(stack, {})
-        original(self, name_or_stack_id)
-
-    CloudFormationBackend.delete_stack = delete_stack
-
-
-def _show_only_what_is_made() -> None:
-    """moto makes a resource when somebody asks for it: whoever looks at a stack that is being made or deleted would
-    make a second one."""
-    outputs, delete = Stack.outputs.fget, Stack.delete
-    settled = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-
-    def delete_without_outputs(self: Stack) -> None:
-        self.status = "DELETE_IN_PROGRESS"
-        delete(self)
-
-    Stack.delete = delete_without_outputs
-    Stack.outputs = property(lambda self: outputs(self) if self.status in settled else None)
-    Stack.stack_resources = property(_made_resources)
-
-
-def _given_parameters(self: Stack) -> dict[str, Any]:
-    """Return the parameters as they were given: what moto has for those of Parameter Store is what they stand for."""
-    given = self.resource_map.input_parameters
-    declared = self.template_dict.get("Parameters", {})
-    return {name: given.get(name, parameter.get("Default")) for name, parameter in declared.items()}
-
-
-def _made_resources(stack: Stack) -> list[Any]:
-    """Beside what the template makes, moto keeps the values of parameters and of AWS's own names."""
-    made = stack.resource_map._parsed_resources
-    return [made[name] for name in stack.resource_map._resource_json_map if made.get(name)]
+        delete_resource(self, logical_id)

@@ -1,11 +1,4 @@
-"""CloudFormation's change sets.
-
-AWS: executes one as the direct operations create and update; deletes one that is not there without a word.
-
-moto: knows neither exports nor failures as it executes one, and finds it by its id alone.
-
-Mend: what is created or updated, is so by the operations of `cloudformation`.
-"""
+"""CloudFormation's change sets: they are executed as the direct operations, and found by their name."""
 
 from __future__ import annotations
 
@@ -14,31 +7,48 @@ from typing import Any
 from moto.cloudformation.models import CloudFormationBackend, Stack
 from moto.core.exceptions import ServiceException
 
-from cosmos_batch.local.moto_patches.cloudformation import roll_back
+from cosmos_batch.local.moto_patches.cloudformation_stacks import roll_back
+from cosmos_batch.local.moto_patches.registry import patch, replace
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
+_API = "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/"
 
-def apply() -> None:
-    """Install the mend."""
-    CloudFormationBackend.execute_change_set = _execute_change_set
-    CloudFormationBackend.delete_change_set = _delete_change_set
-    CloudFormationBackend.describe_change_set = _describe_change_set
+
+@patch(
+    "cloudformation_change_sets.executed-as-operations",
+    brings="A change set creates or updates its stack as the direct operations do, with exports and rollback.",
+    moto="Ignores exports and failures when it executes a change set.",
+    source=f"{_API}API_ExecuteChangeSet.html",
+)
+def _execute_as_operations() -> None:
+    replace(CloudFormationBackend, "execute_change_set", _execute_change_set)
+
+
+@patch(
+    "cloudformation_change_sets.found-by-name",
+    brings="A change set is described and deleted by its name. One that does not exist is ChangeSetNotFound where it "
+    "is described, and no error where it is deleted.",
+    moto="Finds a change set by its id alone.",
+    source=f"{_API}API_DescribeChangeSet.html",
+)
+def _find_by_name() -> None:
+    replace(CloudFormationBackend, "delete_change_set", _delete_change_set)
+    replace(CloudFormationBackend, "describe_change_set", _describe_change_set)
 
 
 def _execute_change_set(self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None) -> None:
-    """Create or update as the direct operations do; moto's own way knows neither exports nor failures."""
     change_set_id = _change_set_id(self, change_set_name, stack_name)
     change_set = self.change_sets[change_set_id]
     stack = self.stacks[change_set.stack_id]
     if change_set.change_set_type == "UPDATE":
         stack.update(change_set.template, parameters=change_set.parameters, tags=change_set.tags)
     else:
-        _create_reviewed(self, stack, change_set)
+        _create_announced(self, stack, change_set)
     del self.change_sets[change_set_id]
 
 
 class ChangeSetNotFoundError(ServiceException):
-    """There is no such change set."""
+    """No change set has this name."""
 
     code = "ChangeSetNotFound"
 
@@ -51,24 +61,24 @@ def _describe_change_set(self: CloudFormationBackend, change_set_name: str) -> A
 
 
 def _delete_change_set(self: CloudFormationBackend, change_set_name: str) -> None:
-    """Delete a change set; AWS does not mind if there is none."""
+    """Delete a change set, if it exists."""
     self.change_sets.pop(_change_set_id(self, change_set_name), None)
 
 
 def _change_set_id(backend: CloudFormationBackend, name_or_id: str, stack_name: str | None = None) -> str:
     named = (
         change_set_id
-        for change_set_id, one in backend.change_sets.items()
-        if one.change_set_name == name_or_id and stack_name in (None, one.stack_name, one.stack_id)
+        for change_set_id, change_set in backend.change_sets.items()
+        if change_set.change_set_name == name_or_id and stack_name in (None, change_set.stack_name, change_set.stack_id)
     )
     return next(named, name_or_id)
 
 
-def _create_reviewed(backend: CloudFormationBackend, reviewed: Stack, change_set: Any) -> None:
-    """Create the stack that a change set announced, under the id that it has already."""
+def _create_announced(backend: CloudFormationBackend, announced: Stack, change_set: Any) -> None:
+    """Create the stack that a change set announced, under the id that the stack has already."""
     stack = Stack(
-        reviewed.stack_id,
-        reviewed.name,
+        announced.stack_id,
+        announced.name,
         change_set.template,
         change_set.parameters,
         ACCOUNT,

@@ -1,11 +1,4 @@
-"""CodeBuild.
-
-AWS: a build runs the buildspec of its project and tells EventBridge when it ends.
-
-moto: a build is a record that has succeeded as soon as somebody looks; the overrides of StartBuild are dropped.
-
-Mend: builds are ``codebuild.Build``; projects stay moto's.
-"""
+"""CodeBuild: builds that run their buildspec."""
 
 from __future__ import annotations
 
@@ -17,16 +10,22 @@ from moto.core.responses import ActionResult
 
 from cosmos_batch.local import backends
 from cosmos_batch.local.codebuild.build import BUILDS, Build
+from cosmos_batch.local.moto_patches.registry import patch, replace
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
 
-def apply() -> None:
-    """Install the mend."""
-    CodeBuildResponse.start_build = _start_build
-    CodeBuildResponse.stop_build = _stop_build
-    CodeBuildResponse.batch_get_builds = _batch_get_builds
-    CodeBuildResponse.list_builds = lambda _: ActionResult({"ids": BUILDS.ids()})
-    CodeBuildResponse.list_builds_for_project = _list_builds_for_project
+@patch(
+    "codebuild.builds-run",
+    brings="A build runs the buildspec of its project with the overrides of StartBuild, and its end is an event.",
+    moto="Keeps a record that has succeeded as soon as somebody reads it, and drops the overrides.",
+    source="https://docs.aws.amazon.com/codebuild/latest/APIReference/API_StartBuild.html",
+)
+def _run_builds() -> None:
+    replace(CodeBuildResponse, "start_build", _start_build)
+    replace(CodeBuildResponse, "stop_build", _stop_build)
+    replace(CodeBuildResponse, "batch_get_builds", _batch_get_builds)
+    replace(CodeBuildResponse, "list_builds", lambda _: ActionResult({"ids": BUILDS.ids()}))
+    replace(CodeBuildResponse, "list_builds_for_project", _list_builds_for_project)
 
 
 def _start_build(self: CodeBuildResponse) -> ActionResult:
@@ -42,11 +41,11 @@ def _stop_build(self: CodeBuildResponse) -> ActionResult:
 
 
 def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
-    found = {build_id: BUILDS.get(build_id) for build_id in self._get_param("ids")}
+    builds = {build_id: BUILDS.get(build_id) for build_id in self._get_param("ids")}
     return ActionResult(
         {
-            "builds": [build.record.describe() for build in found.values() if build],
-            "buildsNotFound": [build_id for build_id, build in found.items() if not build],
+            "builds": [build.record.describe() for build in builds.values() if build],
+            "buildsNotFound": [build_id for build_id, build in builds.items() if not build],
         }
     )
 

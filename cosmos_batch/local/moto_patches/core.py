@@ -1,12 +1,4 @@
-"""What all services share.
-
-AWS: knows which role calls.
-
-moto: looks up the methods of a service's class by reflection for every request, reads boto3's model of a service for
-every backend and client, and knows only accounts.
-
-Mend: look-ups and models are kept, and each request that carries a role's access key is recorded in ``identity``.
-"""
+"""What all services share: the record of who calls what, and two caches."""
 
 from __future__ import annotations
 
@@ -21,6 +13,7 @@ from moto.core.responses import BaseResponse
 from moto.s3.responses import S3Response
 
 from cosmos_batch.local import identity
+from cosmos_batch.local.moto_patches.registry import patch, replace
 
 # The request members that name the resource of a call, in the order in which they are looked for.
 _RESOURCE_MEMBERS = (
@@ -40,10 +33,33 @@ _RESOURCE_MEMBERS = (
 )
 
 
-def apply() -> None:
-    """Install the mend."""
-    responses.method_names_from_class = functools.cache(responses.method_names_from_class)
-    botocore.session.create_loader = functools.cache(botocore.loaders.create_loader)
+@patch(
+    "core.method-names-are-cached",
+    brings="Speed: the methods of a service's class are looked up once.",
+    moto="Looks them up by reflection for every request.",
+    source="https://github.com/getmoto/moto/blob/master/moto/core/responses.py",
+)
+def _cache_method_names() -> None:
+    replace(responses, "method_names_from_class", functools.cache(responses.method_names_from_class))
+
+
+@patch(
+    "core.service-models-are-cached",
+    brings="Speed: botocore's model of a service is read once.",
+    moto="Reads it for every backend and for every client of a new session.",
+    source="https://github.com/boto/botocore/blob/develop/botocore/session.py",
+)
+def _cache_service_models() -> None:
+    replace(botocore.session, "create_loader", functools.cache(botocore.loaders.create_loader))
+
+
+@patch(
+    "core.calls-are-recorded-by-role",
+    brings="Each call with a role's credentials is recorded with the role, as CloudTrail does.",
+    moto="Knows accounts and no roles.",
+    source="https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html",
+)
+def _record_calls() -> None:
     _record_actions()
     _record_s3_actions()
 
@@ -58,7 +74,7 @@ def _record_actions() -> None:
             identity.record(identity.RecordedCall(role, service, self._get_action(), _resource(self)))
         return original(self)
 
-    BaseResponse.call_action = call_action
+    replace(BaseResponse, "call_action", call_action)
 
 
 def _record_s3_actions() -> None:
@@ -71,11 +87,11 @@ def _record_s3_actions() -> None:
             action = _s3_action(self.data["Action"], querystring)
             identity.record(identity.RecordedCall(role, "s3", action, self.path.lstrip("/")))
 
-    S3Response._set_action = set_action
+    replace(S3Response, "_set_action", set_action)
 
 
 def _s3_action(action: str, querystring: dict[str, Any]) -> str:
-    """Return what IAM asks for. moto has no version for HEAD, and takes the tags of a version for the version."""
+    """Return the action that IAM checks. moto ignores a version in HEAD, and takes the tags of one for the version."""
     if action.startswith("GetObject") and "versionId" in querystring:
         return "GetObjectVersionTagging" if "tagging" in querystring else "GetObjectVersion"
     return action
@@ -87,6 +103,6 @@ def _resource(response: BaseResponse) -> str:
     body = response.body
     if isinstance(body, str) and body.startswith("{"):
         body = json.loads(body)
-    if not isinstance(body, dict):  # DynamoDB's has been read already
+    if not isinstance(body, dict):  # moto's DynamoDB has read the body already
         return ""
     return next((str(body[name]) for name in _RESOURCE_MEMBERS if name in body), "")

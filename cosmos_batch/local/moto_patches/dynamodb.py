@@ -1,30 +1,60 @@
-"""DynamoDB.
-
-AWS: a conditional write decides its condition and writes in one step, of two at once one sees what the other wrote; and
-nobody reads an item that is half written.
-
-moto: it looks, then makes an item of the key alone, then fills it in place, attribute by attribute, while other
-requests' threads look, write and read.
-
-Mend: requests are served one at a time, until their answer is text.
-"""
+"""DynamoDB: atomic requests, and tables that an update of their stack does not empty."""
+# ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
+from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import Properties, configure_after
+
+_TABLE_PAGE = f"{RESOURCE_PAGES}aws-resource-dynamodb-table.html"
+
 _lock = threading.RLock()
-_serve = DynamoHandler.call_action
+_moto_call_action = DynamoHandler.call_action
 
 
-def apply() -> None:
-    """Install the mend."""
-    DynamoHandler.call_action = _one_at_a_time
+@patch(
+    "dynamodb.requests-are-atomic",
+    brings="A conditional write decides its condition and writes in one step, and nobody reads a half-written item.",
+    moto="Decides the condition, makes an item of the key alone, then fills it attribute by attribute, while the "
+    "threads of other requests decide, write and read.",
+    source="https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html",
+)
+def _serve_one_at_a_time() -> None:
+    replace(DynamoHandler, "call_action", serve_alone)
 
 
-def _one_at_a_time(self: DynamoHandler) -> Any:
+def serve_alone(self: DynamoHandler) -> Any:
+    """Serve a request while no other one is served, until its answer is text."""
     with _lock:
-        return _serve(self)
+        return _moto_call_action(self)
+
+
+@patch(
+    "dynamodb.updated-tables-keep-their-rows",
+    brings="A stack update changes the indices and the time to live of a table in place.",
+    moto="Makes the table anew, without its rows.",
+    source=_TABLE_PAGE,
+)
+def _keep_table() -> None:
+    def update(
+        cls: Any, /, original_resource: Table, new_resource_name: str, cloudformation_json: Any, **_: Any
+    ) -> Table:
+        return original_resource
+
+    replace(Table, "update_from_cloudformation_json", classmethod(update))
+    configure_after(Table, _configure_table)
+
+
+def _configure_table(table: Table, properties: Properties) -> None:
+    if "GlobalSecondaryIndexes" in properties:
+        table.attr = properties["AttributeDefinitions"]
+    if "TimeToLiveSpecification" in properties:
+        ttl = properties["TimeToLiveSpecification"]
+        table.ttl["TimeToLiveStatus"] = "ENABLED" if ttl["Enabled"] else "DISABLED"
+        table.ttl["AttributeName"] = ttl["AttributeName"]

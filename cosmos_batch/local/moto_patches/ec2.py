@@ -1,11 +1,4 @@
-"""EC2, as far as CloudFormation makes it.
-
-AWS: tags are set, and change in place; what a stack made is deleted with it.
-
-moto: drops the tags of some types, and has no way to delete others from a stack.
-
-Mend: tags for all types; deletion by the backend's own operation.
-"""
+"""EC2: tags and deletion of the resources of a template."""
 
 from __future__ import annotations
 
@@ -21,15 +14,31 @@ from moto.ec2.models.route_tables import RouteTable
 from moto.ec2.models.vpcs import VPCEndPoint
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import Properties, fix_properties, policy_as_text
 
-Properties = dict[str, Any]
+_TAGS_PAGE = f"{RESOURCE_PAGES}aws-properties-resource-tags.html"
 
 
-def apply() -> None:
-    """Install the mend."""
+@patch(
+    "ec2.tags-of-templates",
+    brings="Every EC2 resource of a template has its tags.",
+    moto="Drops the tags of some types.",
+    source=_TAGS_PAGE,
+)
+def _tag_created_resources() -> None:
     for cls in CloudFormationModel.__subclasses__():
         if issubclass(cls, TaggedEC2Resource):
             _tag_when_created(cls)
+
+
+@patch(
+    "ec2.stacks-delete-what-they-made",
+    brings="A stack deletes its addresses, gateways, route tables and endpoints.",
+    moto="Leaves them.",
+    source="https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html",
+)
+def _delete_resources() -> None:
     ec2 = backends.ec2
     deletions: dict[Any, Callable[[Any], Any]] = {
         ElasticAddress: lambda self: ec2().release_address(allocation_id=self.allocation_id),
@@ -39,7 +48,17 @@ def apply() -> None:
         VPCEndPoint: lambda self: ec2().delete_vpc_endpoints([self.id]),
     }
     for cls, delete in deletions.items():
-        cls.delete = lambda self, *_, delete=delete: delete(self)
+        replace(cls, "delete", lambda self, *_, delete=delete: delete(self))
+
+
+@patch(
+    "ec2.endpoint-policies-are-json",
+    brings="The policy of an endpoint that a template gives as an object is JSON.",
+    moto="Keeps the text of a Python dictionary.",
+    source=f"{RESOURCE_PAGES}aws-resource-ec2-vpcendpoint.html",
+)
+def _write_endpoint_policies() -> None:
+    fix_properties(VPCEndPoint, policy_as_text("PolicyDocument"))
 
 
 def _tag_when_created(cls: Any) -> None:
@@ -51,11 +70,11 @@ def _tag_when_created(cls: Any) -> None:
         resource.add_tags(_tags(properties))
         return resource
 
-    cls.create_from_cloudformation_json = classmethod(create)
+    replace(cls, "create_from_cloudformation_json", classmethod(create))
 
 
 def retag(resource: Any, before: Properties, after: Properties) -> bool:
-    """Change the tags of a resource if nothing else about it changed; return whether that was so."""
+    """Change the tags of a resource if nothing else about it changed; return whether nothing else did."""
     others = [{name: value for name, value in each.items() if name != "Tags"} for each in (before, after)]
     if not isinstance(resource, TaggedEC2Resource) or others[0] != others[1]:
         return False

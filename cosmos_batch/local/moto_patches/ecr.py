@@ -1,12 +1,4 @@
-"""ECR.
-
-AWS: a tag of an immutable repository is ImageTagAlreadyExistsException, a repository that is not there
-RepositoryNotFoundException.
-
-moto: says ImageAlreadyExistsException, and fails with a plain exception; does not know CloudFormation's EmptyOnDelete.
-
-Mend: both are looked for before moto puts the image; a repository that may be emptied is deleted with its images.
-"""
+"""ECR: immutable tags, and repositories of a template."""
 
 from __future__ import annotations
 
@@ -17,18 +9,27 @@ from moto.core.exceptions import ServiceException
 from moto.ecr.models import ECRBackend, Image, Repository
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import configure_after, fix_properties, is_true
 
 IMMUTABLE = ("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION")
 
+_REPOSITORY_PAGE = f"{RESOURCE_PAGES}aws-resource-ecr-repository.html"
+
 
 class ImageTagAlreadyExistsError(ServiceException):
-    """The tag is taken, and stays what it is."""
+    """The tag of an immutable repository exists already."""
 
     code = "ImageTagAlreadyExistsException"
 
 
-def apply() -> None:
-    """Install the mend."""
+@patch(
+    "ecr.immutable-tags",
+    brings="PutImage with a tag that exists in an immutable repository fails with ImageTagAlreadyExistsException.",
+    moto="Fails with ImageAlreadyExistsException, and with a plain exception where the repository does not exist.",
+    source="https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_PutImage.html",
+)
+def _refuse_existing_tags() -> None:
     original = ECRBackend.put_image
 
     def put_image(self: ECRBackend, repository_name: str, image_manifest: str, image_tag: str, *more: Any) -> Image:
@@ -40,18 +41,39 @@ def apply() -> None:
             )
         return original(self, repository_name, image_manifest, image_tag, *more)
 
-    ECRBackend.put_image = put_image
-    Repository.delete = lambda self, *_: backends.ecr().delete_repository(
-        self.name, force=getattr(self, "empty_on_delete", False)
-    )
-
-
-def configure(repository: Repository, properties: dict[str, Any]) -> None:
-    """Keep what moto leaves out of a repository's template."""
-    repository.empty_on_delete = str(properties.get("EmptyOnDelete", False)).lower() == "true"
+    replace(ECRBackend, "put_image", put_image)
 
 
 def _immutable(repository: Repository, tag: str) -> bool:
     filters = repository.image_tag_mutability_exclusion_filters or []
     excluded = any(fnmatchcase(tag, excluded["filter"]) for excluded in filters)
     return (repository.image_tag_mutability in IMMUTABLE) != excluded
+
+
+@patch(
+    "ecr.empty-on-delete",
+    brings="A stack deletes a repository with its images if EmptyOnDelete is true.",
+    moto="Does not know EmptyOnDelete.",
+    source=_REPOSITORY_PAGE,
+)
+def _empty_on_delete() -> None:
+    configure_after(Repository, _keep_empty_on_delete)
+    replace(Repository, "delete", _delete_repository)
+
+
+def _keep_empty_on_delete(repository: Repository, properties: dict[str, Any]) -> None:
+    repository.empty_on_delete = is_true(properties.get("EmptyOnDelete", False))
+
+
+def _delete_repository(repository: Repository, *_: Any) -> None:
+    backends.ecr().delete_repository(repository.name, force=getattr(repository, "empty_on_delete", False))
+
+
+@patch(
+    "ecr.generated-names-are-lower-case",
+    brings="The name that CloudFormation generates for a repository is in lower case.",
+    moto="Generates a name with capitals, which repositories may not have.",
+    source=_REPOSITORY_PAGE,
+)
+def _lower_names() -> None:
+    fix_properties(Repository, lambda name, _: name.lower())

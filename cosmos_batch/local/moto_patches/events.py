@@ -1,12 +1,4 @@
-"""EventBridge.
-
-AWS: delivers to any target after PutEvents has answered, retries, and dead-letters; a disabled rule matches nothing.
-
-moto: delivers inside PutEvents, to logs, queues and buses only; a Lambda target raises and drops every later rule;
-disabled rules fire; scheduled rules never do.
-
-Mend: matching is moto's, delivery is ``delivery``'s, schedules are ``schedule``'s.
-"""
+"""EventBridge: delivery to every target, with retries and dead-letter queues."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
@@ -16,11 +8,19 @@ from typing import Any
 from moto.events.models import Rule
 
 from cosmos_batch.local.eventbridge import delivery
+from cosmos_batch.local.moto_patches.registry import patch, replace
 
 
-def apply() -> None:
-    """Install the mend."""
-    Rule.send_to_targets = _send_to_targets
+@patch(
+    "events.targets-are-reached-after-the-call",
+    brings="An event reaches every target of the enabled rules that match it, after PutEvents was answered, with "
+    "retries and a dead-letter queue.",
+    moto="Delivers inside PutEvents, to logs, queues and buses alone: a Lambda target raises, and later rules get "
+    "nothing. Disabled rules fire.",
+    source="https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-targets.html",
+)
+def _deliver() -> None:
+    replace(Rule, "send_to_targets", _send_to_targets)
 
 
 def _send_to_targets(self: Rule, original_event: dict[str, Any], transform_input: bool = True) -> None:

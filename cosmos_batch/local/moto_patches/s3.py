@@ -1,14 +1,4 @@
-"""S3.
-
-AWS: the EventBridge event of an object has ``etag``, ``sequencer``, ``reason: PutObject`` and so on, and comes after
-the object is complete.
-
-moto: says ``eTag``, has one constant id and sequencer, says ``reason: ObjectCreated``, sends the event before the
-metadata and tags of the object are set, tells of new tags and a new ACL whenever an object is put, and of a put when a
-multipart upload is completed; ignores the Condition of a bucket policy, so that one that enforces TLS denies all.
-
-Mend: the event in AWS's shape, sent when the request that caused it has been answered; policies decide nothing.
-"""
+"""S3: events in AWS's shape, conditions of bucket policies, and the properties of a template that moto ignores."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
@@ -24,7 +14,12 @@ from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
 from cosmos_batch.local.eventbridge import delivery
+from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
+from cosmos_batch.local.moto_patches.resources import Properties, configure_after, is_true
 from cosmos_batch.local.runtime import ACCOUNT
+
+_EVENTS_PAGE = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html"
+_BUCKET_PAGE = f"{RESOURCE_PAGES}aws-resource-s3-bucket.html"
 
 _REASONS = {
     "s3:ObjectCreated:Put": "PutObject",
@@ -38,12 +33,78 @@ _REASONS = {
 _request = threading.local()
 
 
-def apply() -> None:
-    """Install the mend."""
-    notifications._send_event_bridge_message = _hold_event
-    FakeBucket.get_permission = lambda *_: PermissionResult.NEUTRAL
+@patch(
+    "s3.events-have-their-own-fields",
+    brings="The EventBridge event of an object has its etag, a sequencer, a request id and the reason PutObject.",
+    moto="Calls it eTag, has one constant id and sequencer, and the reason ObjectCreated.",
+    source=_EVENTS_PAGE,
+)
+def _describe_objects() -> None:
+    replace(notifications, "_send_event_bridge_message", _hold_event)
+
+
+@patch(
+    "s3.one-event-for-one-object",
+    brings="An object that is put has one event, sent when it is complete with its metadata and tags.",
+    moto="Sends the event before metadata and tags are set, events of new tags and a new ACL whenever an object is "
+    "put, and one of a put when a multipart upload is completed.",
+    source=_EVENTS_PAGE,
+)
+def _publish_after_requests() -> None:
     for name in ("key_response", "bucket_response"):
         _publish_after(name)
+
+
+@patch(
+    "s3.conditions-of-bucket-policies",
+    brings="A Deny whose Condition does not hold denies nothing. The local cloud goes further: no policy denies "
+    "anything.",
+    moto="Ignores the Condition, so that a policy that enforces TLS denies everything.",
+    source="https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition.html",
+)
+def _allow_everything() -> None:
+    replace(FakeBucket, "get_permission", lambda *_: PermissionResult.NEUTRAL)
+
+
+@patch(
+    "s3.bucket-updates",
+    brings="A stack update changes versioning, and the tags of a bucket whose template gives no name.",
+    moto="Ignores versioning in an update, and requires a name to change tags.",
+    source=_BUCKET_PAGE,
+)
+def _update_buckets() -> None:
+    change = FakeBucket.update_from_cloudformation_json.__func__
+
+    def update(
+        cls: Any, /, original_resource: FakeBucket, new_resource_name: str, cloudformation_json: Any, **kwargs: Any
+    ) -> Any:
+        cloudformation_json["Properties"].setdefault("BucketName", original_resource.name)
+        return change(cls, original_resource, new_resource_name, cloudformation_json, **kwargs)
+
+    replace(FakeBucket, "update_from_cloudformation_json", classmethod(update))
+    configure_after(FakeBucket, _configure_versioning)
+
+
+def _configure_versioning(bucket: FakeBucket, properties: Properties) -> None:
+    status = properties.get("VersioningConfiguration", {}).get("Status")
+    if status:
+        bucket.versioning_status = status
+
+
+@patch(
+    "s3.templates-switch-eventbridge-on",
+    brings="EventBridgeConfiguration in a template makes a bucket send its events to EventBridge.",
+    moto="Ignores it.",
+    source=_BUCKET_PAGE,
+)
+def _switch_eventbridge_on() -> None:
+    configure_after(FakeBucket, _configure_notifications)
+
+
+def _configure_notifications(bucket: FakeBucket, properties: Properties) -> None:
+    eventbridge = properties.get("NotificationConfiguration", {}).get("EventBridgeConfiguration", {})
+    if is_true(eventbridge.get("EventBridgeEnabled", False)):
+        bucket.set_notification_configuration({"EventBridgeConfiguration": {}})
 
 
 def _publish_after(name: str) -> None:
@@ -54,14 +115,14 @@ def _publish_after(name: str) -> None:
         try:
             return original(self, request, full_url, headers)
         finally:
-            for event in _told_by_aws(_request.events):
+            for event in _events_of_request(_request.events):
                 delivery.publish(event)
             _request.events = []
 
-    setattr(S3Response, name, response)
+    replace(S3Response, name, response)
 
 
-def _told_by_aws(events: list[delivery.Event]) -> list[delivery.Event]:
+def _events_of_request(events: list[delivery.Event]) -> list[delivery.Event]:
     """Return the events of one request: one for a created object, whose parts, tags and ACL have none of their own."""
     created = [event for event in events if event["detail-type"] == "Object Created"]
     return created[-1:] or events

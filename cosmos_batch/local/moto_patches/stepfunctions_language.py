@@ -1,14 +1,4 @@
-"""The Amazon States Language: paths, names of errors, and what is retried and caught.
-
-AWS: a member in a path may begin with a digit (`$.1a2b3-name.output`); a Fail state may report any error, one that AWS
-reserves too; `States.ALL` matches neither `States.Runtime` nor `States.DataLimitExceeded`, and nothing retries or
-catches the first of them (https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html).
-
-moto: reads the digit as a number and refuses the path; raises ValueError for a reserved error; matches `States.ALL`
-with everything.
-
-Mend: such members are quoted before a path is parsed; an error may have any name; the two errors are told apart.
-"""
+"""The Amazon States Language: paths, names of errors, and which errors are retried and caught."""
 
 from __future__ import annotations
 
@@ -23,33 +13,55 @@ from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name
 from moto.stepfunctions.parser.asl.component.common.path import result_path
 from moto.stepfunctions.parser.asl.utils import json_path
 
+from cosmos_batch.local.moto_patches.registry import patch, replace
+
 RUNTIME = StatesErrorNameType.StatesRuntime.to_name()
 DATA_LIMIT_EXCEEDED = StatesErrorNameType.StatesStatesDataLimitExceeded.to_name()
 ALL = StatesErrorNameType.StatesALL.to_name()
 
-# What stands in brackets is skipped: an index, a slice, a filter, or a name that is quoted already.
+# Text in brackets is skipped: an index, a slice, a filter, or a name that is quoted already.
 _MEMBER = re.compile(r"(?P<skipped>\[[^\]]*\])|\.(?P<name>\d[\w-]*)")
 
 
-def apply() -> None:
-    """Install the mend."""
+@patch(
+    "stepfunctions_language.members-may-begin-with-a-digit",
+    brings="A member in a path may begin with a digit: `$.1a2b3-name.output`.",
+    moto="Reads the digit as a number and refuses the path.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/amazon-states-language-paths.html",
+)
+def _quote_members_in_paths() -> None:
     for module in (json_path, result_path):
-        vars(module)["parse"] = _parsing(vars(module)["parse"])
-    CustomErrorName.__init__ = ErrorName.__init__
-    _match_errors_as_aws()
+        replace(module, "parse", _parsing(vars(module)["parse"]))
 
 
 def _parsing(parse: Any) -> Any:
-    """A parser of paths that takes members which begin with a digit, and parses each path once."""
+    """Return a parser of paths that quotes members which begin with a digit, and parses each path once."""
     return functools.lru_cache(1024)(lambda path: parse(quote_members(path)))
 
 
 def quote_members(path: str) -> str:
-    """`$.1a.output` as `$['1a'].output`."""
+    """Quote the members of a path that begin with a digit: `$.1a.output` becomes `$['1a'].output`."""
     return _MEMBER.sub(lambda match: match["skipped"] or f"['{match['name']}']", path)
 
 
-def _match_errors_as_aws() -> None:
+@patch(
+    "stepfunctions_language.fail-states-may-report-any-error",
+    brings="A Fail state may report any error, also one whose name AWS reserves.",
+    moto="Raises ValueError for a reserved error.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/state-fail.html",
+)
+def _allow_any_error() -> None:
+    replace(CustomErrorName, "__init__", ErrorName.__init__)
+
+
+@patch(
+    "stepfunctions_language.all-does-not-match-every-error",
+    brings="States.ALL matches neither States.Runtime nor States.DataLimitExceeded, and nothing retries or catches "
+    "States.Runtime.",
+    moto="Matches every error with States.ALL.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html",
+)
+def _match_errors() -> None:
     original = ErrorEqualsDecl._eval_body
 
     def match(self: ErrorEqualsDecl, env: Any) -> None:
@@ -60,4 +72,4 @@ def _match_errors_as_aws() -> None:
         else:
             original(self, env)
 
-    ErrorEqualsDecl._eval_body = match
+    replace(ErrorEqualsDecl, "_eval_body", match)

@@ -1,19 +1,8 @@
-"""The tasks of Step Functions: what a state calls, as whom, and in which casing.
-
-AWS: a task calls its service as the machine's role; an SDK integration takes and gives names in AWS's casing; what
-Lambda itself refuses is an error such as ``Lambda.TooManyRequestsException``.
-
-moto: makes a new boto3 client for each call and parses the definition anew for each execution; its port of the
-integrations left the casing out; where a state names a function, it calls each refusal by Lambda ``Exception``.
-
-Mend: clients and definitions are kept; the casing comes from the services' own models; refusals by Lambda have the name
-that moto gives them where a state names ``lambda:invoke``.
-"""
+"""The tasks of Step Functions: the call of a state, its credentials, and the casing of its names."""
 
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from typing import Any
 
@@ -35,26 +24,55 @@ from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguagePa
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
 from cosmos_batch.local import identity, runtime
+from cosmos_batch.local.moto_patches.registry import patch, replace
 
 
-def apply() -> None:
-    """Install the mend."""
+@patch(
+    "stepfunctions_tasks.tasks-call-as-the-machine",
+    brings="A task calls its service with the credentials of the role that the task or the machine has.",
+    moto="Makes a new client for each call, with the account's credentials.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/concepts-access-cross-acct-resources.html",
+)
+def _call_as_the_machine() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.stepfunctions.parser") and hasattr(module, "boto_client_for"):
-            vars(module)["boto_client_for"] = _client_for
-    ExecutionWorker._get_evaluation_entrypoint = _parsed_definition
-    StateTaskService._normalise_parameters = _to_api_casing
-    StateTaskService._normalise_response = _from_api_casing
-    _name_refusals_of_lambda()
+            replace(module, "boto_client_for", _client_for)
 
 
+@patch(
+    "stepfunctions_tasks.definitions-are-parsed-once",
+    brings="Speed: a definition is parsed once, unless its states keep the progress of one execution.",
+    moto="Parses the definition for each execution.",
+    source="https://github.com/getmoto/moto/blob/master/moto/stepfunctions/parser/backend/execution_worker.py",
+)
+def _parse_definitions_once() -> None:
+    replace(ExecutionWorker, "_get_evaluation_entrypoint", _parsed_definition)
+
+
+@patch(
+    "stepfunctions_tasks.integrations-use-the-api-casing",
+    brings="An SDK integration takes and returns members in the casing of the service's own API.",
+    moto="Passes parameters and responses on as they are.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/supported-services-awssdk.html",
+)
+def _convert_casing() -> None:
+    replace(StateTaskService, "_normalise_parameters", _to_api_casing)
+    replace(StateTaskService, "_normalise_response", _from_api_casing)
+
+
+@patch(
+    "stepfunctions_tasks.refusals-of-lambda-have-names",
+    brings="Where a state names a function, a refusal by Lambda is an error such as Lambda.TooManyRequestsException.",
+    moto="Calls each refusal by Lambda Exception.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/connect-lambda.html",
+)
 def _name_refusals_of_lambda() -> None:
     original = StateTaskLambda._from_error
 
     def from_error(self: StateTaskLambda, env: Any, ex: Exception) -> FailureEvent:
         if not isinstance(ex, ClientError):
             return original(self, env, ex)
-        # On AWS every answer has one. The local server's own failures have none, and moto would end the execution.
+        # A failure of the local server itself has no request id, for the lack of which moto would end the execution.
         ex.response["ResponseMetadata"].setdefault("RequestId", "")
         error, cause = StateTaskServiceLambda._error_cause_from_client_error(ex)
         return FailureEvent(
@@ -64,7 +82,7 @@ def _name_refusals_of_lambda() -> None:
             event_details=EventDetails(lambdaFunctionFailedEventDetails={"error": error, "cause": cause}),
         )
 
-    StateTaskLambda._from_error = from_error
+    replace(StateTaskLambda, "_from_error", from_error)
 
 
 def _client_for(region: str, service: str, state_credentials: Any = None) -> Any:
@@ -73,7 +91,7 @@ def _client_for(region: str, service: str, state_credentials: Any = None) -> Any
 
 @functools.cache
 def _client(region: str, service: str, role_arn: str) -> Any:
-    """Return the client with which the machines of a role call a service. One serves any number of threads."""
+    """Return the client with which the machines of a role call a service; any number of threads may use it."""
     keys = identity.credentials_of(role_arn)
     session = boto3.session.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys["AWS_SESSION_TOKEN"])
     return session.client(
@@ -129,17 +147,3 @@ def _from_api_casing(
     shape = _operation(service, action).output_shape
     if shape:
         self._from_boto_response(response, shape)
-
-
-def state_machine_definition(properties: dict[str, Any], read_object: Any) -> str:
-    """Return the definition that a template gives, inline, as an object or in S3, with its substitutions made."""
-    if "DefinitionS3Location" in properties:
-        place = properties["DefinitionS3Location"]
-        definition = read_object(place["Bucket"], place["Key"]).decode()
-    elif "Definition" in properties:
-        definition = json.dumps(properties["Definition"])
-    else:
-        definition = properties["DefinitionString"]
-    for name, value in properties.get("DefinitionSubstitutions", {}).items():
-        definition = definition.replace(f"${{{name}}}", str(value))
-    return definition

@@ -1,0 +1,125 @@
+"""Every patch of moto is registered, does what it says, and is still needed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.local import moto_patches
+from cosmos_batch.local.moto_patches import registry
+from tests.local.probes import run
+
+FOLDER = Path(moto_patches.__file__).parent
+HELPERS = {"__init__", "registry", "resources"}
+
+registry.load_all()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What each probe saw, by kind of server and name of the patch."""
+
+    def probed(kind: str) -> dict[str, Any]:
+        home = tmp_path_factory.mktemp(kind)
+        command = [sys.executable, "-m", run.__name__, kind, str(home)]
+        with (home / "stderr").open("w") as errors:
+            completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=240)
+        assert completed.returncode == 0, (home / "stderr").read_text()
+        return json.loads(completed.stdout.splitlines()[-1])
+
+    with ThreadPoolExecutor(2) as threads:
+        return dict(zip(("plain", "patched"), threads.map(probed, ("plain", "patched")), strict=True))
+
+
+@pytest.mark.parametrize("name", registry.PATCHES)
+def test_a_patch_brings_its_behavior(results: dict[str, dict[str, Any]], name: str) -> None:
+    assert name in results["patched"], f"write a probe for {name} in tests/local/probes"
+    assert results["patched"][name]["seen"], results["patched"][name]["error"]
+
+
+@pytest.mark.parametrize("name", registry.PATCHES)
+def test_plain_moto_still_needs_the_patch(results: dict[str, dict[str, Any]], name: str) -> None:
+    assert not results["plain"][name]["seen"], f"this patch can go: moto does by itself what {name} brings"
+
+
+def test_every_probe_belongs_to_a_patch(results: dict[str, dict[str, Any]]) -> None:
+    assert set(results["plain"]) == set(registry.PATCHES)
+
+
+@pytest.mark.parametrize("name", registry.PATCHES)
+def test_a_patch_names_its_module_and_its_source(name: str) -> None:
+    patch = registry.PATCHES[name]
+    assert f"{moto_patches.__name__}.{name.partition('.')[0]}" == patch.install.__module__
+    assert patch.source.startswith(("https://docs.aws.amazon.com/", "https://github.com/getmoto/moto/")) or (
+        patch.brings.startswith("Speed: ") and patch.source.startswith("https://github.com/boto/botocore/")
+    )
+    assert patch.brings.endswith(".") and patch.moto.endswith(".")
+
+
+def test_every_module_is_installed() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} - HELPERS == set(registry.MODULES)
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "registry"))
+def test_a_module_sets_nothing_but_by_replace(module: str) -> None:
+    """A module may set attributes of objects that it gets, but no attribute of a class or module that it imports."""
+    tree = ast.parse((FOLDER / f"{module}.py").read_text())
+    imported = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                assert _base(target) not in imported | {"cls"} or isinstance(target, ast.Name), ast.unparse(node)
+        assert not (isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr"), ast.unparse(node)
+
+
+def _base(target: ast.expr) -> str:
+    """Return the name at the left end of ``name.attribute[item]``."""
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+CHANGES = """
+import json, sys
+from cosmos_batch.local.moto_patches import registry
+
+def attributes():
+    seen = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in ("moto", "botocore") or module is None:
+            continue
+        for key, value in list(vars(module).items()):
+            seen[name, key] = value
+            if isinstance(value, type) and value.__module__ == name:
+                seen.update({(f"{name}.{value.__qualname__}", member): v for member, v in vars(value).items()})
+    return seen
+
+registry.load_all()
+before = attributes()
+registry.install_all()
+after = attributes()
+changed = [key for key in before if after.get(key) is not before[key]]
+added = [key for key in after if key not in before and key[0] in {owner for owner, _ in before}]
+print(json.dumps([changed + added, list(registry.REPLACED)]))
+"""
+
+
+def test_nothing_of_moto_changes_but_what_patches_replace() -> None:
+    ran = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, check=True)
+    changed, replaced = json.loads(ran.stdout)
+    ignored = {"_abc_impl", "__abstractmethods__"}
+    assert {tuple(key) for key in changed if key[1] not in ignored} <= {tuple(key) for key in replaced}
+    assert len(changed) > 50
