@@ -201,7 +201,7 @@ def _update_all(self: ResourceMap, template: dict[str, Any], parameters: dict[st
     "cloudformation.deletions-follow-dependencies",
     brings="A stack deletes its resources after those that depend on them, and keeps those whose DeletionPolicy "
     "retains.",
-    moto="Deletes in the order of repeated attempts, and hides what could not be deleted.",
+    moto="Deletes in any order until all attempts fail, and deletes resources whose policy is RetainExceptOnCreate.",
     source=f"{RESOURCE_PAGES}aws-attribute-deletionpolicy.html",
 )
 def _delete_in_order() -> None:

@@ -172,12 +172,12 @@ def _existing_resources(stack: Stack) -> list[Any]:
 
 
 @patch(
-    "cloudformation_stacks.parameters-are-shown-as-passed",
-    brings="DescribeStacks shows the name of a parameter of Parameter Store as ParameterValue.",
-    moto="Shows the value behind the name.",
+    "cloudformation_stacks.previous-parameters-are-names",
+    brings="UsePreviousValue passes the name of a parameter of Parameter Store on to the update.",
+    moto="Passes the value of the parameter on, and looks for a parameter of that name.",
     source=f"{_API}API_Parameter.html",
 )
-def _show_passed_parameters() -> None:
+def _keep_passed_parameters() -> None:
     replace(Stack, "stack_parameters", property(_passed_parameters))
 
 

@@ -1,4 +1,4 @@
-"""EFS: attributes, changes and deletion of the resources of a template."""
+"""EFS: attributes and changes of the resources of a template."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
@@ -44,13 +44,3 @@ def _update_file_system(
     efs.put_lifecycle_configuration(original_resource.file_system_id, properties.get("LifecyclePolicies", []))
     efs.tagging_service.tag_resource(original_resource.file_system_id, properties.get("FileSystemTags", []))
     return original_resource
-
-
-@patch(
-    "efs.stacks-delete-file-systems",
-    brings="A stack deletes its file systems.",
-    moto="Leaves them.",
-    source=_FILE_SYSTEM_PAGE,
-)
-def _delete_file_systems() -> None:
-    replace(FileSystem, "delete", lambda self, *_: backends.efs().delete_file_system(self.file_system_id))

@@ -82,23 +82,25 @@ COMPUTE = {
 }
 
 
-def _queue_resources(**queue: Any) -> dict[str, Any]:
+def _queue_resources(**environment: Any) -> dict[str, Any]:
     order = [{"Order": 1, "ComputeEnvironment": {"Ref": "Environment"}}]
     return {
-        "Environment": resource("AWS::Batch::ComputeEnvironment", Type="managed", ComputeResources=COMPUTE),
-        "Queue": resource("AWS::Batch::JobQueue", Priority=1, ComputeEnvironmentOrder=order, **queue),
+        "Environment": resource(
+            "AWS::Batch::ComputeEnvironment", Type="managed", ComputeResources=COMPUTE, **environment
+        ),
+        "Queue": resource("AWS::Batch::JobQueue", Priority=1, ComputeEnvironmentOrder=order),
     }
 
 
-def _submit(cloud: ProbedCloud, vcpus: str = "1") -> tuple[Any, dict[str, str], str]:
+def _submit(cloud: ProbedCloud, **environment: Any) -> tuple[Any, dict[str, str], str]:
     """Create a queue of one vCPU by CloudFormation and submit a job to it; return client, outputs and job id."""
     batch = cloud.client("batch")
     definition = {
         "Image": "no/image:1",
         "Command": ["true"],
-        "ResourceRequirements": [{"Type": "VCPU", "Value": vcpus}, {"Type": "MEMORY", "Value": "512"}],
+        "ResourceRequirements": [{"Type": "VCPU", "Value": "1"}, {"Type": "MEMORY", "Value": "512"}],
     }
-    resources = _queue_resources() | {
+    resources = _queue_resources(**environment) | {
         "Definition": resource("AWS::Batch::JobDefinition", Type="container", ContainerProperties=definition)
     }
     references = {name: {"Ref": name} for name in resources}
@@ -146,13 +148,10 @@ def _list_queue(cloud: ProbedCloud) -> tuple[Any, str, str]:
 
 @probe("batch.updates-start-waiting-jobs")
 def _updates(cloud: ProbedCloud) -> Any:
-    batch, outputs, job_id = _submit(cloud, vcpus="4")
+    batch, outputs, job_id = _submit(cloud, State="DISABLED")
     status = lambda: batch.describe_jobs(jobs=[job_id])["jobs"][0]["status"]  # noqa: E731
     until(lambda: status() == "RUNNABLE")
-    resources = {"maxvCpus": 4}
-    batch.update_compute_environment(computeEnvironment=outputs["Environment"], computeResources=resources)
-    environments = batch.describe_compute_environments()["computeEnvironments"]
-    assert environments
+    batch.update_compute_environment(computeEnvironment=outputs["Environment"], state="ENABLED")
     until(lambda: status() == "FAILED")  # Its image does not exist.
     return "CannotPullContainerError" in batch.describe_jobs(jobs=[job_id])["jobs"][0]["statusReason"]
 
@@ -232,7 +231,11 @@ def _builds(cloud: ProbedCloud) -> Any:
     client, name = cloud.client("codebuild"), unique()
     client.create_project(
         name=name,
-        source={"type": "NO_SOURCE", "location": "none", "buildspec": '{"version": "0.2", "phases": {"build": {"commands": ["false"]}}}'},
+        source={
+            "type": "NO_SOURCE",
+            "location": "none",
+            "buildspec": '{"version": "0.2", "phases": {"build": {"commands": ["false"]}}}',
+        },
         artifacts={"type": "NO_ARTIFACTS"},
         environment={"type": "LINUX_CONTAINER", "image": "i", "computeType": "BUILD_GENERAL1_SMALL"},
         serviceRole=ROLE_ARN,

@@ -99,17 +99,17 @@ def _deduplication(cloud: ProbedCloud) -> Any:
 
 
 class SlowList(list[Any]):
-    """Messages during whose first iteration another thread sends a message."""
+    """Messages; when they have been listed in whole for the first time, another thread sends a message."""
 
     def __init__(self, messages: list[Any], send: threading.Thread) -> None:
         super().__init__(messages)
         self._send = send
 
     def __iter__(self) -> Iterator[Any]:
+        yield from super().__iter__()
         if not self._send.ident:
             self._send.start()
             self._send.join(0.5)  # A queue that is locked lets the message in after the deletion.
-        return super().__iter__()
 
 
 @probe("sqs.deletions-lose-no-messages")

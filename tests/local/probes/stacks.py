@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 from moto.cloudformation.models import Stack
 
-from tests.local.probes.registry import ASSUME, ProbedCloud, error_code, probe, resource, unique
+from tests.local.probes.registry import ProbedCloud, error_code, probe, resource, unique
 
 TAGS = [{"Key": "Name", "Value": "probe"}]
 STATEMENT = {"Effect": "Allow", "Action": "*", "Resource": "*", "Principal": "*"}
@@ -74,14 +74,6 @@ def _file_systems(cloud: ProbedCloud) -> Any:
     return first == second and policies == [{"TransitionToIA": "AFTER_60_DAYS"}]
 
 
-@probe("efs.stacks-delete-file-systems")
-def _deleted_file_systems(cloud: ProbedCloud) -> Any:
-    stack, efs = cloud.stack(), cloud.client("efs")
-    name = stack.put_one(_file_system(30))
-    stack.delete()
-    return name not in [one["FileSystemId"] for one in efs.describe_file_systems()["FileSystems"]]
-
-
 @probe("kms.tags-of-templates")
 def _key_tags(cloud: ProbedCloud) -> Any:
     key = cloud.stack().put_one(resource("AWS::KMS::Key", KeyPolicy=json.dumps(POLICY), Tags=TAGS))
@@ -117,30 +109,32 @@ def _failures(cloud: ProbedCloud) -> Any:
 
 @probe("cloudformation.updates-follow-references")
 def _references(cloud: ProbedCloud) -> Any:
-    """A parameter of Parameter Store follows the ARN of a role that is replaced."""
+    """A parameter of Parameter Store follows the id of a network that is replaced."""
     stack = cloud.stack()
-    parameter = resource("AWS::SSM::Parameter", Name=unique(), Type="String", Value={"Fn::GetAtt": ["Role", "Arn"]})
+    parameter = resource("AWS::SSM::Parameter", Name=unique(), Type="String", Value={"Ref": "Vpc"})
 
-    def value(path: str) -> str:
-        role = resource("AWS::IAM::Role", AssumeRolePolicyDocument=ASSUME, Path=path)
-        stack.put({"Role": role, "P": parameter})
-        return cloud.client("ssm").get_parameter(Name=parameter["Properties"]["Name"])["Parameter"]["Value"]
+    def is_current(cidr: str) -> bool:
+        resources = {"Vpc": resource("AWS::EC2::VPC", CidrBlock=cidr), "P": parameter}
+        vpc = stack.put(resources, {"Id": {"Ref": "Vpc"}})["Id"]
+        stored = cloud.client("ssm").get_parameter(Name=parameter["Properties"]["Name"])["Parameter"]["Value"]
+        [described] = cloud.client("ec2").describe_vpcs(VpcIds=[vpc])["Vpcs"]
+        return (stored, described["CidrBlock"]) == (vpc, cidr)
 
-    return "/a/" in value("/a/") and "/b/" in value("/b/")
+    return is_current("10.0.0.0/16") and is_current("10.1.0.0/16")
 
 
 @probe("cloudformation.deletions-follow-dependencies")
 def _deletion_order(cloud: ProbedCloud) -> Any:
-    """A bucket that is not empty is the failure of a deletion."""
-    stack, s3 = cloud.stack(), cloud.client("s3")
-    bucket = stack.put_one(resource("AWS::S3::Bucket"))
-    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    return error_code(stack.delete) == "ValidationError" and not error_code(s3.head_bucket, Bucket=bucket)
+    """A resource that its policy retains is still there after the deletion of its stack."""
+    stack, sns = cloud.stack(), cloud.client("sns")
+    arn = stack.put_one({"Type": "AWS::SNS::Topic", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {}})
+    stack.delete()
+    return arn in [topic["TopicArn"] for topic in sns.list_topics()["Topics"]]
 
 
 @probe("cloudformation_stacks.json-is-parsed-as-json")
 def _json(_: ProbedCloud) -> Any:
-    return "json" in Stack.parse_template.__code__.co_names
+    return "yaml" not in Stack.parse_template.__code__.co_names
 
 
 def _exporting(stack: Any, value: str) -> dict[str, Any]:
@@ -199,15 +193,22 @@ def _descriptions(_: ProbedCloud) -> Any:
     return Stack.outputs.fget(creating) is None
 
 
-@probe("cloudformation_stacks.parameters-are-shown-as-passed")
+@probe("cloudformation_stacks.previous-parameters-are-names")
 def _passed_parameters(cloud: ProbedCloud) -> Any:
     cloudformation, name = cloud.client("cloudformation"), unique()
     cloud.client("ssm").put_parameter(Name=name, Value="v", Type="String")
     declared = {"P": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": name}}
     template = {"Parameters": declared, "Resources": {"T": resource("AWS::SNS::Topic")}}
     cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(template))
-    [described] = cloudformation.describe_stacks(StackName=name)["Stacks"]
-    return described["Parameters"][0]["ParameterValue"] == name
+    changed = {**template, "Resources": {**template["Resources"], "Q": resource("AWS::SQS::Queue")}}
+    change_set = {"StackName": name, "ChangeSetName": "probe"}
+    cloudformation.create_change_set(
+        **change_set,
+        ChangeSetType="UPDATE",
+        TemplateBody=json.dumps(changed),
+        Parameters=[{"ParameterKey": "P", "UsePreviousValue": True}],
+    )
+    return not error_code(cloudformation.execute_change_set, **change_set)
 
 
 def _change_set(cloud: ProbedCloud, resources: dict[str, Any]) -> tuple[Any, str]:
