@@ -35,9 +35,9 @@ Controls = dict[Hint, Control]
 
 
 class GenerationParameters(Model):
-    """What a caller may set for one generation; what is absent is NVIDIA's own value for the mode."""
+    """The parameters of one generation. One that is absent has NVIDIA's value for the mode."""
 
-    mode: Mode | None = Field(default=None, description="What to make; without it, what the input means")
+    mode: Mode | None = Field(default=None, description="What to generate; by default as the input suggests")
     negative_prompt: str | dict[str, Any] | None = Field(
         default=None, description="What not to make, as text or JSON; NVIDIA's own text for videos by default"
     )
@@ -47,7 +47,8 @@ class GenerationParameters(Model):
         "768p is for images alone",
     )
     aspect_ratio: AspectRatio | None = Field(
-        default=None, description="Of NVIDIA's table; by default the input's nearest, 16:9 from text, 1:1 for images"
+        default=None,
+        description="Shape of NVIDIA's table; by default the nearest to the input, 16:9 from text, 1:1 for images",
     )
     width: int | None = Field(default=None, description="Pixels, with height, in place of a tier")
     height: int | None = Field(default=None, description="Pixels, with width, in place of a tier")
@@ -80,28 +81,30 @@ class GenerationParameters(Model):
         default=None,
         ge=1,
         le=SEQUENCE_LIMIT,
-        description="Tokens of a prompt with its templates; a longer one is refused, never cut",
+        description="Most tokens of a prompt with its templates; a longer one is refused, never cut",
     )
     use_resolution_template: bool | None = Field(
         default=None,
-        description="Say the size behind the prompt; by default for text, not for JSON, which says it itself",
+        description="Append the size to the prompt; by default to text, not to JSON, which contains it",
     )
     use_duration_template: bool | None = Field(
-        default=None, description="Say duration and frame rate behind the prompt; by default for text, not for JSON"
+        default=None, description="Append duration and frame rate to the prompt; by default to text, not to JSON"
     )
     condition_frames: list[Annotated[int, Field(ge=0)]] | None = Field(
         default=None,
         min_length=1,
         max_length=64,
-        description="v2v: latent frames kept of the input, four frames each after the first; [0, 1] by default",
+        description="v2v: latent frames of the input to keep, four frames each after the first; [0, 1] by default",
     )
     condition_keep: Literal["first", "last"] | None = Field(
-        default=None, description="v2v: from which end of a longer input; first by default"
+        default=None, description="v2v: the end of a longer input from which frames are kept; first by default"
     )
     domain_name: str | None = Field(default=None, max_length=64, description="Embodiment of the actions, such as av")
     action_chunk_size: int | None = Field(default=None, ge=1, description="Actions; the video has one frame more")
-    raw_action_dim: int | None = Field(default=None, ge=1, description="Numbers of an action; must be the domain's")
-    view_point: ViewPoint | None = Field(default=None, description="Where the camera is; ego_view by default")
+    raw_action_dim: int | None = Field(
+        default=None, ge=1, description="How many numbers an action has; must be the domain's"
+    )
+    view_point: ViewPoint | None = Field(default=None, description="Position of the camera; ego_view by default")
     action: list[Any] | None = Field(default=None, description="forward_dynamics: rows of numbers, one for each action")
     action_path: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
         default=None, description="The same as a JSON file: S3 URI, or the name of a file beside the input"
@@ -118,12 +121,14 @@ class GenerationParameters(Model):
         description="transfer: how closely to follow the controls",
     )
     frames_per_chunk: int | None = Field(
-        default=None, ge=5, description="transfer: frames made at once; 93 by default, 101 for wsm alone"
+        default=None, ge=5, description="transfer: frames generated at once; 93 by default, 101 with wsm alone"
     )
-    upsample_prompt: bool = Field(default=False, description="Let the configured model write NVIDIA's JSON of it first")
-    image_format: Literal["png", "jpeg"] = Field(default="png", description="t2i: of the image")
-    preview: bool = Field(default=True, description="A small GIF beside a video")
-    contact_sheet: bool = Field(default=False, description="An image of frames beside a video")
+    upsample_prompt: bool = Field(
+        default=False, description="Let the configured model rewrite the prompt as NVIDIA's JSON first"
+    )
+    image_format: Literal["png", "jpeg"] = Field(default="png", description="t2i: format of the image")
+    preview: bool = Field(default=True, description="Write a small GIF beside a video")
+    contact_sheet: bool = Field(default=False, description="Write an image with frames of a video beside it")
 
     def overridden_by(self, other: "GenerationParameters") -> "GenerationParameters":
         """Return these parameters with those that `other` sets in their place.
