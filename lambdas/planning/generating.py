@@ -19,10 +19,11 @@ from cosmos_batch.planning.generation.metadata import prompt_and_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.generation.request_file import read_request_file
 from cosmos_batch.planning.generation.settling import settle
-from lambdas.planning.input_files import beside, head_or_refuse, inspect, read_or_refuse, refuse_outside
+from cosmos_batch.planning.input_files import refuse_outside
+from cosmos_batch.planning.reasoner import medium_of
+from lambdas.planning.input_files import beside, head_or_refuse, inspect, read_or_refuse
 from lambdas.planning.jobs import Execution, document_directory, job_of, reserve_document, settle_deadline
 from lambdas.planning.prompts import read_prompt
-from lambdas.planning.questions import medium_of
 
 ACTION_EXTENSIONS = (".json",)
 
@@ -34,7 +35,7 @@ def plan_generation(request: Request, execution: Execution, environment: PlanEnv
     assert pipeline is not None, "infra deploys the pipelines of the catalogue"
     request = with_request_file(request, environment)
     file = _input(request, environment)
-    medium = medium_of(file) if file else None
+    medium = medium_of(file.key) if file else None
     prompt = read_prompt(request, execution.name, environment)
     generation = settle(_parameters(request), prompt, pipeline, medium, execution.name, serving)
     if request.origin is not None:

@@ -8,7 +8,8 @@ from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.s3 import S3Location, allowed, extension, parse_uri
+from cosmos_batch.contract.s3 import S3Location, parse_uri
+from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size
 from lambdas.s3_objects import Missing, StoredObject, Unreadable, head, read
 
 
@@ -50,43 +51,13 @@ def inspect(
     field: str, location: S3Location, roots: list[str], extensions: tuple[str, ...], asked: str | None = None
 ) -> InputFile:
     """One exact state of a file that a request names: the version asked for, or the latest. Raises Failure."""
-    _check_name(field, location, roots, extensions)
+    refuse_name(field, location, roots, extensions)
     current = head_or_refuse(location)
     file = current if asked in (None, current.version_id) else head_or_refuse(location, asked)
-    if file.size == 0:
-        raise Failure("InvalidInput", f"{location.uri} is empty.", "Upload the file again.")
-    if file.size > INPUT_SIZE_LIMIT:
-        raise Failure(
-            "InvalidInput",
-            f"{location.uri} has {file.size:,} bytes, more than fit on a worker's disk.",
-            f"Cut it into files of at most {INPUT_SIZE_LIMIT // 1024**3} GiB, or encode it with fewer bits a second.",
-        )
+    refuse_size(location, file.size)
     return InputFile(
         bucket=location.bucket, key=location.key, version_id=file.version_id, etag=file.etag, size=file.size
     )
-
-
-def refuse_outside(field: str, location: S3Location, roots: list[str]) -> None:
-    """Raises Failure where a file lies where we read nothing."""
-    if not allowed(location, roots):
-        raise Failure(
-            "InvalidInput",
-            f"{field}: outside of the configured buckets: {location.uri}",
-            f"Use a file below one of: {', '.join(roots)}.",
-        )
-
-
-def _check_name(field: str, location: S3Location, roots: list[str], extensions: tuple[str, ...]) -> None:
-    """Raises Failure where a file's place says that it can be no input."""
-    refuse_outside(field, location, roots)
-    if not location.key or location.key.endswith("/"):
-        raise Failure("InvalidInput", f"{field}: {location.uri} is a folder.", "Name one file; start once for each.")
-    if extension(location.key) not in extensions:
-        raise Failure(
-            "InvalidInput",
-            f"{field}: the format {extension(location.key) or '(no extension)'} of {location.uri} is not supported.",
-            f"Use one of: {', '.join(extensions)}.",
-        )
 
 
 def head_or_refuse(location: S3Location, version_id: str | None = None) -> StoredObject:
@@ -112,11 +83,7 @@ def _refusing(which: str) -> Iterator[None]:
     except Missing as missing:
         if missing.deleted:
             raise Failure("InvalidInput", f"{which} was deleted.", "Restore it or upload it again.") from missing
-        raise Failure(
-            "InvalidInput",
-            f"{which} does not exist.",
-            "Check the name: the key is taken as it is written, %, + and spaces included.",
-        ) from missing
+        raise missing_file(which) from missing
     except Unreadable as unreadable:
         raise Failure(
             "InvalidInput",

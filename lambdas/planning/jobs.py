@@ -23,13 +23,13 @@ from cosmos_batch.contract.s3 import (
 )
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
+from cosmos_batch.planning.reasoner import medium_of, prompt_of_caller, read_settings, refuse_cut, settle_question
 from cosmos_batch.state import ReservedKeys
 from cosmos_batch.state.reserved_keys import SECONDS_TRIED
 from lambdas.clients import state_table
 from lambdas.long_texts import keep_if_long, question_location, words_location
 from lambdas.planning.input_files import inspect_inputs
 from lambdas.planning.prompts import read_prompt
-from lambdas.planning.questions import medium_of, read_settings, refuse_cut, settle_question, words_of_caller
 
 EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
 
@@ -88,13 +88,13 @@ def plan_job(request: Request, execution: Execution, environment: PlanEnvironmen
     deadline = settle_deadline(request, execution, environment.deadline_seconds)
     parameters = read_settings(request)
     file, *more = inspect_inputs(request, parameters.more_inputs or [], environment.asset_buckets)
-    medium = medium_of(file, *more)
+    medium = medium_of(file.key, *(other.key for other in more))
     refuse_cut(parameters, medium)
     system_prompt = (request.system_prompt or "").strip() or DEFAULT_SYSTEM_PROMPT
     prompt = read_prompt(request, execution.name, environment)
     question, parameters = settle_question(parameters, prompt, system_prompt, medium)
     short, uri = keep_if_long(question, question_location(environment.state_bucket, execution.name))
-    said = words_of_caller(prompt, parameters)
+    said = prompt_of_caller(prompt, parameters)
     words, words_uri = keep_if_long(
         None if said == question else said, words_location(environment.state_bucket, execution.name)
     )

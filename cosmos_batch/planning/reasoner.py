@@ -1,4 +1,4 @@
-"""What the model is asked in the end: the task's question, the caller's, or the default, and how to answer it."""
+"""How a reasoner's request is settled: the question that the model gets, and the parameters of its answer."""
 
 import json
 from typing import Any
@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, Medium
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.parameters import Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import extension
@@ -18,30 +17,32 @@ from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK
 SCHEMA_FORMAT = "\n\nAnswer with JSON alone, which must fit this JSON Schema:\n"
 
 
-def medium_of(*files: InputFile) -> Medium:
-    """A video, where one of the files is, by its name; the worker sees to it that its content agrees."""
-    return "image" if all(extension(file.key) in IMAGE_EXTENSIONS for file in files) else "video"
+def medium_of(*names: str) -> Medium:
+    """Return whether files are images only, or a video among them, by their names. The worker checks their content."""
+    return "image" if all(extension(name) in IMAGE_EXTENSIONS for name in names) else "video"
 
 
 def read_settings(request: Request) -> Parameters:
-    """The file's metadata first, then the request, one by one. Raises Failure."""
-    said = {**request.parameters.model_dump(exclude_unset=True), **request.metadata}
+    """Return the parameters of a request. Those in the file's metadata replace their namesakes. Raises Failure."""
+    values = {**request.parameters.model_dump(exclude_unset=True), **request.metadata}
     try:
-        return read_parameters(said) if request.metadata else request.parameters
+        return read_parameters(values) if request.metadata else request.parameters
     except ValidationError as error:
         raise Failure("InvalidInput", explain(error), "Correct the file's metadata and upload it again.") from error
 
 
 def refuse_cut(parameters: Parameters, medium: Medium) -> None:
-    """Raises Failure where a part is asked of what has no time."""
+    """Raise Failure where `start` or `end` is set for an image."""
     for name in ("start", "end"):
         if medium == "image" and getattr(parameters, name) is not None:
             raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
 
 
-def words_of_caller(prompt: str | None, parameters: Parameters) -> str:
-    """What the document gives as the caller's: their own words, or the default question that stands for them. A task
-    has a question of its own, beside which nothing stands for words that are absent."""
+def prompt_of_caller(prompt: str | None, parameters: Parameters) -> str:
+    """Return the prompt that the document shows as the caller's: their own, or the default question in its place.
+
+    A task has a question of its own, so that no default stands in for an absent prompt.
+    """
     if prompt is not None:
         return prompt
     return DEFAULT_PROMPT if parameters.task is None else ""
@@ -50,7 +51,7 @@ def words_of_caller(prompt: str | None, parameters: Parameters) -> str:
 def settle_question(
     parameters: Parameters, prompt: str | None, system_prompt: str, medium: Medium
 ) -> tuple[str, Parameters]:
-    """The whole question, and the parameters with nothing left to decide. Raises Failure."""
+    """Return the question that the model gets, and the parameters with every default filled in. Raises Failure."""
     task = TASKS[parameters.task] if parameters.task is not None else None
     question = prompt or DEFAULT_PROMPT
     schema = parameters.json_schema
