@@ -2,44 +2,16 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.s3 import extension, parse_uri
 
 File = Path | str
 """A file of this machine, or an S3 URI."""
-
-
-def checked_files(names: Iterable[str], skip_invalid: bool = False) -> list[File]:
-    """Check every file of a call. Raises WrongCall with all that are wrong; with `skip_invalid` they are left out.
-
-    Where none is left, WrongCall is raised all the same.
-    """
-    valid: list[File] = []
-    errors: list[WrongCall] = []
-    for name in names:
-        try:
-            valid.append(checked_file(name))
-        except WrongCall as error:
-            errors.append(error)
-    if skip_invalid and valid:
-        for skipped in errors:
-            warn(f"skipped: {skipped.message}")
-    elif len(errors) == 1:
-        raise errors[0]
-    elif errors:
-        messages = [wrong.message for wrong in errors]
-        remedies = list(dict.fromkeys(wrong.remedy for wrong in errors))
-        if valid:
-            remedies.append("--skip-invalid goes on with the others.")
-        raise WrongCall("\n".join(messages), "\n".join(remedies))
-    return valid
 
 
 def checked_file(name: str) -> File:

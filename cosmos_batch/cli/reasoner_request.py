@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import checked_files, checked_prompt
+from cosmos_batch.cli.input_checks import checked_file, checked_prompt
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 
@@ -33,7 +33,8 @@ def _parameters(options: Mapping[str, Any]) -> Parameters:
     values = {alias: value for alias, name in NAMES.items() if (value := options.get(name)) not in (None, ())}
     if "moreInputs" in values:
         values["moreInputs"] = list(values["moreInputs"])
-        checked_files(values["moreInputs"])
+        for name in values["moreInputs"]:
+            checked_file(name)
     if "jsonSchema" in values:
         values["jsonSchema"] = _text(values["jsonSchema"])
     try:

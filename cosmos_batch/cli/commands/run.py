@@ -11,7 +11,7 @@ from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import submit_files
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.input_checks import File, checked_files, chosen_pipeline
+from cosmos_batch.cli.input_checks import File, chosen_pipeline
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
@@ -19,6 +19,7 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
+from cosmos_batch.cli.request_checks import checked_objects, checked_request
 from cosmos_batch.planning.configuration import load_config
 
 MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
@@ -56,7 +57,7 @@ def command(
     the command starts one of its own.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_files(files, skip_invalid)
+    inputs = checked_request(files, request, skip_invalid)
     target = output_target(output, force, f"{len(inputs)} documents" if len(inputs) > 1 else None)
     changes = _changes(model, endpoint)
 
@@ -65,7 +66,7 @@ def command(
         return configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
-        results = answer(deployment, inputs, request, pipeline)
+        results = answer(deployment, checked_objects(deployment, inputs, skip_invalid), request, pipeline)
         return max(print_or_save(deployment, result, target) for result in results)
 
 

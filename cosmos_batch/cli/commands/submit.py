@@ -14,9 +14,10 @@ from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.input_checks import File, checked_file, checked_files, chosen_pipeline
+from cosmos_batch.cli.input_checks import File, checked_file, chosen_pipeline
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
+from cosmos_batch.cli.request_checks import checked_objects, checked_request
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.request import Request
@@ -61,8 +62,9 @@ def command(
     Files of this machine are uploaded. All are checked before the first is sent.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_files(files, skip_invalid)
+    inputs = checked_request(files, request, skip_invalid)
     deployment = deployments.find()
+    inputs = checked_objects(deployment, inputs, skip_invalid)
     chosen = chosen_pipeline(pipeline, deployment.pipelines)
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
