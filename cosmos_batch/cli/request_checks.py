@@ -29,8 +29,13 @@ def checked_request(names: Iterable[str], request: ReasonerRequest, skip_invalid
     return _each(list(names), check, skip_invalid)
 
 
-def checked_objects(deployment: Deployment, files: Iterable[File], skip_invalid: bool = False) -> list[File]:
-    """Return the files that a deployment can take: those in S3 exist, below one of its places. Raises WrongCall."""
+def checked_objects(
+    deployment: Deployment, files: Iterable[File], request: ReasonerRequest, skip_invalid: bool = False
+) -> list[File]:
+    """Return the files that a deployment can take: those in S3 exist, below one of its places. Raises WrongCall.
+
+    The request's further inputs are checked likewise, and never left out.
+    """
     from botocore.exceptions import ClientError
 
     s3 = deployment.clients("s3")
@@ -48,6 +53,7 @@ def checked_objects(deployment: Deployment, files: Iterable[File], skip_invalid:
             # Otherwise this person may not read what the deployment's roles may.
         return file
 
+    _each([checked_file(name) for name in request.parameters.more_inputs or []], check, skip_invalid=False)
     return _each(list(files), check, skip_invalid)
 
 

@@ -82,22 +82,6 @@ def test_the_first_enabled_pipeline_is_chosen() -> None:
         input_checks.chosen_pipeline(None, [])
 
 
-def test_all_bad_files_are_named_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = [str(folder / name) for name in ("clip.mp4", "empty.mp4", "notes.txt", "none.mp4")]
-    with pytest.raises(WrongCall) as caught:
-        input_checks.checked_files(names)
-    assert [line.rpartition("/")[2] for line in caught.value.message.splitlines()] == [
-        "empty.mp4 is empty.",
-        "notes.txt is of a kind that no pipeline takes.",
-        "none.mp4 does not exist.",
-    ]
-    assert "--skip-invalid" in caught.value.remedy
-    assert input_checks.checked_files(names, skip_invalid=True) == [folder / "clip.mp4"]
-    assert capsys.readouterr().err.count("skipped: ") == 3
-    with pytest.raises(WrongCall, match="is empty"):
-        input_checks.checked_files(names[1:2], skip_invalid=True)
-
-
 @pytest.mark.parametrize(
     ("uri", "message"),
     [

@@ -66,7 +66,7 @@ def command(
         return configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
-        results = answer(deployment, checked_objects(deployment, inputs, skip_invalid), request, pipeline)
+        results = answer(deployment, checked_objects(deployment, inputs, request, skip_invalid), request, pipeline)
         return max(print_or_save(deployment, result, target) for result in results)
 
 

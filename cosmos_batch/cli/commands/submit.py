@@ -64,7 +64,7 @@ def command(
     request = read_reasoner_request(prompt, system_prompt, options)
     inputs = checked_request(files, request, skip_invalid)
     deployment = deployments.find()
-    inputs = checked_objects(deployment, inputs, skip_invalid)
+    inputs = checked_objects(deployment, inputs, request, skip_invalid)
     chosen = chosen_pipeline(pipeline, deployment.pipelines)
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)

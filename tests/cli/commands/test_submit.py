@@ -31,6 +31,13 @@ def clip(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def objects(deployment: Deployment) -> None:
+    """Objects that requests name."""
+    for key in ("b.mp4", "c.png"):
+        deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=b"content")
+
+
+@pytest.fixture
 def uploads(deployment: Deployment) -> Uploads:
     return Uploads(deployment)
 
@@ -168,6 +175,7 @@ def test_a_file_in_s3_starts_the_state_machine(deployment: Deployment, stepfunct
     assert json.loads(started["input"]) == {"pipeline": PIPELINE, "input": "s3://assets/a b.mp4", "prompt": "What?"}
 
 
+@pytest.mark.usefixtures("objects")
 def test_submit_prints_an_id_for_each(
     deployment: Deployment,
     stepfunctions: FakeStepFunctions,
@@ -194,6 +202,7 @@ def test_nothing_is_sent_when_one_input_is_wrong(
 OPTIONS = ["--task", "2d-grounding", "--fps", "2", "--no-reasoning", "--start", "1.5", "--system-prompt", "Be brief."]
 
 
+@pytest.mark.usefixtures("objects")
 def test_how_to_answer_goes_with_a_file(
     deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +224,7 @@ def test_how_to_answer_goes_with_a_file(
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("objects")
 def test_a_task_may_stand_without_a_prompt(
     deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +254,7 @@ def test_a_wrong_option_is_named_before_anything_is_sent(
     assert stepfunctions.started == []
 
 
+@pytest.mark.usefixtures("objects")
 def test_further_files_are_uploaded_once_and_start_nothing(
     deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,7 +263,7 @@ def test_further_files_are_uploaded_once_and_start_nothing(
     after.write_bytes(b"another")
     more = ["--with", str(after), "--with", "s3://assets/c.png"]
     assert main(["submit", "s3://assets/b.mp4", str(clip), *more]) == 0
-    keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets")["Contents"]]
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets", Prefix="uploads/")["Contents"]]
     said = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
     assert said.keys() == {"after.png", clip.name}
     assert all(OBJECT_MARKER in metadata for metadata in said.values()), "so that `upload` leaves them alone"

@@ -1,0 +1,76 @@
+"""A request is refused on this machine for what the plan would refuse it for, with the same words."""
+
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.commands import run
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.main import main
+from tests.cli.conftest import FakeStepFunctions
+
+
+@pytest.fixture
+def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files of several kinds, beside a bucket with one."""
+    for name in ("clip.mp4", "first.png", "notes.txt"):
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "empty.mp4").touch()
+    for key in ("b.mp4", "c.png"):
+        deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=b"content")
+    deployment.clients("s3").put_object(Bucket="assets", Key="empty.mp4", Body=b"")
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        ("s3://assets/batch/", ["s3://assets/batch/ is a folder."]),
+        ("s3://assets/*.mp4", ["s3://assets/*.mp4 is a pattern, and S3 knows none."]),
+        ("s3://assets/none.mp4", ["s3://assets/none.mp4 does not exist."]),
+        ("s3://other-bucket/x.mp4", ["input: outside of the configured buckets: s3://other-bucket/x.mp4"]),
+        ("s3://assets/empty.mp4", ["s3://assets/empty.mp4 is empty."]),
+        ("first.png --start 1", ["first.png: start: an image has no time to cut."]),
+        ("clip.mp4 --task 2d-grounding", ["clip.mp4: task: "]),
+        ("clip.mp4 --prompt ''", ["The prompt is empty."]),
+        ("empty.mp4 notes.txt none.mp4", ["empty.mp4 is empty.", "notes.txt is of a kind", "none.mp4 does not exist."]),
+        ("s3://assets/none.mp4 s3://assets/empty.mp4", ["none.mp4 does not exist.", "empty.mp4 is empty."]),
+    ],
+)
+@pytest.mark.parametrize("command", ["submit", "run"])
+def test_what_the_plan_would_refuse_is_refused_before_anything_is_sent(
+    command: str, line: str, messages: list[str], folder: Path, stepfunctions: FakeStepFunctions,
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def local(*_: Any, **__: Any) -> Any:
+        assert "s3://assets" in line or "s3://other" in line, "a cloud was started for what this machine can refuse"
+        return nullcontext(deployment)
+
+    monkeypatch.setattr(run, "local_deployment", local)
+    assert main([command, *shlex.split(line)]) == 2
+    printed = capsys.readouterr()
+    assert all(message in printed.err for message in messages), printed.err
+    assert printed.out == "" and stepfunctions.started == []
+    uploaded = [entry["Key"] for entry in deployment.clients("s3").list_objects_v2(Bucket="assets")["Contents"]]
+    assert not [key for key in uploaded if key.startswith("uploads/")]
+
+
+def test_valid_files_are_submitted_and_the_others_named(
+    folder: Path, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["clip.mp4", "empty.mp4", "s3://assets/b.mp4", "s3://assets/none.mp4"]
+    assert main(["submit", *files]) == 2
+    assert "--skip-invalid" in capsys.readouterr().err
+    assert main(["submit", "--skip-invalid", *files]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.split()) == len(stepfunctions.started) == 2
+    assert printed.err.splitlines() == [
+        "skipped: empty.mp4 is empty.",
+        "skipped: s3://assets/none.mp4 does not exist.",
+    ]
