@@ -1,4 +1,4 @@
-"""The container's ENTRYPOINT."""
+"""The entry point of the worker's container: `python -m cosmos_batch.worker` starts the outer process."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The AWS clients of a worker. Credentials and region are the container's own."""
+"""The boto3 clients of a worker, with the credentials and the region of its container."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,18 +10,18 @@ from botocore.config import Config as ClientConfig
 
 @dataclass(frozen=True)
 class Clients:
-    """boto3 clients, made when first used; thread-safe. `connections` is how many calls may be under way at once."""
+    """boto3 clients, each created when it is first used; thread-safe. `connections` limits the concurrent calls."""
 
     connections: int = 64
 
     def _client(self, service: str, config: ClientConfig | None = None) -> Any:
-        own = ClientConfig(
+        default = ClientConfig(
             max_pool_connections=self.connections,
             retries={"mode": "standard", "max_attempts": 6},
             tcp_keepalive=True,
-            parameter_validation=False,  # every call is ours and tested; checking each costs as much as signing it
+            parameter_validation=False,  # validating each call costs as much as signing it
         )
-        return self._session.client(service, config=own.merge(config) if config else own)
+        return self._session.client(service, config=default.merge(config) if config else default)
 
     @cached_property
     def _session(self) -> boto3.session.Session:
@@ -45,7 +45,7 @@ class Clients:
 
     @cached_property
     def secretsmanager(self) -> Any:
-        # A VPC may have no way to it: that is said soon, not after six times a minute.
+        # A VPC may have no route to Secrets Manager: fail after two tries of 5 s each, not after six of a minute each.
         return self._client(
             "secretsmanager", ClientConfig(connect_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
         )

@@ -1,4 +1,4 @@
-"""What a generation cost, by the catalogue's dated prices."""
+"""Computes what a generation cost, by the dated prices of the catalogue."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,12 @@ from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.worker.instance_metadata import instance_type
 
 
-class Cost(NamedTuple):
-    """None is what is not known: GPUs of an engine that plans for itself, a price outside of EC2; and what is not: a
-    machine without GPUs has spent no GPU-seconds."""
+class GenerationCost(NamedTuple):
+    """The GPUs and the price of a generation.
+
+    A value is None where it is unknown (an engine that shares its GPUs by itself, a price outside of EC2) or does not
+    apply (GPU-seconds without a GPU).
+    """
 
     gpus: int | None
     gpu_seconds: float | None
@@ -18,13 +21,13 @@ class Cost(NamedTuple):
     dollars: float | None
 
 
-def cost_of(environment: WorkerEnvironment, seconds: float) -> Cost:
-    """Of a worker's GPUs for so many seconds."""
+def cost_of(environment: WorkerEnvironment, seconds: float) -> GenerationCost:
+    """Return what it costs to use this worker's GPUs for `seconds`."""
     planned = environment.serving is not None and environment.serving.plans
     gpus = gpus_here() if planned else 0
     host = instance_type()
     if not gpus:
-        return Cost(None, None, host, None)
+        return GenerationCost(None, None, host, None)
     gpu_seconds = round(seconds * gpus, 3)
-    known = INSTANCE_TYPES.get(host or "")
-    return Cost(gpus, gpu_seconds, host, round(gpu_seconds * known.dollars_per_gpu_second, 6) if known else None)
+    row = INSTANCE_TYPES.get(host or "")
+    return GenerationCost(gpus, gpu_seconds, host, round(gpu_seconds * row.dollars_per_gpu_second, 6) if row else None)

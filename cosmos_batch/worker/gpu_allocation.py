@@ -1,4 +1,4 @@
-"""How the GPUs that a worker really has share its jobs."""
+"""Decides how the GPUs of this worker's machine share a generation (decision 040)."""
 
 import os
 
@@ -15,7 +15,7 @@ from cosmos_batch.planning.generation.parallelism import parallel_plan_for_machi
 
 
 def allocate_gpus(environment: WorkerEnvironment, engine: Engine) -> None:
-    """Give an engine its plan, if it takes one. Raises Failure where the GPUs are not those of any."""
+    """Set the engine's plan of GPUs, if it has one. Raises Failure (EngineFailed) where no plan fits the machine."""
     serving = environment.serving
     if serving is None or not serving.plans or not isinstance(engine, ParallelEngine):
         return
@@ -25,10 +25,11 @@ def allocate_gpus(environment: WorkerEnvironment, engine: Engine) -> None:
 
 
 def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
-    """That of the kind of GPU that is here, or one made for a kind that no instance type has, for a local worker may
-    have any; on a CPU there is nothing to share.
+    """Return the deployed plan for this machine's kind of GPU.
 
-    Raises Failure (EngineFailed) where there are not as many GPUs as the plan uses, or nobody says what they are.
+    A local worker may have another kind, for which the plan is computed here. Without a GPU the plan is empty.
+
+    Raises Failure (EngineFailed) where the plan uses another number of GPUs than there are, or their kind is unknown.
     """
     count = gpus_here()
     if not count:
@@ -43,7 +44,7 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
         )
     kind = gpu_kind(gpu.name)
     if kind is None or kind not in serving.plans:
-        return _own_plan(serving, pipeline, count, gpu)
+        return _plan_for_other_gpu(serving, pipeline, count, gpu)
     plan = serving.plans[kind]
     if plan.gpus != count:
         raise Failure(
@@ -55,7 +56,7 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
     return plan
 
 
-def _own_plan(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> ParallelPlan:
+def _plan_for_other_gpu(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> ParallelPlan:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
     workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)

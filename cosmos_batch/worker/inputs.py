@@ -1,4 +1,4 @@
-"""What a job needs on the local disk: its files, its prompt."""
+"""Fetches what a job needs from S3: its files, to the local disk, and its prompt."""
 
 import asyncio
 import errno
@@ -18,17 +18,17 @@ from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.planning.generation.actions import refuse_rows
 
 CHUNK = 1 << 20  # bytes
-# How often, and how many times, a job asks for its part of a disk that others fill.
+# How many seconds a job waits between two attempts to reserve disk space, and how many attempts it has.
 DISK_SECONDS, DISK_TRIES = 5.0, 360
 _FORBIDDEN = ("AccessDenied", "403")
 _CHANGED = ("PreconditionFailed", "NoSuchKey", "NoSuchVersion", "404", "412")
 
 
 async def wait_for_disk(job: Job, workdir: Path) -> None:
-    """Take the space for a job's files, when jobs of this worker or of its neighbours on the host have left enough.
+    """Reserve disk space for a job's files; wait while other jobs on this host need it, for 30 minutes at most.
 
-    The disk itself keeps the account, for it is all workers' own. Raises Failure (InvalidInput) where the files are
-    larger than the whole disk, and an OSError that `is_full_disk` knows where it stays full.
+    Files of their full size are allocated on the disk, which all workers of the host share. Raises Failure
+    (InvalidInput) where the job's files are larger than the whole disk, and OSError (`is_full_disk`) if it stays full.
     """
     for left in reversed(range(DISK_TRIES)):
         try:
@@ -41,7 +41,7 @@ async def wait_for_disk(job: Job, workdir: Path) -> None:
 
 
 def is_full_disk(error: Exception) -> bool:
-    """That is no job's fault: it is tried again later."""
+    """Return whether the error is a full disk. That is no fault of the job, which is tried again later."""
     return isinstance(error, OSError) and error.errno == errno.ENOSPC
 
 
@@ -68,11 +68,11 @@ def _reserve(job: Job, workdir: Path) -> None:
 
 
 def prepare(s3: Any, job: Job, workdir: Path) -> Job:
-    """Fetch the files into their space, refuse what is no media, and return the job with its prompt; blocks.
+    """Fetch and probe the job's files, and return the job with its prompts and actions filled in; blocks.
 
-    Raises Failure (InvalidInput) where a file is gone, was changed since it was planned, or is broken.
+    Raises Failure (InvalidInput) where a file was deleted or changed since the job was planned, or is damaged.
     """
-    # Imported here: no worker needs the libraries of media before its engine has started.
+    # Imported here: the libraries of media take a while to load, and the engine starts first.
     from cosmos_batch.media import label_failures, probe
 
     for source, path in zip(job.inputs, input_paths(job, workdir), strict=True):
@@ -83,13 +83,13 @@ def prepare(s3: Any, job: Job, workdir: Path) -> Job:
     if job.generation is not None:
         return job.model_copy(update={"generation": _with_actions(job, job.generation, workdir)})
     question = _text(s3, job.prompt, job.prompt_uri)
-    words = _text(s3, job.user_prompt, job.user_prompt_uri) if job.asks_more_than_the_caller else question
-    texts = {"prompt": question, "prompt_uri": None, "user_prompt": words, "user_prompt_uri": None}
+    user_prompt = _text(s3, job.user_prompt, job.user_prompt_uri) if job.asks_more_than_the_caller else question
+    texts = {"prompt": question, "prompt_uri": None, "user_prompt": user_prompt, "user_prompt_uri": None}
     return job.model_copy(update=texts)
 
 
 def _with_actions(job: Job, generation: Generation, workdir: Path) -> Generation:
-    """With the actions of their file, which comes last."""
+    """Return the generation with the actions of its action file, which is the last of the job's files."""
     from cosmos_batch.media import read_actions
 
     action = generation.action
@@ -101,19 +101,19 @@ def _with_actions(job: Job, generation: Generation, workdir: Path) -> Generation
 
 
 def _fetch(s3: Any, source: InputFile, path: Path) -> None:
-    exactly = {"VersionId": source.version_id} if source.version_id else {"IfMatch": source.etag}
+    version = {"VersionId": source.version_id} if source.version_id else {"IfMatch": source.etag}
     try:
-        body = s3.get_object(Bucket=source.bucket, Key=source.key, **exactly)["Body"]
+        body = s3.get_object(Bucket=source.bucket, Key=source.key, **version)["Body"]
         with path.open("r+b") as file:
             for chunk in body.iter_chunks(CHUNK):
                 file.write(chunk)
             file.truncate()
     except ClientError as error:
-        raise _refused(f"s3://{source.bucket}/{source.key}", error, error.response["Error"]["Code"]) from error
+        raise _error_for(f"s3://{source.bucket}/{source.key}", error, error.response["Error"]["Code"]) from error
 
 
-def _refused(uri: str, error: Exception, code: str) -> Exception:
-    """What S3's answer means for the job; the error itself where it means nothing, and may pass."""
+def _error_for(uri: str, error: Exception, code: str) -> Exception:
+    """Return the job's failure for an error code of S3; for any other code, which may pass, the error itself."""
     if code in _CHANGED:
         return Failure(
             "InvalidInput",
@@ -130,15 +130,15 @@ def _refused(uri: str, error: Exception, code: str) -> Exception:
 
 
 def _text(s3: Any, text: str | None, uri: str | None) -> str:
-    """A text of the job, or the one at `uri` where it is long."""
+    """Return a text that the job has itself or, if it is long, at a URI in S3."""
     if text is not None:
         return text
-    assert uri is not None, "plan sets one of the two"
-    where = parse_uri(uri)
+    assert uri is not None, "`plan` sets one of the two"
+    location = parse_uri(uri)
     try:
-        body: bytes = s3.get_object(Bucket=where.bucket, Key=where.key)["Body"].read()
+        body: bytes = s3.get_object(Bucket=location.bucket, Key=location.key)["Body"].read()
         return body.decode()
     except ClientError as error:
-        raise _refused(uri, error, error.response["Error"]["Code"]) from error
+        raise _error_for(uri, error, error.response["Error"]["Code"]) from error
     except UnicodeDecodeError as error:
         raise Failure("InvalidInput", f"{uri} is not UTF-8 text.", "Save the prompt as UTF-8.") from error

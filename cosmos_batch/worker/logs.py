@@ -1,4 +1,7 @@
-"""Log lines of a worker: one JSON object each, as those of the functions, with ids and no token, prompt or document."""
+"""Formats a worker's log lines as JSON objects, as those of the Lambda functions.
+
+They name jobs by id, and contain no task token, prompt or document.
+"""
 
 import json
 import logging
@@ -6,39 +9,39 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any
 
-_OF_LOGGING = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-_CHATTY = ("botocore", "httpx", "httpx2")
+_STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_NOISY = ("botocore", "httpx", "httpx2")
 
 
 class JsonLines(logging.Formatter):
-    """What a record says, with its `extra` as fields. An exception's text stays out, for it may quote a prompt."""
+    """Formats a record with its `extra` as fields. The text of an exception is left out: it may quote a prompt."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return the record as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _OF_LOGGING},
+            **{name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS},
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line.update(_traced(record.exc_info[1]))
+            line.update(_described(record.exc_info[1]))
         return json.dumps(line, default=str)
 
 
-def _traced(error: BaseException) -> dict[str, Any]:
-    """Type, AWS's code, where, and after what."""
+def _described(error: BaseException) -> dict[str, Any]:
+    """Return an exception's type, its AWS error code, its stack frames and its cause."""
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
     code = getattr(error, "response", {}).get("Error", {}).get("Code")
-    said: dict[str, Any] = {"error": type(error).__name__, "code": code, "frames": frames}
-    return said if error.__cause__ is None else {**said, "cause": _traced(error.__cause__)}
+    fields: dict[str, Any] = {"error": type(error).__name__, "code": code, "frames": frames}
+    return fields if error.__cause__ is None else {**fields, "cause": _described(error.__cause__)}
 
 
 def start_logging() -> None:
-    """Of a process of the worker, to standard error."""
+    """Configure logging for a process of the worker: JSON lines to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for chatty in _CHATTY:
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -14,7 +14,7 @@ from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.state import WorkerRow
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase
 from cosmos_batch.worker.pace import Pace
-from cosmos_batch.worker.queue import NewerSchema, UnreadableMessage, read_message
+from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
 from cosmos_batch.worker.runner import Runner
 
 POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
@@ -171,9 +171,9 @@ class WorkerLoop:
             await self._drain(f"a job has {newer}")
             await asyncio.to_thread(self.runner.queue.give_back, handle, self._settings.seen_seconds)
             return
-        except UnreadableMessage as unreadable:
+        except InvalidMessage as invalid:
             log.error("a message in the queue is not a job", extra={"messageId": message["MessageId"]})
-            await asyncio.to_thread(self._refuse, handle, unreadable)
+            await asyncio.to_thread(self._refuse, handle, invalid)
             return
         if self._stopping.is_set() or self._draining or self._fatal is not None:
             # The receive was under way when the worker was told to stop.
@@ -181,10 +181,10 @@ class WorkerLoop:
             return
         self._start(JobRun(delivery))
 
-    def _refuse(self, handle: str, unreadable: UnreadableMessage) -> None:
-        if unreadable.task_token is not None:
+    def _refuse(self, handle: str, invalid: InvalidMessage) -> None:
+        if invalid.task_token is not None:
             with contextlib.suppress(Exception):  # the execution may be gone
-                self.runner.task_tokens.fail(unreadable.task_token, unreadable.error)
+                self.runner.task_tokens.fail(invalid.task_token, invalid.error)
         self.runner.queue.delete(handle)
 
     def _start(self, run: JobRun) -> None:

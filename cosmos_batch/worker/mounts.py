@@ -1,7 +1,7 @@
-"""Proof that a worker's folders are the disks that they should be.
+"""Checks that the model store and the scratch folder are on the disks where they should be.
 
-A mount that failed leaves a folder that looks like it: Docker makes a missing host path on the host's root volume. Only
-the kernel's mount table tells them apart. Its format: proc_pid_mountinfo(5).
+If a mount of the host has failed, the folder is there all the same, because Docker creates a missing host path on the
+root volume. Only the kernel's mount table shows the difference; proc_pid_mountinfo(5) has its format.
 """
 
 import re
@@ -14,7 +14,7 @@ from cosmos_batch.contract.error import Failure
 
 @dataclass(frozen=True)
 class Mount:
-    """A line of the table: `root` of the file system `source` is seen at `point`."""
+    """A line of the mount table: the folder `root` of the file system on `source` is mounted at `point`."""
 
     root: str
     point: str
@@ -23,7 +23,7 @@ class Mount:
 
 
 def read_table(text: str) -> list[Mount]:
-    """The mounts in the order in which they were made. A line that is none is left out."""
+    """Return the mounts in the order in which they were made. Lines of another form are left out."""
     return [mount for line in text.split("\n") if (mount := _read_line(line)) is not None]
 
 
@@ -37,50 +37,50 @@ def _read_line(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """The kernel writes blanks, tabs, line ends and backslashes as three octal digits of a byte each."""
+    """Decode a path. The kernel writes spaces, tabs, line ends and backslashes as `\\` and three octal digits."""
     raw = text.encode("utf-8", "surrogateescape")
-    plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found.group(1), 8) & 0xFF]), raw)
+    plain = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match.group(1), 8) & 0xFF]), raw)
     return plain.decode("utf-8", "surrogateescape")
 
 
 def check_mounts(environment: WorkerEnvironment) -> None:
-    """Raises Failure, which names the folder that is not on its disk, and what to look at."""
+    """Raise Failure (ModelUnavailable) if a folder is not on its disk."""
     if environment.model_store_on is None:
-        return  # somebody's own machine: any folder will do
+        return  # a person's own machine, where any folder is fine
     text = Path(environment.mount_table).read_bytes().decode("utf-8", "surrogateescape")
-    at = {mount.point: mount for mount in read_table(text)}  # of several at one point, the last one is seen
+    at = {mount.point: mount for mount in read_table(text)}  # of several mounts at one point, only the last is visible
     if environment.model_store_on == "efs":
-        _prove_efs(environment.model_store, at.get(environment.model_store))
+        _check_efs(environment.model_store, at.get(environment.model_store))
     else:
-        _prove_disk(environment.model_store, at.get(environment.model_store))
+        _check_disk(environment.model_store, at.get(environment.model_store))
     if environment.scratch is not None:
-        _prove_disk(environment.scratch, at.get(environment.scratch))
+        _check_disk(environment.scratch, at.get(environment.scratch))
 
 
-def _prove_efs(path: str, mount: Mount | None) -> None:
+def _check_efs(path: str, mount: Mount | None) -> None:
     if mount is None or mount.file_system != "nfs4":
         raise Failure(
             "ModelUnavailable",
-            f"The model store {path} is not on EFS: {_seen(mount)}.",
+            f"The model store {path} is not on EFS: {_description(mount)}.",
             "Check that the file system has a mount target in each zone of the workers, that its security group lets "
             "them in on port 2049, and that their role may mount its access point.",
             retryable=True,
         )
 
 
-def _prove_disk(path: str, mount: Mount | None) -> None:
-    # A folder of a disk that is mounted at /mnt/scratch has the root /workers; one of the root volume the host's path.
+def _check_disk(path: str, mount: Mount | None) -> None:
+    # A folder of the disk at /mnt/scratch has a root such as /workers, one of the root volume the host's whole path.
     if mount is None or mount.root.count("/") > 1 or mount.file_system in ("overlay", "tmpfs"):
         raise Failure(
             "ModelUnavailable",
-            f"{path} is not on the host's NVMe instance store: {_seen(mount)}.",
+            f"{path} is not on the host's NVMe instance store: {_description(mount)}.",
             "Choose instance types that have one, as all of the catalogue do; if this one has, see the host's "
             "/var/log/cloud-init-output.log for why it was not formatted or mounted.",
             retryable=True,
         )
 
 
-def _seen(mount: Mount | None) -> str:
+def _description(mount: Mount | None) -> str:
     if mount is None:
         return "nothing is mounted there"
     return f"{mount.root} of {mount.source} ({mount.file_system}) is mounted there"

@@ -1,20 +1,23 @@
-"""Whether the host's GPU driver can run the CUDA of the worker's image. Otherwise an engine dies in its own words."""
+"""Checks that the host's NVIDIA driver can run the CUDA version of the worker's image.
+
+An engine would fail on an older driver too, but with an error that does not name the cause.
+"""
 
 import re
 from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
 
-# The first driver for each CUDA. Source: NVIDIA's CUDA Toolkit release notes, table of driver versions.
-FIRST_DRIVER = {"cu128": (570, 26), "cu130": (580, 65)}
+# The oldest driver for each CUDA version. Source: NVIDIA's CUDA Toolkit release notes, table of driver versions.
+OLDEST_DRIVER = {"cu128": (570, 26), "cu130": (580, 65)}
 VERSION_FILE = Path("/proc/driver/nvidia/version")
 
 
 def check_driver(cuda: str | None, version_file: Path = VERSION_FILE) -> None:
-    """Raises Failure where the driver is missing or too old for `cuda`, such as `cu130`; None asks for none."""
+    """Raise Failure where the driver is missing or too old for `cuda`, such as `cu130`. None needs no driver."""
     if cuda is None:
         return
-    needed = FIRST_DRIVER[cuda]
+    needed = OLDEST_DRIVER[cuda]
     remedy = (
         f"Use hosts whose driver is {_text(needed)} or later, as AWS's newest image has: "
         "set app.cosmosBatch.operations.hostImage to today's date and deploy."
@@ -25,20 +28,20 @@ def check_driver(cuda: str | None, version_file: Path = VERSION_FILE) -> None:
         raise Failure(
             "EngineFailed", f"This host has no NVIDIA driver; the image needs one for {cuda}.", remedy, retryable=True
         )
-    found = driver_version(version_file.read_text(encoding="utf-8", errors="replace"))
-    if found is not None and found < needed:
+    installed = driver_version(version_file.read_text(encoding="utf-8", errors="replace"))
+    if installed is not None and installed < needed:
         raise Failure(
             "EngineFailed",
-            f"The host's NVIDIA driver is {_text(found)}; the image, of {cuda}, needs {_text(needed)} or later.",
+            f"The host's NVIDIA driver is {_text(installed)}; the image, of {cuda}, needs {_text(needed)} or later.",
             remedy,
             retryable=True,
         )
 
 
 def driver_version(text: str) -> tuple[int, int] | None:
-    """Of the first line of `/proc/driver/nvidia/version`; None where it cannot be told."""
-    found = re.search(r"^NVRM version:.*?\b(\d{3})\.(\d+)(?:\.\d+)?\b", text, re.MULTILINE)
-    return (int(found[1]), int(found[2])) if found else None
+    """Parse the first line of `/proc/driver/nvidia/version`; None if it has another form."""
+    match = re.search(r"^NVRM version:.*?\b(\d{3})\.(\d+)(?:\.\d+)?\b", text, re.MULTILINE)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _text(version: tuple[int, int]) -> str:

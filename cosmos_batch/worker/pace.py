@@ -1,4 +1,4 @@
-"""How fast a worker is: what `scale` reckons with."""
+"""Measures how fast a worker does its jobs; `scale` computes the number of workers from it (decision 071)."""
 
 import time
 from collections import deque
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measure:
-    """What the last jobs took.
+    """The pace of a worker over its last jobs.
 
     Attributes
     ----------
     seconds_per_unit
-        Of the worker's time, for a unit of weight (`cosmos_batch.contract.pace`).
+        Seconds of the worker for a unit of weight (`cosmos_batch.contract.pace`).
     in_flight
-        How many jobs were in hand meanwhile, on average.
+        Average number of jobs in hand during that time.
     """
 
     seconds_per_unit: float
@@ -24,31 +24,31 @@ class Measure:
 
 @dataclass(frozen=True)
 class _Done:
-    stay: float  # seconds in hand
-    share: float  # seconds of the worker: while several jobs are in hand, each has its part of the time
+    stay: float  # seconds for which the job was in hand
+    share: float  # seconds of the worker that the job used; n jobs in hand use an nth of the time each
     weight: float
 
 
 class Pace:
     """Measures a worker by the last `window` jobs that it answered.
 
-    With n jobs in hand, each of them is given an nth of the time that passes. So what is measured does not depend on
-    when jobs came and went, and a worker that has just begun with a full batch is not taken for a slow one.
+    While n jobs are in hand, each of them is charged an nth of the time. So the result does not depend on when jobs
+    came and went, and a worker that has just started with a full batch does not seem slow.
     """
 
     def __init__(self, window: int = 64, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._looked_at = clock()
-        self._share = 0.0  # of a job that had been in hand from the beginning
+        self._updated_at = clock()
+        self._share = 0.0  # seconds charged to a job that was in hand from the beginning
         self._in_hand: dict[Hashable, tuple[float, float]] = {}
         self._done: deque[_Done] = deque(maxlen=window)
 
     def began(self, job: Hashable) -> None:
-        """A job is in hand."""
+        """Note that a job is in hand now."""
         self._in_hand[job] = (self._now(), self._share)
 
     def ended(self, job: Hashable, weight: float | None = None) -> None:
-        """A job is in hand no more. One that was answered has a weight; the others say nothing of the engine's pace."""
+        """Note that a job is no longer in hand. Only jobs with a weight, those that were answered, are measured."""
         now = self._now()
         began_at, share = self._in_hand.pop(job)
         if weight is not None:
@@ -57,13 +57,13 @@ class Pace:
     def _now(self) -> float:
         now = self._clock()
         if self._in_hand:
-            self._share += (now - self._looked_at) / len(self._in_hand)
-        self._looked_at = now
+            self._share += (now - self._updated_at) / len(self._in_hand)
+        self._updated_at = now
         return now
 
     @property
     def measure(self) -> Measure | None:
-        """None until a job has been answered."""
+        """The measured pace; None until a job has been answered."""
         share = sum(done.share for done in self._done)
         if share <= 0:
             return None

@@ -39,7 +39,7 @@ class NewerSchema(Exception):  # noqa: N818 - no fault: a newer worker can read 
     """Newer code wrote the message: it has a higher schema version, or fields that this worker does not know."""
 
 
-class UnreadableMessage(Exception):  # noqa: N818 - it carries an Error
+class InvalidMessage(Exception):  # noqa: N818 - it carries an Error
     """The message is no `JobMessage`. Its task token, if it has one, can still be answered with `error`."""
 
     def __init__(self, task_token: str | None, error: Error) -> None:
@@ -91,7 +91,7 @@ class Queue:
 
 
 def read_message(message: dict[str, Any]) -> Delivery:
-    """Parse a message of SQS. Raises NewerSchema or UnreadableMessage."""
+    """Parse a message of SQS. Raises NewerSchema or InvalidMessage."""
     received_at = datetime.now(UTC)
     header = _read_header(message["Body"])
     if header.schema_version > SCHEMA_VERSION:
@@ -101,7 +101,7 @@ def read_message(message: dict[str, Any]) -> Delivery:
     except ValidationError as error:
         if all(problem["type"] == "extra_forbidden" for problem in error.errors()):
             raise NewerSchema(f"unknown fields: {explain(error)}") from error
-        raise UnreadableMessage(header.task_token, _contract_broken(explain(error))) from error
+        raise InvalidMessage(header.task_token, _contract_broken(explain(error))) from error
     receipts = int(message.get("Attributes", {}).get(_RECEIPTS, 1))
     return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at, receipts)
 
@@ -110,7 +110,7 @@ def _read_header(body: str) -> _Header:
     try:
         return _Header.model_validate_json(body)
     except ValidationError as error:
-        raise UnreadableMessage(None, _contract_broken(explain(error))) from error
+        raise InvalidMessage(None, _contract_broken(explain(error))) from error
 
 
 def _contract_broken(details: str) -> Error:

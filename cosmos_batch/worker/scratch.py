@@ -1,4 +1,4 @@
-"""A worker's folder on the disk that all workers of a host share."""
+"""The folder for a worker's temporary files, on the disk that all workers of a host share."""
 
 import fcntl
 import os
@@ -13,17 +13,17 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 
 @contextmanager
 def worker_folder(environment: WorkerEnvironment) -> Iterator[None]:
-    """Make temporary files, ours and those of our children, in a folder of this worker's; gone at its end.
+    """Let this process and its children create temporary files in a folder of their own, which is removed at the end.
 
-    The folders of workers that could not tidy up go too. A lock tells them apart: it is the kernel's, and ends with the
-    process that holds it, whatever ended that.
+    Folders of workers that were killed are removed too. They are recognized by their lock: the kernel releases it when
+    the process that holds it ends for whatever reason.
     """
     if environment.scratch is None:
         yield
         return
     root = Path(environment.scratch)
     folder = root / environment.aws_batch_job_id
-    lock = _lock_new(folder)
+    lock = _create_locked(folder)
     try:
         _remove_abandoned(root)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
@@ -35,8 +35,11 @@ def worker_folder(environment: WorkerEnvironment) -> Iterator[None]:
         os.close(lock)
 
 
-def _lock_new(folder: Path) -> int:
-    """The folder, made and locked. A neighbour may have removed it between the two, taking it for abandoned."""
+def _create_locked(folder: Path) -> int:
+    """Create and lock the folder, and return its descriptor.
+
+    Between the two, another worker may take the folder for abandoned and remove it; then both are repeated.
+    """
     while True:
         folder.mkdir(exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -51,11 +54,11 @@ def _remove_abandoned(root: Path) -> None:
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
-            continue  # gone meanwhile, or no folder
+            continue  # removed meanwhile, or not a folder
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
-            pass  # its worker lives
+            pass  # its worker still runs
         finally:
             os.close(lock)

@@ -7,7 +7,7 @@ import pytest
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.worker import costs, instance_metadata
-from cosmos_batch.worker.costs import Cost, cost_of
+from cosmos_batch.worker.costs import GenerationCost, cost_of
 from tests.metadata_service import MetadataService, metadata_service
 from tests.worker.conftest import Bench
 
@@ -30,31 +30,31 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetadataService]:
         yield running
 
 
-def cost(bench: Bench, serving: Serving = SERVING) -> Cost:
+def cost(bench: Bench, serving: Serving = SERVING) -> GenerationCost:
     return cost_of(bench.environment("worker-1").model_copy(update={"serving": serving}), 90.0)
 
 
 def test_two_of_four_gpus_cost_half_of_their_host(bench: Bench, service: MetadataService) -> None:
     hourly = INSTANCE_TYPES["g6e.12xlarge"].dollars_per_hour
-    assert cost(bench) == Cost(2, 180.0, "g6e.12xlarge", pytest.approx(90 / 3600 * hourly / 2, abs=1e-6))
+    assert cost(bench) == GenerationCost(2, 180.0, "g6e.12xlarge", pytest.approx(90 / 3600 * hourly / 2, abs=1e-6))
 
 
 def test_a_host_that_the_catalogue_lacks_has_no_price(bench: Bench, service: MetadataService) -> None:
     service.instance_type = "t3.large"
-    assert cost(bench) == Cost(2, 180.0, "t3.large", None)
+    assert cost(bench) == GenerationCost(2, 180.0, "t3.large", None)
 
 
 def test_outside_of_ec2_there_is_no_price(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    assert cost(bench) == Cost(2, 180.0, None, None)
+    assert cost(bench) == GenerationCost(2, 180.0, None, None)
 
 
 def test_nothing_is_claimed_of_an_engine_that_plans_for_itself(bench: Bench, service: MetadataService) -> None:
-    assert cost(bench, SERVING.model_copy(update={"plans": {}})) == Cost(None, None, "g6e.12xlarge", None)
+    assert cost(bench, SERVING.model_copy(update={"plans": {}})) == GenerationCost(None, None, "g6e.12xlarge", None)
 
 
 def test_a_machine_without_gpus_spends_none(
     bench: Bench, service: MetadataService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 0)
-    assert cost(bench) == Cost(None, None, "g6e.12xlarge", None)
+    assert cost(bench) == GenerationCost(None, None, "g6e.12xlarge", None)

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from cosmos_batch.worker.queue import NewerSchema, UnreadableMessage, read_message
+from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
 
 
 def test_a_message_of_newer_code_is_told_from_a_broken_one() -> None:
     with pytest.raises(NewerSchema):
         read_message({"Body": json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {"new": "shape"}})})
-    with pytest.raises(UnreadableMessage) as raised:
+    with pytest.raises(InvalidMessage) as raised:
         read_message({"Body": json.dumps({"schemaVersion": 1, "taskToken": "t", "job": {"new": "shape"}})})
     assert raised.value.task_token == "t"
     assert raised.value.error.code == "Internal"
-    with pytest.raises(UnreadableMessage) as raised:
+    with pytest.raises(InvalidMessage) as raised:
         read_message({"Body": "hello"})
     assert raised.value.task_token is None
