@@ -1,4 +1,4 @@
-"""The model store: weights from EFS, else from the S3 backup, else from Hugging Face; and what engines compiled.
+"""The model store: loads weights from EFS, else from the S3 backup, else from Hugging Face; and keeps compile caches.
 
 Importing this package is cheap: `huggingface_hub` is loaded when a download starts, not before.
 """

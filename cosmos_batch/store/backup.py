@@ -1,4 +1,4 @@
-"""The backup of models in S3: `models/<org>--<name>/<commit>/<file>`, its manifest put last."""
+"""The backup of models in S3, at `models/<org>--<name>/<commit>/<file>`. A manifest is uploaded last."""
 
 import logging
 from datetime import datetime
@@ -24,10 +24,10 @@ _MISSING = {"404", "NoSuchKey"}
 class Backup:
     """The backups of all models in one bucket. Every method may raise one of `FAULTS`.
 
-    Reading is tried again for as long as `RetryBudget` lasts.
+    Reads are repeated for as long as a `RetryBudget` allows. Callers that write or drop hold the model's lock.
 
-    Whoever writes or drops holds the model's lock. The role needs `s3:ListBucket` on the bucket and `s3:GetObject`,
-    `s3:PutObject` and `s3:DeleteObject` on `models/*`. A killed upload leaves parts, which the bucket's lifecycle ends.
+    The role needs `s3:ListBucket` on the bucket, and `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` on
+    `models/*`. A killed upload leaves parts of a multipart upload, which the bucket's lifecycle rule deletes.
     """
 
     def __init__(self, bucket: str, s3: "BaseClient") -> None:
@@ -35,12 +35,12 @@ class Backup:
         self._s3 = s3
 
     def newest(self, model: str) -> ModelManifest | None:
-        """The complete backup that was published last, or None."""
+        """Return the manifest of the complete backup that was published last, or None."""
         complete = [manifest for commit in self._commits(model) if (manifest := self.manifest(model, commit))]
         return max(complete, key=lambda manifest: manifest.published_at, default=None)
 
     def manifest(self, model: str, commit: str) -> ModelManifest | None:
-        """The manifest of one commit's backup; None if there is no complete one."""
+        """Return the manifest of one commit's backup; None if there is no complete one."""
         key = _prefix(model, commit) + MANIFEST
         try:
             body = RetryBudget().call(lambda: self._read(key))
@@ -54,14 +54,14 @@ class Backup:
         """Copy the files of a backup into the empty `directory`.
 
         Raises:
-            IncompleteCopyError: if files are gone from the backup, or have another size or hash.
+            IncompleteCopyError: Files are missing from the backup, or have another size or hash.
         """
         source = BackupLocation(self._s3, self._bucket, _prefix(manifest.model, manifest.commit))
         restore_files(source, manifest.files, directory)
         manifest.verify(directory)
 
     def upload(self, directory: Path, manifest: ModelManifest, on_progress: Progress = silent) -> None:
-        """Copy a published model to S3; the manifest last, so that half a backup does not count."""
+        """Copy a published model to S3. The manifest comes last, so an incomplete backup has none."""
         prefix = _prefix(manifest.model, manifest.commit)
         count = counter(manifest.size, on_progress)
         for file in manifest.files:
@@ -73,14 +73,14 @@ class Backup:
         """Delete one backup, complete or not."""
         prefix = _prefix(model, commit)
         logger.info("dropping the backup s3://%s/%s", self._bucket, prefix)
-        # First the manifest: from here on the backup does not count, whatever happens to the rest.
+        # The manifest goes first: without it the backup is not used, even if the other deletions fail.
         self._s3.delete_object(Bucket=self._bucket, Key=prefix + MANIFEST)
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
             if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
                 self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
 
     def drop_until(self, model: str, moment: datetime) -> None:
-        """Delete the model's backups published at or before `moment`, and what dead uploads left."""
+        """Delete the model's backups that were published at or before `moment`, and all incomplete ones."""
         for commit in self._commits(model):
             manifest = self.manifest(model, commit)
             if manifest is None or manifest.published_at <= moment:

@@ -1,4 +1,6 @@
-"""A folder as one file: a tar whose first member says what the folder was made for, and how much must follow."""
+"""Packs a folder of compiled code into a tar file. Its first member is a label: what the code was compiled for, and
+how many files and bytes follow.
+"""
 
 import io
 import tarfile
@@ -13,38 +15,38 @@ from cosmos_batch.contract.error import explain
 SIZE_LIMIT = 8 << 30
 _FILES_LIMIT = 200_000
 _LABEL, _LABEL_LIMIT = "label.json", 1 << 16
-# They change without anything having been compiled, and nobody misses them.
+# Files with these endings change without anything being compiled, and are not needed.
 _LEFT_OUT = {".lock", ".log"}
 
 FileSizes = dict[str, int]
-"""Paths of files with their sizes."""
+"""Sizes of files in bytes, by their paths relative to the folder."""
 
 
 class UnusableArchiveError(Exception):
-    """A pack is broken, or was made for something else; the text says which."""
+    """An archive is damaged, or was made for something else; the message says which."""
 
 
 class _Label(Model):
-    made_for: dict[str, str] = Field(description="What must be equal where it is used")
+    made_for: dict[str, str] = Field(description="What must be equal on the worker that uses it")
     files: int = Field(ge=0, le=_FILES_LIMIT)
     size: int = Field(ge=0, le=SIZE_LIMIT, description="Bytes of all files")
 
 
 def list_files(folder: Path) -> FileSizes:
-    """What a pack of a folder holds: regular files, as links could lead anywhere."""
-    found = {}
+    """Return the files of a folder that belong into an archive: regular files only, as links could lead anywhere."""
+    sizes = {}
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and path.suffix not in _LEFT_OUT:
-            found[str(path.relative_to(folder))] = path.stat().st_size
-    return found
+            sizes[str(path.relative_to(folder))] = path.stat().st_size
+    return sizes
 
 
 def write_archive(folder: Path, made_for: Mapping[str, str], target: Path) -> FileSizes:
-    """Write a folder's files into `target`. It is not compressed: the network is faster.
+    """Write a folder's files into the archive `target`, uncompressed because the network is faster than compression.
 
     Raises:
-        OSError: what the disk says, also where files vanish meanwhile.
-        UnusableArchiveError: somebody writes to the folder.
+        OSError: The disk failed, or a file was deleted meanwhile.
+        UnusableArchiveError: The folder was changed meanwhile.
     """
     packed = list_files(folder)
     label = _Label(made_for=dict(made_for), files=len(packed), size=sum(packed.values())).model_dump_json().encode()
@@ -60,11 +62,11 @@ def write_archive(folder: Path, made_for: Mapping[str, str], target: Path) -> Fi
 
 
 def extract_archive(source: Path, made_for: Mapping[str, str], folder: Path) -> None:
-    """Fill the empty `folder`; where this raises, what lies there is of no use.
+    """Extract an archive into the empty `folder`. If it raises, the folder's contents must not be used.
 
     Raises:
-        UnusableArchiveError: it is no pack, was cut short, or was made for something else.
-        OSError: what the disk says.
+        UnusableArchiveError: The archive is damaged or was made for something else.
+        OSError: The disk failed.
     """
     try:
         with tarfile.open(source, "r:") as archive:
@@ -89,7 +91,10 @@ def _label_of(archive: tarfile.TarFile) -> _Label:
 
 
 def _extract(archive: tarfile.TarFile, label: _Label, folder: Path) -> None:
-    """No more than the label says, and nothing but files; the filter keeps them inside, ours, and without odd modes."""
+    """Extract regular files only, and no more than the label says.
+
+    tarfile's filter `data` refuses paths outside of the folder, and resets owners and special modes.
+    """
     files = size = 0
     while (member := archive.next()) is not None:
         files, size = files + 1, size + member.size

@@ -1,4 +1,6 @@
-"""A checkpoint that already lies in the worker's file system: baked into the image, mounted, or a person's own."""
+"""Checkpoints that are used from a folder of the worker's file system: part of the image, mounted, or on a person's
+own machine.
+"""
 
 import hashlib
 from datetime import UTC, datetime
@@ -7,18 +9,18 @@ from pathlib import Path
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.store.copies import StoredModel
 
-# Files up to this many bytes are digested by content; weights by size and time of change, since reading them all
-# again at every start would cost more than it tells.
+# Files of up to this many bytes enter the digest with their content. Larger ones, the weights, enter it with size and
+# time of change, because reading them at every start would take too long.
 _SMALL = 1 << 20
 _DIGEST_DIGITS = 40
-# A folder below one of this name is a model that this project made, and goes by both names, as on the Hub.
+# A folder inside of a folder with this name is a model of this project. Its documented name has both, as on the Hub.
 _OWN_ORGANIZATION = "cosmos-batch"
-# One of them stands in the root of every checkpoint: a model's, or that of Diffusers' pipelines.
+# Every checkpoint has one of these files in its root: that of a model, or that of a pipeline of Diffusers.
 _ROOTS = ("config.json", "model_index.json")
 
 
 def open_checkpoint_folder(folder: Path) -> StoredModel:
-    """The checkpoint in `folder`, used where it is: not copied, not backed up, not invalidated.
+    """Return the checkpoint in `folder`, which is used where it is: not copied, backed up or invalidated.
 
     Raises:
         Failure: `ModelUnavailable` if it is missing or is no checkpoint.
@@ -33,21 +35,21 @@ def open_checkpoint_folder(folder: Path) -> StoredModel:
         )
     files = _files(folder)
     changed_at = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
-    return StoredModel(name_of(folder), _digest(folder, files), folder, changed_at)
+    return StoredModel(_documented_name(folder), _digest(folder, files), folder, changed_at)
 
 
-def name_of(folder: Path) -> str:
-    """The name of a folder's model in documents: the folder's own, with `cosmos-batch/` before it for one of ours."""
+def _documented_name(folder: Path) -> str:
+    """Return the model's name for documents: that of the folder, after `cosmos-batch/` for models of this project."""
     return f"{_OWN_ORGANIZATION}/{folder.name}" if folder.parent.name == _OWN_ORGANIZATION else folder.name
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder says that it is one."""
+    """Return whether the folder has one of the files that every checkpoint has."""
     return any((folder / name).is_file() for name in _ROOTS)
 
 
 def _digest(folder: Path, files: list[Path]) -> str:
-    """Stands in the place of a commit: equal if names, sizes, and contents (of weights: times) are equal."""
+    """Return a digest of names, sizes and contents (for weights: times of change), to be used like a commit."""
     state = hashlib.sha256()
     for path in files:
         stat = path.stat()

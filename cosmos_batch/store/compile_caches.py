@@ -1,7 +1,7 @@
-"""What engines compiled for a model and a GPU, kept for the next worker: in S3, as `caches/<pipeline>/<digest>.tar`.
+"""Keeps the code that engines compile for a model and a GPU in S3, as `caches/<pipeline>/<digest>.tar` (decision 051).
 
-It is code, and whoever writes it has it run: only the workers of a pipeline may write what they read. Therefore it lies
-in the model bucket, where each role has a prefix of its own, and not on the file system, which is open to all of them.
+Workers execute what they read there, so only the workers of the same pipeline may write it. That is why it is in the
+model bucket, where each pipeline's role has a prefix of its own, and not on the file system that all workers share.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ _DIGEST_DIGITS = 32
 
 
 class CompileCaches:
-    """The caches of one pipeline's engine. A worker can do without them: nothing here raises.
+    """The compile caches of one pipeline's engine. They only save time, so no method raises.
 
-    Compiled files name each other by absolute paths, so `root` is the same on all workers, and no other worker's.
+    Compiled files refer to each other by absolute paths. So `root` is the same path in every worker's container.
 
     Args:
-        root: Folder of this worker alone, made if need be.
-        pipeline: Whose caches.
+        root: Folder that no other process can write to; created if it is missing.
+        pipeline: Id of the pipeline.
         bucket: The model bucket.
         s3: boto3 client of S3. The role needs `s3:GetObject` and `s3:PutObject` on `caches/<pipeline>/*`, and
             `s3:ListBucket` of that prefix.
@@ -53,16 +53,18 @@ class CompileCaches:
         self._use: _Use | None = None
 
     def restore(self, made_for: Mapping[str, str]) -> Path | None:
-        """The folder to compile into, with what another worker compiled where that was kept; None if there can be none.
+        """Return the folder to compile into, filled with compiled code that was kept for the same `made_for`.
+
+        Returns None if the folder cannot be used.
 
         Args:
-            made_for: What the compiled code depends on: what differs in any of it is not used.
+            made_for: What the compiled code depends on: model, revision, GPU, driver, versions of libraries.
         """
         self._use = None
         digest = hashlib.sha256(json.dumps(dict(made_for), sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]
         use = _Use(self._root / digest, f"{self._prefix}{digest}.tar", dict(made_for))
         try:
-            _own(self._root)
+            _create_private(self._root)
             if not use.folder.exists():
                 self._fetch(use)
                 use.folder.mkdir(exist_ok=True)
@@ -74,7 +76,7 @@ class CompileCaches:
         return use.folder
 
     def keep(self) -> bool:
-        """Put what was compiled since `restore` where the next worker finds it. True if there was something new."""
+        """Upload what was compiled since `restore` for the next worker. Returns True if there was something new."""
         use = self._use
         if use is None:
             return False
@@ -95,7 +97,7 @@ class CompileCaches:
         return True
 
     def _fetch(self, use: "_Use") -> None:
-        """Fill the folder in one step, or leave it away."""
+        """Create the folder with the kept files in one step, or not at all."""
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=self._root) as partial:
             try:
                 files = Path(partial) / "files"
@@ -109,7 +111,7 @@ class CompileCaches:
                 logger.warning("what %s holds is not used: %s", use.key, error)
 
     def _download(self, key: str, target: Path) -> None:
-        # Listed and not asked for: without the right to list all of the bucket, S3 calls what is missing forbidden.
+        # Listed first: without the right to list the whole bucket, GetObject of a missing key fails with AccessDenied.
         listed = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1).get("Contents")
         if not listed:
             raise FileNotFoundError(key)
@@ -120,10 +122,10 @@ class CompileCaches:
 
 @dataclass
 class _Use:
-    """One combination of model, GPU and software.
+    """The folder and the S3 object for one combination of model, GPU and software.
 
     Attributes:
-        kept: What S3 holds of it.
+        kept: The files that are in S3.
     """
 
     folder: Path
@@ -132,9 +134,9 @@ class _Use:
     kept: FileSizes = field(default_factory=dict)
 
 
-def _own(root: Path) -> None:
-    """Make a folder that nobody else can write to, or raise OSError: others would have their code run by us."""
+def _create_private(root: Path) -> None:
+    """Create a folder that no other user can write to, or raise OSError: its code is executed."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = root.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    status = root.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise PermissionError(f"{root} is not ours alone")

@@ -1,4 +1,4 @@
-"""The copies of one model on the shared file system: `<commit>/` with a manifest inside is one, all else is not."""
+"""The copies of one model on the shared file system. A folder `<commit>/` is a copy if it has a manifest."""
 
 import logging
 import shutil
@@ -37,7 +37,7 @@ class StoredModel:
 
 
 class Copies:
-    """The copies of `model` below `root`. Reading needs no lock; whatever changes them is called inside `changing`.
+    """The copies of `model` below `root`. Reads need no lock; methods that change copies are called inside `changing`.
 
     Raises:
         Failure: `ModelUnavailable` if `model` is not an id of the Hub.
@@ -48,14 +48,14 @@ class Copies:
         self._directory = root / directory_name(model)
 
     def newest(self) -> StoredModel | None:
-        """The copy that was published last; None if there is none, or if its files lack bytes.
+        """Return the copy that was published last; None if there is none, or if files of it are incomplete.
 
-        An older copy does not take the place of a damaged one: it would be another revision of the model.
+        A damaged copy is not replaced by an older one, which would be another revision of the model.
         """
         return self.whole(None)
 
     def whole(self, commit: str | None) -> StoredModel | None:
-        """The copy of a commit, or the one that was published last; None if it is not there or its files lack bytes."""
+        """Return the copy of a commit, or without one the last published copy; None if it is missing or incomplete."""
         manifest = self.manifest(commit) if commit else self.newest_manifest()
         if manifest is None:
             return None
@@ -68,11 +68,11 @@ class Copies:
         return stored
 
     def newest_manifest(self) -> ModelManifest | None:
-        """The manifest that was published last, even if its files are damaged; None if there is none."""
+        """Return the manifest that was published last, even if its files are damaged; None if there is none."""
         return max(self._published(), key=lambda manifest: manifest.published_at, default=None)
 
     def manifest(self, commit: str) -> ModelManifest | None:
-        """The manifest of one copy; None if there is no such copy."""
+        """Return the manifest of one copy; None if there is no such copy."""
         try:
             text = (self._directory / commit / MANIFEST).read_bytes()
         except FileNotFoundError:
@@ -81,9 +81,9 @@ class Copies:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the model's lock, and remove what does not count.
+        """Hold the model's lock, and delete folders that are no copies.
 
-        At entry that is what dead workers left, at exit what this one withdrew or gave up.
+        On entry these are leftovers of killed workers, on exit what this worker has withdrawn or left incomplete.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         with exclusive(self._directory / ".lock"):
@@ -94,16 +94,16 @@ class Copies:
                 self._sweep()
 
     def new_partial(self) -> Path:
-        """An empty directory to fill, on the file system of the copies."""
+        """Create an empty directory to fill, on the same file system as the copies."""
         path = self._directory / f"{_PARTIAL}{uuid.uuid4().hex}"
         path.mkdir()
         return path
 
     def publish(self, partial: Path, manifest: ModelManifest) -> StoredModel:
-        """Make a filled directory a copy, in one step."""
+        """Turn a filled directory into a copy, in one step."""
         target = self._directory / manifest.commit
         if target.exists():
-            # It does not count (its manifest is gone or spoilt, or its files are damaged), but it is in the way.
+            # It is no valid copy (its manifest is missing or invalid, or its files are damaged), but it takes the name.
             self._withdraw(target)
         manifest.write(partial)
         partial.rename(target)
@@ -111,9 +111,9 @@ class Copies:
         return _stored(manifest, target)
 
     def withdraw_until(self, moment: datetime) -> None:
-        """Let the copies published at or before `moment` count no longer.
+        """Withdraw the copies that were published at or before `moment`, by renaming them.
 
-        A rename, under which readers on every host go on undisturbed; the sweep at the end deletes them.
+        Processes that have their files open go on reading. The sweep at the end of `changing` deletes them.
         """
         for manifest in self._published():
             if manifest.published_at <= moment:
@@ -129,7 +129,7 @@ class Copies:
     def _sweep(self) -> None:
         for path in [*self._directory.glob(f"{_PARTIAL}*"), *self._directory.glob(f"{_WITHDRAWN}*")]:
             logger.info("removing %s", path)
-            # On NFS a file that this host has open stays as .nfs..., and its directory until the next sweep.
+            # NFS keeps a file that this host has open as .nfs..., so its directory stays until the next sweep.
             shutil.rmtree(path, ignore_errors=True)
 
 

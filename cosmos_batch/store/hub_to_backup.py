@@ -1,4 +1,4 @@
-"""A model brought from the Hub into the backup, for workers that cannot reach the Hub."""
+"""Copies a model from the Hugging Face Hub into the backup in S3, for workers that cannot reach the Hub."""
 
 import shutil
 from pathlib import Path
@@ -26,22 +26,22 @@ def copy_hub_model_to_backup(
     on_download: Progress = silent,
     on_upload: Progress = silent,
 ) -> bool:
-    """Copy a revision of a model (`org/name`, `org/name@revision`) from the Hub to S3, by way of the empty folder
-    `scratch`.
+    """Copy a model (`org/name` or `org/name@revision`) from the Hub to S3, through the empty folder `scratch`.
 
-    A store restores it like a worker's own backup. No lock is held, which only workers share: the manifest comes last,
-    and a backup that an invalidation took files of meanwhile is found damaged, and put again.
+    Workers restore it like a backup of their own. The model's lock is on the workers' file system and cannot be held
+    here. Instead the manifest is uploaded last; and if an invalidation deletes files of the backup meanwhile, workers
+    find it damaged, and it must be copied again.
 
     Returns:
         True if it uploaded, False if S3 has that commit.
 
     Raises:
         Failure: `ModelUnavailable`.
-        One of `store.s3_retries.FAULTS`: What S3 says.
+        One of `store.s3_retries.FAULTS`: S3 failed or refused.
     """
     name = ModelName.parse(model)
     model = name.model
-    directory_name(model)  # refuses what is no id of the Hub
+    directory_name(model)  # raises Failure where it is not an id of the Hub
     hub, backup = Hub(model, None, LOGIN), Backup(bucket, s3)
     revision = hub.resolve(name.revision)
     if backup.manifest(model, revision.commit) is not None:

@@ -1,6 +1,6 @@
-"""Downloads from the Hugging Face Hub, and its errors in words that a person can act on.
+"""Downloads models from the Hugging Face Hub, and turns its errors into failures with a remedy.
 
-`huggingface_hub` reads HF_ENDPOINT, HF_HUB_OFFLINE, HF_HUB_DISABLE_XET and the like; so do we, by leaving them to it.
+The library `huggingface_hub` reads the variables HF_ENDPOINT, HF_HUB_OFFLINE, HF_HUB_DISABLE_XET and so on by itself.
 """
 
 import errno
@@ -27,19 +27,19 @@ from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 
-# Of the HTTP library that the Hub's client stands on: httpx2, or httpx under the client of the 1.x versions, which the
-# packages of some engines ask for.
+# The error class of the HTTP library of `huggingface_hub`: httpx2, or httpx in its versions 1.x, which the packages of
+# some engines need.
 _HTTP_ERROR: type[BaseException] = HfHubHTTPError.__bases__[0]
 _CONFIGURATION = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json, and deploy"
 
 
 class Hub:
-    """One model on the Hub, seen with one token.
+    """One model on the Hub, read with one token.
 
     Args:
         model: Hugging Face id.
         token: Access token; None leaves it to `huggingface_hub` (HF_TOKEN, then a login on this machine).
-        token_place: Where a person puts the token, as the end of a sentence.
+        token_place: Where a person configures the token, as the end of a sentence in a remedy.
     """
 
     def __init__(self, model: str, token: str | None, token_place: str = _CONFIGURATION) -> None:
@@ -50,7 +50,7 @@ class Hub:
         self._page = f"{constants.ENDPOINT}/{model}"
 
     def resolve(self, revision: str = MAIN) -> Revision:
-        """The commit that a branch, a tag or a commit stands for now, and its files.
+        """Return the commit to which a branch or tag points now, or the commit itself, with its files.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -63,21 +63,21 @@ class Hub:
             return Revision(commit=info.sha or "", files=files)
 
     def download(self, revision: Revision, directory: Path) -> Revision:
-        """Fill the empty `directory` with all files of `revision`; returns them with the hashes of all.
+        """Download all files of `revision` into the empty `directory`, and return the revision with all hashes.
 
-        The Hub's library compares no hash of what it fetched by plain HTTP, so that is done here.
+        The Hub's library compares no hashes of files that it fetched by plain HTTP, so that is done here.
 
         Raises:
             Failure: `ModelUnavailable`.
-            OSError: what the disk says.
+            OSError: The disk failed.
         """
-        # The store reports progress itself; bars would fill the log.
+        # The store reports progress itself, and progress bars would fill the log.
         disable_progress_bars()
         with self._explained():
             self._api.snapshot_download(self._model, revision=revision.commit, local_dir=directory)
-            # The library keeps its book-keeping beside the files; it is no part of the model.
+            # The library writes metadata of its own beside the files, which are no part of the model.
             shutil.rmtree(directory / ".cache", ignore_errors=True)
-            # `snapshot_download` answers with whatever the directory holds when the Hub goes away at the wrong moment.
+            # `snapshot_download` returns an incomplete directory if the Hub becomes unreachable at the wrong moment.
             revision.verify(directory)
             return revision.hashed(directory)
 
@@ -95,40 +95,43 @@ class Hub:
                 f"The download of {self._model} is incomplete or damaged: {error}.", "Try again.", retryable=True
             ) from error
         except RuntimeError as error:
-            # All that the Hub's transfer of large files (hf_xet) tells, of the network and of the disk alike.
+            # The library for large files (hf_xet) raises it for faults of the network and of the disk alike.
             if f"os error {errno.ENOSPC}" in str(error):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise self._unreachable(error, None) from error
         except (_HTTP_ERROR, OSError) as error:
-            if _of_the_disk(error):
+            if _is_disk_error(error):
                 raise
             raise self._translate(error) from error
 
     def _translate(self, error: BaseException) -> Failure:
-        answer = _answer(error)
+        response_error = _hub_error(error)
         if isinstance(error, OfflineModeIsEnabled):
             return self._failure(
                 f"{self._model} is not in the store, and HF_HUB_OFFLINE forbids to download it.",
                 "Unset HF_HUB_OFFLINE, or set the pipeline's `model` to a checkpoint folder.",
             )
-        if answer is None or answer.response.status_code in (408, 429) or answer.response.status_code >= 500:
-            return self._unreachable(error, answer)
-        if isinstance(answer, GatedRepoError):
+        if response_error is None:
+            return self._unreachable(error, None)
+        status = response_error.response.status_code
+        if status in (408, 429) or status >= 500:
+            return self._unreachable(error, status)
+        if isinstance(response_error, GatedRepoError):
             return self._gated()
-        if isinstance(answer, RevisionNotFoundError):
+        if isinstance(response_error, RevisionNotFoundError):
             return self._no_such_revision()
-        if isinstance(answer, RepositoryNotFoundError) or answer.response.status_code == 404:
+        if isinstance(response_error, RepositoryNotFoundError) or status == 404:
             return self._not_found()
-        if answer.response.status_code == 401:
+        if status == 401:
             return self._bad_token()
         return self._failure(
-            f"The Hub refuses {self._model}: {answer.server_message or f'HTTP {answer.response.status_code}'}.",
+            f"The Hub refuses {self._model}: {response_error.server_message or f'HTTP {status}'}.",
             f"Give the token the permission to read {self._page} (a fine-grained token: public gated repositories), "
             f"or put another one into {self._token_place}.",
         )
 
-    def _unreachable(self, error: BaseException, answer: HfHubHTTPError | None) -> Failure:
-        reason = f"HTTP {answer.response.status_code}" if answer else type(error).__name__
+    def _unreachable(self, error: BaseException, status: int | None) -> Failure:
+        reason = f"HTTP {status}" if status is not None else type(error).__name__
         return self._failure(
             f"The Hub at {constants.ENDPOINT} cannot be reached for {self._model} ({reason}).",
             "Try again later; if it persists, check the way to the internet (NAT, proxy, HF_ENDPOINT). Where workers "
@@ -148,7 +151,7 @@ class Hub:
         )
 
     def _not_found(self) -> Failure:
-        # The Hub tells nobody whether a repository that he may not see exists.
+        # The Hub responds alike for a private repository and for one that does not exist.
         return self._failure(
             f"{self._model} does not exist on the Hub, or is private.",
             f"Check the pipeline's `model`. If {self._page} is private, put a token that may read it into "
@@ -180,21 +183,21 @@ class Hub:
 
 
 def _file(sibling: RepoSibling) -> ModelFile:
-    # A listing without sizes (an incomplete mirror) is refused by the validation of `ModelFile`.
+    # A listing without sizes, as from an incomplete mirror, fails the validation of `ModelFile`.
     return ModelFile.model_validate(
         {"name": sibling.rfilename, "size": sibling.size, "sha256": sibling.lfs.sha256 if sibling.lfs else None}
     )
 
 
-def _answer(error: BaseException | None) -> HfHubHTTPError | None:
-    """The Hub's answer behind `error`: the library wraps it where it would rather have found a cached copy."""
+def _hub_error(error: BaseException | None) -> HfHubHTTPError | None:
+    """Return the Hub's error response behind `error`. The library wraps it where it looks for a cached copy first."""
     while error is not None and not isinstance(error, HfHubHTTPError):
         error = error.__cause__
     return error
 
 
-def _of_the_disk(error: BaseException) -> bool:
-    """True for an error of our own file system; the library's network errors are OSErrors too, without these codes."""
+def _is_disk_error(error: BaseException) -> bool:
+    """Return whether it is an error of the file system. Network errors are OSErrors too, but have other codes."""
     return isinstance(error, OSError) and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,

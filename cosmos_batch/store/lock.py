@@ -1,4 +1,4 @@
-"""One filler of a model at a time, across threads, processes and hosts."""
+"""A lock for one model on the shared file system, which excludes other threads, processes and hosts."""
 
 import fcntl
 import logging
@@ -16,13 +16,13 @@ _REPORT_SECONDS = 60.0
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`; wait for it as long as another holds it, and say so in the log.
+    """Hold the lock file `path`. While another holds it, wait and write so to the log.
 
-    The lock is `flock`, which Linux carries to an NFSv4 server as a byte-range lock on the whole file: it excludes
-    other hosts, and the kernel (for a dead host, the end of its NFS lease) releases it when its holder dies. `lockf`
-    takes the same lock on the server, but it belongs to a process: two threads of one worker, one of them backing up,
-    would both get it, and the first to close the file would release it for both. The file is never removed: a waiter
-    would hold a lock on a name that is gone.
+    The lock is `flock`, which Linux passes to an NFSv4 server as a byte-range lock on the whole file, so it excludes
+    other hosts. When its holder dies the kernel releases it; for a dead host that is the end of its NFS lease. `lockf`
+    would take the same lock on the server, but for the process: two threads of one worker, one of them backing up,
+    would both get it, and the first to close the file would release it for both. The file is never removed, because
+    another process may be waiting for a lock on it.
     """
     # NFS grants an exclusive lock only on a file that is open for writing.
     with path.open("a", encoding="utf-8") as file:
@@ -36,7 +36,7 @@ def _acquire(file: IO[str], path: Path) -> None:
     while not _try(file):
         now = time.monotonic()
         if now >= report_at:
-            logger.info("another worker is at work on %s; waiting for it since %.0f s", path.parent.name, now - began)
+            logger.info("another worker holds the lock of %s; waiting since %.0f s", path.parent.name, now - began)
             report_at = now + _REPORT_SECONDS
         time.sleep(_POLL_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The manifest: what makes a directory, or a prefix in S3, a model."""
+"""The manifest: the list of a model's files. A directory or a prefix in S3 without one is no copy of a model."""
 
 import hashlib
 import logging
@@ -21,7 +21,7 @@ _HASHING_THREADS = 4  # hashlib computes outside of Python's global lock
 
 
 class IncompleteCopyError(Exception):
-    """A copy lacks files, or has files of another size or with other bytes."""
+    """Files of a copy are missing, or have another size or another hash than the manifest says."""
 
 
 def _inside(name: str) -> str:
@@ -43,7 +43,7 @@ class ModelFile(Model):
     name: FileName = Field(description="Path relative to the model's directory, with `/`")
     size: int = Field(ge=0, description="Bytes")
     sha256: str | None = Field(
-        default=None, description="Hex digest; absent for small files of manifests that an older version wrote"
+        default=None, description="Hex digest; absent for small files in manifests of older versions"
     )
 
 
@@ -59,22 +59,22 @@ class Revision(Model):
         return sum(file.size for file in self.files)
 
     def verify(self, directory: Path) -> None:
-        """Compare the sizes of what lies in `directory` with the list. No file is read, so every start can do this.
+        """Compare the sizes of the files in `directory` with the list. It reads no file, so every start does it.
 
         Raises:
-            IncompleteCopyError: naming the first few files that differ.
+            IncompleteCopyError: Names the first few files that differ.
         """
-        wrong = [file.name for file in self.files if _size(directory / file.name) != file.size]
-        if wrong:
+        incomplete = [file.name for file in self.files if _size(directory / file.name) != file.size]
+        if incomplete:
             raise IncompleteCopyError(
-                f"{len(wrong)} of {len(self.files)} files are missing or cut short: {', '.join(wrong[:3])}"
+                f"{len(incomplete)} of {len(self.files)} files are missing or cut short: {', '.join(incomplete[:3])}"
             )
 
     def hashed(self, directory: Path) -> Self:
-        """The same files with the hashes of what lies in `directory`; reads every byte, several files at once.
+        """Return the same files with the hashes of the files in `directory`. It reads every byte, four files at once.
 
         Raises:
-            IncompleteCopyError: naming the first file whose hash was known, and is another.
+            IncompleteCopyError: Names the first file that has another hash than the list says.
         """
         with ThreadPoolExecutor(_HASHING_THREADS, "hash") as threads:
             digests = list(threads.map(lambda file: _sha256(directory / file.name), self.files))
@@ -88,17 +88,17 @@ class Revision(Model):
 
 
 class ModelManifest(Revision):
-    """A revision that was published: written last, so that its presence means that all else is there."""
+    """A published revision. It is written after all files, so its presence means that the copy is complete."""
 
     model: str = Field(description="Hugging Face id")
     published_at: Time = Field(
-        description="When it came from the Hub (UTC); a restored copy keeps the time of its backup"
+        description="When it was downloaded from the Hub (UTC); a restored copy has the time of its backup"
     )
-    source: Literal["huggingface", "backup"] = Field(description="Where this copy was filled from")
+    source: Literal["huggingface", "backup"] = Field(description="Where the files of this copy came from")
 
     @classmethod
     def downloaded(cls, model: str, revision: Revision) -> Self:
-        """Of a download that has ended now."""
+        """Return the manifest of a download that has ended now."""
         return cls(
             model=model,
             commit=revision.commit,
@@ -109,7 +109,7 @@ class ModelManifest(Revision):
 
     @classmethod
     def read(cls, text: bytes, model: str, commit: str) -> Self | None:
-        """The manifest in `text`, found at the place of `commit` of `model`; None, and a warning, if it is not that."""
+        """Parse the manifest of `commit` of `model`; None, with a warning, if it is invalid or another model's."""
         try:
             manifest = cls.model_validate_json(text)
         except ValidationError as error:
@@ -121,7 +121,7 @@ class ModelManifest(Revision):
         return manifest
 
     def write(self, directory: Path) -> None:
-        """Write it into `directory`, on stable storage when this returns."""
+        """Write the manifest into `directory` and flush it to stable storage."""
         with (directory / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(self.model_dump_json(indent=2))
             file.flush()
@@ -129,7 +129,7 @@ class ModelManifest(Revision):
 
 
 def bytes_of(paths: Iterable[Path]) -> int:
-    """Bytes in those of `paths` that are files; one that vanishes meanwhile counts nothing."""
+    """Return the total size in bytes of those `paths` that are files; one that is deleted meanwhile counts 0."""
     return sum(_size(path) or 0 for path in paths)
 
 

@@ -1,24 +1,24 @@
-"""Model ids and the directory names made from them."""
+"""The ids of models: on the Hugging Face Hub, or as a folder's path; and the directory name for an id."""
 
 import re
 from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
 
-# The Hub's own rules, in ASCII. A part neither begins nor ends with `-` or `.`, and `--` and `..` occur nowhere:
-# so `--` in a directory name can only be the separator, and no two models share a directory.
+# These are the rules of the Hub. A part neither begins nor ends with `-` or `.`, and contains neither `--` nor `..`. So
+# `--` in a directory name can only be the separator, and no two models share a directory.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _MODEL_ID = re.compile(f"{_PART}/{_PART}")
 _LONGEST_ID = 96
 
 
 def is_folder(model: str) -> bool:
-    """True if `model` is the path of a checkpoint in the worker's file system, not an id of the Hub."""
+    """Return whether `model` is the path of a checkpoint folder, and not an id of the Hub."""
     return Path(model).is_absolute()
 
 
 def directory_name(model: str) -> str:
-    """`org--name` for the Hugging Face id `org/name`.
+    """Return `org--name` for the Hugging Face id `org/name`.
 
     Raises:
         Failure: `ModelUnavailable` if `model` is not an id of the Hub.

@@ -1,4 +1,4 @@
-"""The store itself: which copy of a model is used, and how a new one comes to be."""
+"""The model store: decides which copy of a model is used, and fills the store from the backup or the Hub."""
 
 import errno
 import logging
@@ -28,14 +28,14 @@ logger = logging.getLogger(__name__)
 class ModelStore:
     """Models on a file system that workers on many hosts share.
 
-    A copy is `<root>/<org>--<name>/<commit>/` with a manifest inside. It is written beside its place and renamed once
-    complete, so a reader needs no lock, and a worker killed at any moment leaves nothing that counts as a model.
+    A copy is a folder `<root>/<org>--<name>/<commit>/` with a manifest. It is written under another name and renamed
+    once it is complete. So readers need no lock, and a worker that is killed at any moment leaves no incomplete copy.
 
     Args:
         root: The shared file system, for example where EFS is mounted.
         backup_bucket: S3 bucket of the backups.
         s3: boto3 client of S3.
-        token: Gives the Hugging Face token, or None; called only when a download needs it.
+        token: Returns the Hugging Face token, or None; called only before a download.
     """
 
     def __init__(self, root: Path, backup_bucket: str, s3: "BaseClient", token: Callable[[], str | None]) -> None:
@@ -45,17 +45,18 @@ class ModelStore:
         self._token = token
 
     def find(self, model: str) -> StoredModel | None:
-        """The copy of `model` that was published last and is whole; looks at the file system only.
+        """Return the last published copy of `model` if it is complete, else None. It reads only the file system.
 
         Raises:
-            Failure: `ModelUnavailable` if `model` is no model's name, or a folder that is no checkpoint.
+            Failure: `ModelUnavailable` if `model` is not a valid id, or a folder that is no checkpoint.
         """
         return open_checkpoint_folder(Path(model)) if is_folder(model) else Copies(self._root, model).newest()
 
     def resolve(self, model: str, revision: str) -> str:
-        """The commit that stands for a branch or tag as long as none is recorded.
+        """Return the commit to use for a branch or tag for which no commit is recorded yet.
 
-        For `main` that is the newest one in the file system, else in the backup; for others the Hub is asked.
+        For `main` that is the newest commit in the file system, else in the backup, else on the Hub. For others it is
+        that of the Hub.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -67,7 +68,7 @@ class ModelStore:
         return self.latest(model, revision)
 
     def latest(self, model: str, revision: str) -> str:
-        """The commit that a branch or tag stands for on the Hub now.
+        """Return the commit to which a branch or tag points on the Hub now.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -83,28 +84,28 @@ class ModelStore:
         on_progress: Progress = silent,
         commit: str | None = None,
     ) -> StoredModel:
-        """The copy of `model` to load; fills the store from the backup or the Hub if there is none.
+        """Return the copy of `model` to load. If there is none, fill the store from the backup or the Hub.
 
-        With a `commit`, copies and backups of other commits do not count. Without one, the Hub is asked what `main` is
-        only where neither the store nor the backup has the model. A copy whose files lack bytes is replaced by the same
-        commit, from the backup or the Hub. A backup that cannot be read is an error, and no reason to ask the Hub: its
-        `main` may have moved on, and this worker would run another model than those beside it.
+        With a `commit`, copies and backups of other commits are not used. Without one, `main` is resolved on the Hub
+        only if neither the store nor the backup has the model. A copy with incomplete files is replaced by the same
+        commit, from the backup or the Hub. If the backup cannot be read, that is an error and the Hub is not used
+        instead: its `main` may have moved, and this worker would load another model than its neighbors (decision 052).
 
-        With `newer_than`, copies published up to then do not count: they are dropped, in S3 and here, **before** the
-        new one is fetched. If that fetch fails there is no copy, and `ensure` fails for everyone until one succeeds:
-        whoever invalidates says that the old copy is bad, and an outage of the Hub must not bring it back. Workers that
-        have its files open go on with them until the new copy is in place and the old files are deleted. After that NFS
-        keeps them readable on the host that deleted them; a worker elsewhere that is still loading gets ESTALE, fails,
+        With `newer_than`, copies that were published up to then are dropped in S3 and here, **before** the new one is
+        fetched. If that fails there is no copy, and `ensure` fails for every worker until one fetch succeeds: who
+        invalidates a copy declares it bad, and it must not be used again because the Hub is down. Workers that have its
+        files open go on with them until the new copy is in place and the old files are deleted. After that NFS keeps
+        them readable on the host that deleted them; a worker on another host that is still loading gets ESTALE, fails,
         and is started again.
 
         Args:
             model: Hugging Face id (`org/name`), or the absolute path of a checkpoint folder, which is used in place.
             newer_than: Time with a zone; None accepts every copy.
-            on_progress: Called with bytes done and in all while a copy is filled, also from another thread.
-            commit: The one commit to load; a worker knows it from the configuration or the state table.
+            on_progress: Called with the bytes done and in all while a copy is filled, also from another thread.
+            commit: The commit to load; a worker knows it from the configuration or the state table.
 
         Raises:
-            Failure: `ModelUnavailable`, with the remedy; `retryable` if it may pass by itself.
+            Failure: `ModelUnavailable`; `retryable` if the cause may pass by itself.
         """
         if is_folder(model):
             return open_checkpoint_folder(Path(model))
@@ -112,28 +113,28 @@ class ModelStore:
         if stored := _acceptable(copies.whole(commit), newer_than):
             return stored
         with self._disk_explained(), copies.changing():
-            # Whoever had the lock before may have done it.
-            found = _acceptable(copies.whole(commit), newer_than)
-            return found or self._fill(model, commit, copies, newer_than, on_progress)
+            # Another worker may have filled the store while this one waited for the lock.
+            stored = _acceptable(copies.whole(commit), newer_than)
+            return stored or self._fill(model, commit, copies, newer_than, on_progress)
 
     def back_up(self, stored: StoredModel) -> bool:
-        """Copy `stored` to S3, unless there is a complete backup of its commit or it is a folder used in place.
+        """Copy `stored` to S3, unless its commit has a complete backup or it is a checkpoint folder.
 
-        Takes the model's lock: an invalidation must not finish while an upload of the old copy is on its way.
+        It takes the model's lock: an invalidation must not finish while the old copy is being uploaded.
 
         Returns:
             True if it uploaded.
 
         Raises:
-            One of `store.s3_retries.FAULTS`: What S3 says. The model can be used all the same.
-            IncompleteCopyError: The copy lacks bytes.
+            One of `store.s3_retries.FAULTS`: S3 failed or refused. The model can be used all the same.
+            IncompleteCopyError: Files of the copy are incomplete.
         """
         if not stored.path.is_relative_to(self._root):  # a folder used in place
             return False
         copies = Copies(self._root, stored.model)
         with copies.changing():
             manifest = copies.manifest(stored.commit)
-            # No manifest: it was invalidated meanwhile.
+            # Without a manifest, the copy was invalidated meanwhile.
             if manifest is None or self._backup.manifest(stored.model, stored.commit) is not None:
                 return False
             manifest.verify(stored.path)
@@ -157,11 +158,11 @@ class ModelStore:
         try:
             self._backup.drop_until(model, moment)
         except FAULTS as error:
-            # Going on would leave a backup behind that the next empty file system is filled from.
+            # Going on would leave a backup from which the next empty file system would be filled.
             raise self._backup_failure(model, "dropped", error) from error
 
     def _find_backup(self, model: str, commit: str | None) -> ModelManifest | None:
-        """The backup of a commit, or the newest one. None if there is none."""
+        """Return the manifest of the backup of a commit, or without one of the newest backup; None if there is none."""
         try:
             return self._backup.manifest(model, commit) if commit else self._backup.newest(model)
         except FAULTS as error:
@@ -177,14 +178,14 @@ class ModelStore:
         )
 
     def _restore(self, manifest: ModelManifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
-        """The restored copy; None if the backup is damaged, and dropped."""
+        """Return the restored copy; None if the backup is damaged, and was dropped."""
         logger.info("restoring %s at %s from the backup, %d bytes", manifest.model, manifest.commit, manifest.size)
         partial = copies.new_partial()
         try:
             with report_progress(partial, manifest.size, on_progress):
                 self._backup.restore(manifest, partial)
         except IncompleteCopyError as error:
-            # Dropped, or the next `back_up` would take it for a backup.
+            # If it were not dropped, the next `back_up` would take it for a complete backup.
             logger.warning("the backup of %s at %s is damaged: %s", manifest.model, manifest.commit, error)
             self._drop_damaged(manifest)
             return None
@@ -201,8 +202,8 @@ class ModelStore:
     def _download(
         self, model: str, wanted: str, known: Revision | None, copies: Copies, on_progress: Progress
     ) -> StoredModel:
-        """Fetch the `known` revision from the Hub, or what the `wanted` commit or branch is now."""
-        # Imported here: it takes half a second, and most workers find their model in the store.
+        """Fetch the `known` revision from the Hub, or the commit to which `wanted` points now."""
+        # Imported here: it takes half a second, and most workers have their model in the store.
         from cosmos_batch.store.huggingface import Hub
 
         hub = Hub(model, self._token())

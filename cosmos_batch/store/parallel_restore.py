@@ -1,7 +1,7 @@
-"""Files of a backup, fetched in many ranges at once, and hashed while they are written.
+"""Restores the files of a backup: fetches many ranges at once, and hashes the files while they are written.
 
-S3 gives one connection 80 to 100 MB/s. So the parts of several files are fetched side by side; the parts of one file
-are written in their order, because SHA-256 can only be computed in order. A bounded number of parts is in memory.
+One connection to S3 transfers 80 to 100 MB/s. So parts of several files are fetched in parallel. The parts of one file
+are written in order, because SHA-256 can only be computed in order. The number of parts in memory is bounded.
 """
 
 import hashlib
@@ -31,16 +31,16 @@ CONNECTIONS = 32
 FILES_AT_ONCE = 8
 PARTS_IN_MEMORY = 40
 _GONE = {"404", "NoSuchKey", "416", "InvalidRange"}
-_TRIES_OF_A_FILE = 2  # bytes that were spoilt on their way are right the second time; spoilt in S3, they stay so
+_TRIES_OF_A_FILE = 2  # a second transfer helps if the first was damaged on the way, but not if the object in S3 is
 
 
-class _Stopped(Exception):  # noqa: N818 - another file failed, which is the error to tell
-    """The restore has failed elsewhere."""
+class _Stopped(Exception):  # noqa: N818 - the error to report is that of another file
+    """The restore was stopped because another file has failed."""
 
 
 @dataclass(frozen=True)
 class BackupLocation:
-    """Where the files lie."""
+    """The bucket and prefix at which the files of a backup are."""
 
     s3: "BaseClient"
     bucket: str
@@ -48,35 +48,35 @@ class BackupLocation:
 
 
 def restore_files(source: BackupLocation, files: Sequence[ModelFile], directory: Path) -> None:
-    """Copy `files` into the empty `directory`, with the hashes that are known; blocks.
+    """Copy `files` into the empty `directory` and compare the hashes that are known; blocks.
 
     Raises
     ------
     IncompleteCopyError
-        If files are gone, or have another size or hash: trying again would change nothing.
+        Files are missing or have another size or hash, which a retry would not change.
     One of `FAULTS`
-        If S3 refuses, or nothing could be fetched for as long as `RetryBudget` lasts.
+        S3 refused, or nothing could be fetched for as long as `RetryBudget` allows.
     OSError
-        What the disk says.
+        The disk failed.
     """
     with (
         ThreadPoolExecutor(CONNECTIONS, "restore-fetch") as connections,
         ThreadPoolExecutor(FILES_AT_ONCE, "restore-write") as writers,
     ):
         restore = _Restore(source, directory, connections)
-        # The largest first: a large file that begins last would end alone.
+        # Largest first: a large file that begins last would be fetched alone at the end.
         ordered = sorted(files, key=lambda file: file.size, reverse=True)
         writing = [writers.submit(restore.write_file, file) for file in ordered]
         try:
             wait(writing, return_when=FIRST_EXCEPTION)
         finally:
             restore.stop()
-        for each in writing:
-            _raise_but_stopped(each)
+        for file_written in writing:
+            _raise_unless_stopped(file_written)
 
 
 class _Restore:
-    """What the threads of one restore share."""
+    """The state that the threads of one restore share."""
 
     def __init__(self, source: BackupLocation, directory: Path, connections: ThreadPoolExecutor) -> None:
         self._source = source
@@ -87,11 +87,11 @@ class _Restore:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Have all threads end soon. Without effect where they are done."""
+        """Make all threads end soon. Has no effect once they are done."""
         self._stopped.set()
 
     def write_file(self, file: ModelFile) -> None:
-        """Fetch one file, and compare its hash."""
+        """Fetch one file and compare its hash. Raises IncompleteCopyError if it is wrong after two transfers."""
         for attempt in range(_TRIES_OF_A_FILE):
             digest = self._write(file)
             if file.sha256 in (None, digest):
@@ -100,21 +100,21 @@ class _Restore:
         raise IncompleteCopyError(f"{file.name} has other bytes than its SHA-256 says")
 
     def _write(self, file: ModelFile) -> str:
-        """Returns the hash of what was written."""
+        """Fetch and write one file, and return its SHA-256."""
         path = self._directory / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()
-        # Closed at once where writing fails: what it holds is the room that other files wait for.
+        # `closing`: if writing fails, parts must release their room at once, for which other files wait.
         with path.open("wb") as target, closing(self._parts(file)) as parts:
             for part in parts:
                 digest.update(part)
                 target.write(part)
             target.flush()
-            os.fsync(target.fileno())  # a network file system tells of a full disk here, or when nobody listens
+            os.fsync(target.fileno())  # a network file system reports a full disk only here or on close
         return digest.hexdigest()
 
     def _parts(self, file: ModelFile) -> Generator[bytes, None, None]:
-        """The bytes of a file in their order, while the parts behind them are on their way."""
+        """Yield the parts of a file in order, while the following parts are being fetched."""
         coming: deque[Future[bytes]] = deque()
         offsets = iter(range(0, file.size, PART_BYTES))
         try:
@@ -129,8 +129,8 @@ class _Restore:
                 self._room.release()
 
     def _fetch_ahead(self, file: ModelFile, offsets: Iterator[int], coming: "deque[Future[bytes]]") -> bool:
-        """Begin with as many more parts as there is room for. False when all parts of the file have been taken."""
-        # A file that has nothing on its way waits for room; one that has must write first, which makes room.
+        """Start to fetch as many more parts as there is room for. Returns False when all parts have been yielded."""
+        # A file without parts under way waits for room. One with parts does not wait: writing them makes room.
         while not self._stopped.is_set() and self._room.acquire(blocking=not coming):
             offset = next(offsets, None)
             if offset is None:
@@ -149,20 +149,20 @@ class _Restore:
             raise _Stopped
         last = min(offset + PART_BYTES, file.size) - 1
         try:
-            answer = self._source.s3.get_object(
+            response = self._source.s3.get_object(
                 Bucket=self._source.bucket, Key=self._source.prefix + file.name, Range=f"bytes={offset}-{last}"
             )
         except ClientError as error:
             if error.response["Error"]["Code"] in _GONE:
                 raise IncompleteCopyError(f"{file.name} is missing or cut short") from error
             raise
-        if answer["ContentRange"] != f"bytes {offset}-{last}/{file.size}":
-            raise IncompleteCopyError(f"{file.name} has another size: {answer['ContentRange']} of {file.size}")
-        body: bytes = answer["Body"].read()
+        if response["ContentRange"] != f"bytes {offset}-{last}/{file.size}":
+            raise IncompleteCopyError(f"{file.name} has another size: {response['ContentRange']} of {file.size}")
+        body: bytes = response["Body"].read()
         return body
 
 
-def _raise_but_stopped(writing: "Future[None]") -> None:
+def _raise_unless_stopped(writing: "Future[None]") -> None:
     try:
         writing.result()
     except _Stopped:

@@ -1,4 +1,4 @@
-"""Progress of a copy, measured by what has reached the disk or left it."""
+"""Reports the progress of a download or upload in bytes."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,17 +8,17 @@ from pathlib import Path
 from cosmos_batch.store.manifest import bytes_of
 
 Progress = Callable[[int, int], None]
-"""Called with bytes done and bytes in all."""
+"""A function that is called with the bytes done and the bytes in all."""
 
 _INTERVAL_SECONDS = 0.5
 
 
 def silent(_done: int, _total: int) -> None:
-    """Report to nobody."""
+    """Ignore the progress."""
 
 
 def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
-    """Sums the bytes that it is called with, by several threads, and reports each sum."""
+    """Return a thread-safe function that adds up the bytes it is called with, and reports each sum."""
     lock, done = threading.Lock(), 0
 
     def count(more: int) -> None:
@@ -32,15 +32,15 @@ def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
 
 @contextmanager
 def report_progress(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
-    """Report how much of `total` bytes lies in `directory`: at the start, twice a second from a thread, and at the end.
+    """Report how many of `total` bytes are in `directory`: at the start, twice a second from a thread, and at the end.
 
-    Looking at the disk holds for every way of filling it: plain HTTP, the Hub's own transfer protocol, S3.
+    The size on disk works for every transfer: plain HTTP, the Hub's own protocol, S3.
     """
     stop = threading.Event()
 
     def report() -> None:
         while not stop.wait(_INTERVAL_SECONDS):
-            with suppress(FileNotFoundError):  # a folder was removed while it was listed
+            with suppress(FileNotFoundError):  # a folder was deleted while it was listed
                 on_progress(min(bytes_of(directory.rglob("*")), total), total)
 
     reporter = threading.Thread(target=report, name=f"progress of {directory.parent.name}", daemon=True)

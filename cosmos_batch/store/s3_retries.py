@@ -1,4 +1,4 @@
-"""What can go wrong between us and S3, and how long it is tried again."""
+"""Which errors of S3 are retried, and for how long."""
 
 import logging
 import random
@@ -25,10 +25,10 @@ FAULTS: tuple[type[Exception], ...] = (
     transfers.CancelledError,
     HTTPError,  # of urllib3: botocore translates only two of its errors while a body is read
 )
-"""Every error by which boto3 tells that a request or a transfer failed. There is no common base."""
+"""All errors that boto3 raises where a request or a transfer failed. They have no common base class."""
 
-# An S3 that stands still for a minute is no reason to give up. A worker that waits costs money, so it does not wait
-# longer than this for the first sign of life.
+# An outage of S3 of a minute is no reason to give up. But a waiting worker costs money, so it gives up when no request
+# has succeeded for this long.
 RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
 _SERVER_ERROR, _TOO_MANY_REQUESTS = 500, 429
@@ -36,10 +36,10 @@ _PASSING_CODES = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingExcepti
 
 
 class RetryBudget:
-    """Repeats requests that fail for reasons that may pass. One object serves one operation, from all its threads.
+    """Repeats requests that fail with an error that may pass. One object serves all threads of one operation.
 
-    It gives up when nothing has succeeded for `seconds`: where one request in five fails, an operation of thousands of
-    requests still ends well.
+    It gives up when no request of the operation has succeeded for `seconds`. So an operation of thousands of requests
+    succeeds even if one in five of them fails.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -47,24 +47,24 @@ class RetryBudget:
         self._success_at = time.monotonic()
 
     def call(self, request: Callable[[], Value]) -> Value:
-        """The answer of `request`. Raises the last of `FAULTS` where it can not be had."""
+        """Call `request` until it succeeds, and return its result. Raises the last of `FAULTS` after giving up."""
         attempt = 0
         while True:
             try:
-                answer = request()
+                result = request()
             except FAULTS as error:
                 if not may_succeed_later(error) or time.monotonic() - self._success_at > self._seconds:
                     raise
-                logger.info("S3 is asked again: %s: %s", type(error).__name__, error)
+                logger.info("retrying a request of S3: %s: %s", type(error).__name__, error)
                 time.sleep(min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
                 attempt += 1
             else:
                 self._success_at = time.monotonic()
-                return answer
+                return result
 
 
 def may_succeed_later(error: Exception) -> bool:
-    """Whether the same request may succeed later: the network failed, or S3 is busy or broken; it did not refuse."""
+    """Return whether the same request may succeed later: the network or S3 failed, but S3 did not refuse it."""
     if not isinstance(error, ClientError):
         return True
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -37,7 +37,7 @@ def _read_line(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """Decode a path. The kernel writes spaces, tabs, line ends and backslashes as `\\` and three octal digits."""
+    """Decode a path. The kernel writes spaces, tabs, line ends and backslashes as octal escapes such as 040."""
     raw = text.encode("utf-8", "surrogateescape")
     plain = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match.group(1), 8) & 0xFF]), raw)
     return plain.decode("utf-8", "surrogateescape")

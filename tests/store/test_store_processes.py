@@ -58,7 +58,7 @@ def test_two_workers_that_start_together_download_once(hub: Hub, start: Start, s
     assert stored
     assert [out.strip() for out, _ in answers] == [stored.commit] * 2
     assert hub.downloads[WEIGHTS] == 1
-    assert sum("another worker is at work on" in log for _, log in answers) == 1
+    assert sum("another worker holds the lock of" in log for _, log in answers) == 1
 
 
 def test_a_worker_killed_during_a_download_leaves_nothing_that_counts(
