@@ -171,3 +171,12 @@ def test_a_pipeline_refuses_videos_above_its_largest_resolution_and_admits_all_i
         assert error.message == f"{field}: 720p is larger than this pipeline admits."
         assert error.remedy == "Use one of: 256p, 480p."
         assert settled({"mode": "t2i", **parameters}, max_resolution="480p").size
+
+
+def test_the_default_size_is_at_most_the_largest_that_the_pipeline_admits() -> None:
+    assert settled(max_resolution="480p").size == (832, 480)
+    assert settled({"mode": "policy", "domain_name": "av"}, medium="image", max_resolution="256p").resolution == "256p"
+    error = refusal({"resolution": "720p"}, max_resolution="480p")
+    assert "larger than this pipeline admits" in error.message and error.remedy == "Use one of: 256p, 480p."
+    assert "width, height: 720p" in refusal({"size": "1280x720"}, max_resolution="256p").message
+    assert settled({"mode": "t2i", "resolution": "768p"}, max_resolution="256p").size == (1024, 1024)
