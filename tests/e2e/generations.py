@@ -12,7 +12,7 @@ from PIL import Image
 
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.outputs import Role
-from tests.media.mp4 import Mp4, read_mp4
+from tests.support.mp4 import Mp4, read_mp4
 
 
 @dataclass(frozen=True)

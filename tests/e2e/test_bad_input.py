@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.harness import TWO_B, App, Vams, error_of
-from tests.media import broken
+from tests.support import media_files
 
 
 def refused(app: App, **start: Any) -> dict[str, Any]:
@@ -19,13 +19,13 @@ def refused(app: App, **start: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("disguised.mp4", broken.png_named_mp4),
-        ("disguised.jpg", broken.png_named_jpg),
-        ("text.mp4", broken.text_named_mp4),
-        ("truncated.mp4", broken.mp4_without_index),
-        ("half.mp4", broken.mp4_without_its_end),
-        ("noframes.mp4", broken.mp4_without_frames),
-        ("wide.png", broken.wide_png),
+        ("disguised.mp4", media_files.png_named_mp4),
+        ("disguised.jpg", media_files.png_named_jpg),
+        ("text.mp4", media_files.text_named_mp4),
+        ("truncated.mp4", media_files.mp4_without_index),
+        ("half.mp4", media_files.mp4_without_its_end),
+        ("noframes.mp4", media_files.mp4_without_frames),
+        ("wide.png", media_files.wide_png),
     ],
 )
 def test_a_file_that_is_not_what_it_says(app: App, tmp_path: Path, name: str, make: Callable[[Path], Path]) -> None:

@@ -31,9 +31,9 @@ from tests.e2e.generations import LOOKS, Asked
 from tests.e2e.harness import App, configuration_text, error_of, running_app, wait_for
 from tests.e2e.test_generator import requested
 from tests.guardrail_files import write_block_list, write_prompt_checker
-from tests.media import broken
-from tests.media.mp4 import pictures
-from tests.store.hub import Hub
+from tests.support import media_files
+from tests.support.model_hub import Hub
+from tests.support.mp4 import pictures
 
 NANO, SUPER = "cosmos3-nano", "cosmos3-super"
 # NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU: one request sends it.
@@ -250,7 +250,7 @@ def test_what_only_a_worker_can_see_is_refused_by_it(
     app.upload("in/fake.png", b"%PDF-1.7 and so on")
     app.upload("in/narrow.json", json.dumps([[0.1] * 9] * 4).encode())
     app.upload("in/nan.json", json.dumps([[float("nan")] * 10] * 4).encode())
-    app.upload("in/short.mp4", broken.video(tmp_path / "short.mp4", frames=12))
+    app.upload("in/short.mp4", media_files.video(tmp_path / "short.mp4", frames=12))
     arn = start(app, Asked(said, name), "refused")
     error = error_of(app.ended(arn, 180))
     assert error["code"] == "InvalidInput" and told in error["message"]

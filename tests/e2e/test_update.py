@@ -26,7 +26,7 @@ from cosmos_batch.local.runtime import CONTAINER_PROGRAMS
 from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.e2e.harness import QUICK, TWO_B, App, wait_for
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 EARLIER = "0f4e7e05c4f8416d13d5d880a7f500b52a93d039"
 ONLY_TODAY = "CONFIGURATION"  # a variable of today's workers

@@ -7,10 +7,10 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from tests.engines.conftest import Run
-from tests.media import broken
+from tests.support import media_files
 
 
-@pytest.mark.parametrize(("make", "word"), broken.REFUSED.values(), ids=broken.REFUSED)
+@pytest.mark.parametrize(("make", "word"), media_files.REFUSED.values(), ids=media_files.REFUSED)
 def test_a_file_that_is_wrong_is_refused_in_words(
     run: Run, tmp_path: Path, make: Callable[[Path], Path], word: str
 ) -> None:
@@ -21,7 +21,7 @@ def test_a_file_that_is_wrong_is_refused_in_words(
     assert refused.value.error.code == "InvalidInput" and word in refused.value.error.message
 
 
-@pytest.mark.parametrize("make", broken.ODD.values(), ids=broken.ODD)
+@pytest.mark.parametrize("make", media_files.ODD.values(), ids=media_files.ODD)
 def test_a_file_that_is_odd_is_answered(run: Run, tmp_path: Path, make: Callable[[Path], Path]) -> None:
     folder = tmp_path / "made"
     folder.mkdir()
@@ -29,7 +29,7 @@ def test_a_file_that_is_odd_is_answered(run: Run, tmp_path: Path, make: Callable
 
 
 def test_ten_hours_are_answered_with_a_note_or_refused(run: Run, tmp_path: Path) -> None:
-    path = broken.ten_hours(tmp_path)
+    path = media_files.ten_hours(tmp_path)
     sampled, leapt = sorted(run(path).notes, key=lambda note: "were not decoded" in note)
     assert sampled.startswith("36000.0 s of video at 4 frames a second are more than the")
     assert "between the frames that were seen, were not decoded" in leapt

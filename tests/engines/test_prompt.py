@@ -15,7 +15,7 @@ from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
 from tests.engines.conftest import make_job
-from tests.media import broken
+from tests.support import media_files
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_pixels_reach_the_model_as_they_were_fitted(checkpoint: Checkpoint, clip
 
 
 def test_colours_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    grey = prepared(checkpoint, broken.image(tmp_path / "red.png", 64, 64)).inputs["pixel_values"]
+    grey = prepared(checkpoint, media_files.image(tmp_path / "red.png", 64, 64)).inputs["pixel_values"]
     channels = grey.reshape(grey.shape[0], 3, -1).mean(dim=(0, 2)).numpy()
     assert channels == pytest.approx(np.array([1.0, -1.0, -1.0]), abs=0.02)
 
@@ -109,7 +109,7 @@ def test_the_seed_is_the_callers_or_nvidias(
 @pytest.fixture(scope="module")
 def minute(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A minute of video at ten frames a second."""
-    return broken.video(tmp_path_factory.mktemp("media") / "minute.mp4", frames=600)
+    return media_files.video(tmp_path_factory.mktemp("media") / "minute.mp4", frames=600)
 
 
 def test_a_part_of_a_video_is_seen(checkpoint: Checkpoint, minute: Path) -> None:

@@ -16,7 +16,7 @@ from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
 from cosmos_batch.media import Clip
 from tests.engines.conftest import make_job
-from tests.media import broken
+from tests.support import media_files
 
 MEDIA = {"<|image_pad|>": "image", "<|video_pad|>": "video"}
 
@@ -62,7 +62,7 @@ def test_pixels_come_in_their_order_too(checkpoint: Checkpoint, tmp_path: Path) 
 
 def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
     """The rule of NVIDIA's tool holds for all together; a small picture, and not its place, decides what it takes."""
-    sight, small = MediaLimits.of_processor(checkpoint.processor), broken.image(tmp_path / "small.png", 64, 64)
+    sight, small = MediaLimits.of_processor(checkpoint.processor), media_files.image(tmp_path / "small.png", 64, 64)
     tokens = 300
 
     def sizes(*paths: Path) -> list[int]:
@@ -79,12 +79,12 @@ def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoin
 
 
 def test_notes_lines_and_refusals_name_the_file(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
-    minute = broken.video(tmp_path / "minute.mp4", frames=600)
+    minute = media_files.video(tmp_path / "minute.mp4", frames=600)
     job = prepared(checkpoint, [clip, minute], fps=10, prompt="robot " * 3000, maxTokens=100)
     [note] = [note for note in job.notes if note.startswith("minute.mp4: 60.0 s of video")]
     assert note in "\n".join(job.journal.lines)
     assert sum(bool(re.search(r"(clip|minute)\.mp4: video: .*seen:", line)) for line in job.journal.lines) == 2
-    cut = broken.mp4_without_its_end(tmp_path)
+    cut = media_files.mp4_without_its_end(tmp_path)
     with pytest.raises(Failure, match=r"^.*cut\.mp4: The video is truncated"):
         prepared(checkpoint, [clip, cut])
 

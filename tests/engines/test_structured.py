@@ -17,7 +17,7 @@ from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.engines.reasoner import json_answers, schema_check
 from cosmos_batch.engines.reasoner.json_answers import UNCHECKED, read_data, run_with_schema
 from tests.engines.conftest import make_job, place
-from tests.media import broken
+from tests.support import media_files
 
 ANY: dict[str, Any] = {}
 ROBOTS = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}
@@ -192,7 +192,7 @@ def test_a_tasks_boxes_are_also_in_pixels_of_the_upright_picture(
 
     exif = Image.Exif()
     exif[0x0112] = orientation
-    picture = broken.image(tmp_path / "source.jpg", 64, 48, exif=exif)
+    picture = media_files.image(tmp_path / "source.jpg", 64, 48, exif=exif)
     schema = TASKS["2d-grounding"].schema
     job = make_job("a.jpg", task="2d-grounding", jsonSchema=schema)
     place(picture, job, tmp_path / "work")
@@ -203,7 +203,7 @@ def test_a_tasks_boxes_are_also_in_pixels_of_the_upright_picture(
 
 @pytest.mark.parametrize(("rotation", "pixels"), [(None, [0, 64, 160, 128]), (90, [0, 80, 128, 160])])
 def test_boxes_in_a_video_too(tmp_path: Path, rotation: int | None, pixels: list[int]) -> None:
-    clip = broken.video(tmp_path / "source.mp4", rotation=rotation)
+    clip = media_files.video(tmp_path / "source.mp4", rotation=rotation)
     job = make_job("a.mp4", task="2d-grounding", jsonSchema=TASKS["2d-grounding"].schema)
     place(clip, job, tmp_path / "work")
     assert answer(Saying(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
@@ -213,7 +213,7 @@ def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
     said = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
     task = "temporal-localization-mmss"
     job = make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema)
-    place(broken.video(tmp_path / "source.mp4"), job, tmp_path / "work")
+    place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
     found = answer(Saying(said), job, tmp_path / "work")
     assert found.data == [
         {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
@@ -236,7 +236,7 @@ def test_times_at_which_there_is_nothing_to_see_are_noted(
 ) -> None:
     name = "temporal-localization-mmss" if isinstance(said[0]["start"], str) else "temporal-localization"
     job = make_job("a.mp4", task=name, jsonSchema=TASKS[name].schema, **parameters)  # type: ignore[index]
-    place(broken.video(tmp_path / "source.mp4"), job, tmp_path / "work")
+    place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
     notes = answer(Saying(json.dumps(said)), job, tmp_path / "work").notes
     assert notes == [] if told is None else told in notes[0]
 

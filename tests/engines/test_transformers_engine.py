@@ -19,7 +19,7 @@ from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.torch_errors import GPU_LOST
 from tests.engines.conftest import Run, make_job, place
-from tests.media import broken
+from tests.support import media_files
 
 
 def test_a_video_is_answered(run: Run, clip: Path) -> None:
@@ -214,7 +214,7 @@ def _without_weights(folder: Path) -> None:
 
 
 def _cut_weights(folder: Path) -> None:
-    broken.cut(folder / "model.safetensors", folder / "model.safetensors")
+    media_files.cut(folder / "model.safetensors", folder / "model.safetensors")
 
 
 def _without_processor(folder: Path) -> None:

@@ -19,8 +19,8 @@ from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, 
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
-from tests.media import broken
 from tests.real_vllm import needs_vllm
+from tests.support import media_files
 
 pytestmark = [
     needs_vllm,
@@ -108,7 +108,7 @@ def test_fps_is_honoured_or_the_note_says_so(
 ) -> None:  # fmt: skip
     """The prompt as the server itself reads it back: one mark for each pair of frames, with its time in the clip."""
     job = make_job(clip.name, fps=fps, maxTokens=8, more=["two.mp4"])
-    place(clip, job, tmp_path, broken.video(tmp_path / "two.mp4", frames=20))
+    place(clip, job, tmp_path, media_files.video(tmp_path / "two.mp4", frames=20))
     prompts: list[list[int]] = []
 
     async def keeping(self: Any, *where: Any, json: dict[str, Any]) -> httpx2.Response:

@@ -25,8 +25,8 @@ from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from tests.engines.conftest import make_job, place
 from tests.engines.test_several import media_in
-from tests.media import broken
 from tests.real_vllm import needs_vllm
+from tests.support import media_files
 
 pytestmark = [
     needs_vllm,
@@ -163,7 +163,7 @@ def test_it_sees_several_files_in_their_order(
 ) -> None:
     """The prompt as the server itself reads it back, with clips of different rates: each is its own file."""
     paths = [tmp_path / name for name in ("a.mp4", "b.png", "c.mp4")]
-    for path, source in zip(paths, (clip, picture, broken.video(tmp_path / "grey.mp4", frames=20)), strict=True):
+    for path, source in zip(paths, (clip, picture, media_files.video(tmp_path / "grey.mp4", frames=20)), strict=True):
         shutil.copy(source, path)
     job = make_job(paths[0].name, more=[path.name for path in paths[1:]], fps=2, maxTokens=8)
     prompt, _ = read_back(vllm, job, paths)
@@ -206,7 +206,7 @@ def test_bad_files_in_a_full_batch_fail_alone(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
     broken, empty = tmp_path / "broken.mp4", tmp_path / "empty.mp4"
-    broken.write_bytes(clip.read_bytes()[:5000])
+    media_files.write_bytes(clip.read_bytes()[:5000])
     empty.touch()
     bad = [(broken, "?", {}), (empty, "?", {}), (picture, "word " * 5000, {})]
     good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 24}) for number in range(9)]
@@ -231,9 +231,12 @@ def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
             folder.mkdir()
         return [(make(folder), "What is it?", {}) for make, folder in zip(kinds, folders, strict=True)]
 
-    bad = [*made([make for make, _ in broken.REFUSED.values()], "bad"), (clip, "word " * 5000, {})]
-    bad.append((broken.ten_hours(tmp_path), "?", {"longVideo": "refuse"}))
-    odd = [*made([*broken.ODD.values(), broken.ten_hours], "odd"), (clip, "Talk.", {"maxTokens": 32_768, "fps": 60})]
+    bad = [*made([make for make, _ in media_files.REFUSED.values()], "bad"), (clip, "word " * 5000, {})]
+    bad.append((media_files.ten_hours(tmp_path), "?", {"longVideo": "refuse"}))
+    odd = [
+        *made([*media_files.ODD.values(), media_files.ten_hours], "odd"),
+        (clip, "Talk.", {"maxTokens": 32_768, "fps": 60}),
+    ]
     good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 16}) for number in range(6)]
     alone = [gather(one)[0] for one in good]
     together = gather(*good[:3], *bad, *odd, *good[3:])

@@ -11,7 +11,7 @@ from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Jobs
 from lambdas.handlers.dead_letter import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
-from tests.state.jobs import make_job
+from tests.support.jobs import make_job
 
 LETTER = {"schemaVersion": 2, "taskToken": "token-1", "job": {"jobId": "job-1", "fromTheFuture": True}}
 

@@ -13,7 +13,7 @@ from cosmos_batch.state import Attempt, Callbacks, Jobs, Waiting
 from lambdas.handlers.report import handler
 from lambdas.reporting.report import NotDeliveredYet
 from tests.lambdas.cloud import Cloud, event, sqs_batch
-from tests.state.jobs import make_job
+from tests.support.jobs import make_job
 
 EXECUTION = {"id": "arn:execution:job-1", "name": "job-1", "startTime": "2026-11-12T00:00:00Z"}
 RESULT = Result(job_id="job-1", outputs=[Output(uri="s3://assets/clip.json", size=9, content_type="application/json")])

@@ -15,7 +15,7 @@ from lambdas.handlers.scale import handler
 from lambdas.reporting import refusal
 from lambdas.scaling import nudges
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud, event, sqs_batch
-from tests.state.jobs import make_job
+from tests.support.jobs import make_job
 
 PLANNED = {"pipeline": SMALL}
 SWEEP = {"pipeline": SMALL, "sweep": True}

@@ -11,8 +11,8 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow
 from lambdas.scaling.worker_count import backlog_seconds, wanted_by_pipeline, wanted_workers
-from tests.state.jobs import make_job
 from tests.support.generations import settled
+from tests.support.jobs import make_job
 
 COMPUTE = PipelineCompute(
     id="cosmos-reason2-2b",

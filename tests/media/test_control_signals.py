@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cosmos_batch.catalogue.generation import Strength
 from cosmos_batch.media import VideoInfo, first_frame_times, frames_at_size, probe, write_video
 from cosmos_batch.media.control_signals import EDGE_THRESHOLDS, blurred, edges
-from tests.media import broken
-from tests.media.mp4 import pictures
+from tests.support import media_files
+from tests.support.mp4 import pictures
 
 STRENGTHS: tuple[Strength, ...] = tuple(EDGE_THRESHOLDS)
 
@@ -123,7 +123,7 @@ def test_a_control_video_from_a_video(tmp_path: Path) -> None:
         picture[40:80, 20 + 4 * index : 60 + 4 * index] = 255
         return picture
 
-    source = broken.video(tmp_path / "source.mp4", frames=13, paint=paint)
+    source = media_files.video(tmp_path / "source.mp4", frames=13, paint=paint)
     found = probe(source)
     assert isinstance(found, VideoInfo)
     fitted = frames_at_size(source, found.timeline, first_frame_times(found.timeline, 13), (160, 128))

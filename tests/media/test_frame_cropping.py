@@ -24,7 +24,7 @@ from cosmos_batch.media import (
 )
 from cosmos_batch.media.frame_cropping import Size
 from cosmos_batch.media.timeline import Timeline
-from tests.media import broken
+from tests.support import media_files
 
 ORIENTATION = 0x0112  # the EXIF tag
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -98,7 +98,7 @@ def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
 
 def test_a_damaged_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="truncated"):
-        image_at_size(broken.cut_jpg(tmp_path), (64, 64))
+        image_at_size(media_files.cut_jpg(tmp_path), (64, 64))
 
 
 def test_an_image_that_is_a_pdf_is_refused_before(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_an_image_that_is_a_pdf_is_refused_before(tmp_path: Path) -> None:
 def test_any_image_has_exactly_the_size_or_is_refused(
     tmp_path: Path, width: int, height: int, columns: int, rows: int
 ) -> None:
-    path = broken.image(tmp_path / "a.png", width, height)
+    path = media_files.image(tmp_path / "a.png", width, height)
     size = (16 * columns, 16 * rows)
     ratio = (width / height) / (columns / rows)
     if 1 / 16 <= ratio <= 16:
@@ -128,7 +128,7 @@ def test_any_image_has_exactly_the_size_or_is_refused(
 @given(width=st.integers(8, 90), height=st.integers(8, 90), columns=st.integers(1, 9), rows=st.integers(1, 9))
 def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int, columns: int, rows: int) -> None:
     """Odd sizes too: VP9 stores them."""
-    path = broken.video(tmp_path / "a.webm", frames=1, width=width, height=height)
+    path = media_files.video(tmp_path / "a.webm", frames=1, width=width, height=height)
     size = (16 * columns, 16 * rows)
     if 1 / 16 <= (width / height) / (columns / rows) <= 16:
         assert covered(path, size).shape == (1, size[1], size[0], 3)
@@ -136,7 +136,7 @@ def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int,
 
 @pytest.mark.parametrize("size", [(160, 128), (64, 64), (256, 64), (48, 128)])
 def test_a_video_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
-    path = broken.video(tmp_path / "a.mp4", width=240, height=80, paint=lambda _: stripes(240, 80))
+    path = media_files.video(tmp_path / "a.mp4", width=240, height=80, paint=lambda _: stripes(240, 80))
     frame = covered(path, size)[0]
     assert near(frame[size[1] // 2, size[0] // 2], GREEN)
     if size == (256, 64):
@@ -154,7 +154,7 @@ def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation:
         picture[:64], picture[64:] = RED, BLUE
         return picture
 
-    path = broken.video(tmp_path / "a.mp4", rotation=rotation, paint=paint)
+    path = media_files.video(tmp_path / "a.mp4", rotation=rotation, paint=paint)
     frame = covered(path, (96, 112))[0]
     places = {"left": frame[56, 10], "right": frame[56, -10], "bottom": frame[-10, 48]}
     assert near(places[first], RED)
@@ -163,7 +163,7 @@ def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation:
 
 @pytest.mark.parametrize("size", [(128, 48), (48, 128), (320, 64)])
 def test_a_turned_video_covers_any_shape(tmp_path: Path, size: Size) -> None:
-    assert covered(broken.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
+    assert covered(media_files.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
 
 
 @pytest.mark.parametrize("curve", [ColorTrc.SMPTE2084, ColorTrc.ARIB_STD_B67])
@@ -184,33 +184,33 @@ def test_ten_bits_become_eight_of_the_same_colour(tmp_path: Path, curve: ColorTr
     assert covered(path, (32, 48))[0, 10, 10] == pytest.approx(colour, abs=4)
 
 
-@pytest.mark.parametrize("extension", broken.CODECS)
+@pytest.mark.parametrize("extension", media_files.CODECS)
 def test_the_videos_own_rate_gives_each_frame_once(tmp_path: Path, extension: str) -> None:
-    path = broken.video(tmp_path / f"a{extension}")
+    path = media_files.video(tmp_path / f"a{extension}")
     timeline = timeline_of(path)
     assert frame_count_at(timeline, 10) == 40
     for keep in ("first", "last"):
         assert frame_times_at(timeline, 10, 40, keep) == pytest.approx(np.arange(40) / 10, abs=0.002)
     assert greys(covered(path, (32, 32), first_frame_times(timeline, 40))) == pytest.approx(
-        [broken.grey_at(index, 40) for index in range(40)], abs=4
+        [media_files.grey_at(index, 40) for index in range(40)], abs=4
     )
 
 
 def test_first_and_last(tmp_path: Path) -> None:
-    path = broken.video(tmp_path / "a.mp4")
+    path = media_files.video(tmp_path / "a.mp4")
     timeline = timeline_of(path)
     for keep, indices in (("first", range(5)), ("last", range(35, 40))):
         frames = covered(path, (32, 32), frame_times_at(timeline, 10, 5, keep))  # type: ignore[arg-type]
-        assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=4)
+        assert greys(frames) == pytest.approx([media_files.grey_at(index, 40) for index in indices], abs=4)
 
 
 def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
-    path = broken.video(tmp_path / "long.mp4", frames=600)  # a minute
+    path = media_files.video(tmp_path / "long.mp4", frames=600)  # a minute
     timeline = timeline_of(path)
     decoded: list[int] = []
     times = frame_times_at(timeline, 10, 9, "last")
     frames = np.stack(list(frames_at_size(path, timeline, times, (32, 32), lambda: decoded.append(1))))
-    assert greys(frames) == pytest.approx([broken.grey_at(index, 600) for index in range(591, 600)], abs=4)
+    assert greys(frames) == pytest.approx([media_files.grey_at(index, 600) for index in range(591, 600)], abs=4)
     assert len(decoded) < 400
 
 
@@ -219,16 +219,16 @@ def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
     [(5, [0, 2, 4, 6, 8]), (20, [0, 0, 1, 1, 2]), (24, [0, 0, 1, 1, 2]), (30, [0, 0, 1, 1, 1])],
 )
 def test_another_rate_takes_the_nearest_frames(tmp_path: Path, fps: float, indices: list[int]) -> None:
-    path = broken.video(tmp_path / "a.mp4")
+    path = media_files.video(tmp_path / "a.mp4")
     frames = covered(path, (32, 32), frame_times_at(timeline_of(path), fps, 5))
-    assert greys(frames) == pytest.approx([broken.grey_at(index, 40) for index in indices], abs=3)
+    assert greys(frames) == pytest.approx([media_files.grey_at(index, 40) for index in indices], abs=3)
 
 
 def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
     """Ten frames in the first second, then one a second."""
-    path = broken.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
+    path = media_files.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
     frames = covered(path, (32, 32), frame_times_at(timeline_of(path), 2, 7))
-    wanted = [broken.grey_at(index, 13) for index in (0, 5, 9, 9, 10, 10, 11)]
+    wanted = [media_files.grey_at(index, 13) for index in (0, 5, 9, 9, 10, 10, 11)]
     assert greys(frames)[:2] == pytest.approx(wanted[:2], abs=3)
     assert greys(frames)[4] == pytest.approx(wanted[4], abs=3)
     assert greys(frames)[6] == pytest.approx(wanted[6], abs=3)
@@ -253,7 +253,7 @@ def test_times_are_the_videos_own_and_ascend(gaps: list[float], fps: float, keep
 
 
 def test_a_video_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
+    timeline = timeline_of(media_files.video(tmp_path / "a.mp4"))
     with pytest.raises(Failure, match=r"4\.00 s, at 24 frames a second 96 frames; 97 are needed") as refused:
         frame_times_at(timeline, 24, 97)
     assert refused.value.error.code == "InvalidInput"
@@ -261,28 +261,28 @@ def test_a_video_that_is_too_short_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_control_video_of_another_length_is_refused(tmp_path: Path) -> None:
-    timeline = timeline_of(broken.video(tmp_path / "a.mp4"))
+    timeline = timeline_of(media_files.video(tmp_path / "a.mp4"))
     with pytest.raises(Failure, match="control video has 40 frames; the video to be made has 41") as refused:
         first_frame_times(timeline, 41)
     assert refused.value.error.code == "InvalidInput"
 
 
 def test_damage_is_refused(tmp_path: Path) -> None:
-    path = broken.mp4_with_damage(tmp_path)
+    path = media_files.mp4_with_damage(tmp_path)
     timeline = timeline_of(path)
     with pytest.raises(Failure, match="cannot be decoded at"):
         list(frames_at_size(path, timeline, first_frame_times(timeline, 40), (32, 32)))
 
 
 def test_a_strip_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
-    path = broken.video(tmp_path / "a.webm", frames=1, width=600, height=8)
+    path = media_files.video(tmp_path / "a.webm", frames=1, width=600, height=8)
     with pytest.raises(Failure, match="600 x 8"):
         covered(path, (32, 1280))
 
 
 def test_damaged_files_are_covered_or_refused_and_nothing_else(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    for whole in (broken.video(tmp_path / "whole.mp4"), broken.image(tmp_path / "whole.png", 96, 64)):
+    for whole in (media_files.video(tmp_path / "whole.mp4"), media_files.image(tmp_path / "whole.png", 96, 64)):
         path = tmp_path / f"input{whole.suffix}"
         for _ in range(60):
             data = bytearray(whole.read_bytes())

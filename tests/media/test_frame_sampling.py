@@ -19,7 +19,7 @@ from cosmos_batch.media import (
     sample_frames,
     upright_size,
 )
-from tests.media import broken
+from tests.support import media_files
 
 LARGE = PixelBudget(16_000_000, 1_000_000, 32)
 
@@ -32,37 +32,37 @@ def sample(path: Path, fps: float, budget: PixelBudget = LARGE, **options: Any) 
 
 @pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
 def test_frames_per_second(tmp_path: Path, fps: float, count: int) -> None:
-    clip = sample(broken.video(tmp_path / "clip.mp4"), fps)
+    clip = sample(media_files.video(tmp_path / "clip.mp4"), fps)
     assert clip.frames.shape == (count, 128, 160, 3)
     assert clip.frames.dtype == np.uint8
     assert len(clip.indices) == count
 
 
-@pytest.mark.parametrize("extension", broken.CODECS)
+@pytest.mark.parametrize("extension", media_files.CODECS)
 def test_each_frame_is_the_one_that_its_index_names(tmp_path: Path, extension: str) -> None:
-    clip = sample(broken.video(tmp_path / f"clip{extension}"), 4)
+    clip = sample(media_files.video(tmp_path / f"clip{extension}"), 4)
     assert [clip.indices[0], clip.indices[-1]] == [0, 39]
     for frame, index in zip(clip.frames, clip.indices, strict=True):
-        assert frame.mean() == pytest.approx(broken.grey_at(index, 40), abs=4)
+        assert frame.mean() == pytest.approx(media_files.grey_at(index, 40), abs=4)
 
 
 def test_the_first_and_last_frame_are_seen_by_sparse_sampling(tmp_path: Path) -> None:
-    assert sample(broken.video(tmp_path / "clip.mp4"), 0.5).indices == [0, 39]
+    assert sample(media_files.video(tmp_path / "clip.mp4"), 0.5).indices == [0, 39]
 
 
 def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
     """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
-    clip = sample(broken.variable_mp4(tmp_path), 1)
+    clip = sample(media_files.variable_mp4(tmp_path), 1)
     times = np.array(clip.indices) / clip.fps
     assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
 
 
 def test_a_long_video_is_sampled_more_sparsely(tmp_path: Path) -> None:
-    clip = sample(broken.video(tmp_path / "clip.mp4"), 10, max_frames=5)
+    clip = sample(media_files.video(tmp_path / "clip.mp4"), 10, max_frames=5)
     assert clip.indices == pytest.approx([0, 10, 19.5, 29, 39], abs=0.5)
 
 
-@pytest.mark.parametrize("extension", broken.CODECS)
+@pytest.mark.parametrize("extension", media_files.CODECS)
 @pytest.mark.parametrize(
     ("start", "end", "indices"),
     [
@@ -77,20 +77,20 @@ def test_a_long_video_is_sampled_more_sparsely(tmp_path: Path) -> None:
 def test_a_part_keeps_the_videos_own_times(
     tmp_path: Path, extension: str, start: float | None, end: float | None, indices: list[int]
 ) -> None:
-    clip = sample(broken.video(tmp_path / f"clip{extension}"), 1, start=start, end=end)
+    clip = sample(media_files.video(tmp_path / f"clip{extension}"), 1, start=start, end=end)
     assert clip.indices == pytest.approx(indices, abs=0.5)
     for frame, index in zip(clip.frames, clip.indices, strict=True):
-        assert frame.mean() == pytest.approx(broken.grey_at(index, 40), abs=4)
+        assert frame.mean() == pytest.approx(media_files.grey_at(index, 40), abs=4)
 
 
-@pytest.mark.parametrize("extension", broken.CODECS)
+@pytest.mark.parametrize("extension", media_files.CODECS)
 def test_a_part_far_into_a_video_is_sought(tmp_path: Path, extension: str) -> None:
-    path = broken.video(tmp_path / f"long{extension}", frames=600)  # a minute
+    path = media_files.video(tmp_path / f"long{extension}", frames=600)  # a minute
     calls: list[int] = []
     clip = sample(path, 1, start=40, end=50, check=lambda: calls.append(1))
     assert (clip.indices[0], clip.indices[-1], len(clip.indices)) == (400, 499, 10)
     for frame, index in zip(clip.frames, clip.indices, strict=True):
-        assert frame.mean() == pytest.approx(broken.grey_at(index, 600), abs=4)
+        assert frame.mean() == pytest.approx(media_files.grey_at(index, 600), abs=4)
     assert len(calls) < 500, "what lies before was not decoded"
 
 
@@ -115,7 +115,7 @@ def moving(index: int) -> np.ndarray:
 def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str]
 ) -> None:
-    path = broken.video(
+    path = media_files.video(
         tmp_path / name, frames=600, width=64, height=32, paint=moving, codec_options={"g": "30", **options},
         codec="libx264" if name == "h264.avi" else None,
     )  # fmt: skip
@@ -131,7 +131,7 @@ def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
 
 
 def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = broken.video(tmp_path / "slow.mp4")
+    path = media_files.video(tmp_path / "slow.mp4")
     found = probe(path)
     assert isinstance(found, VideoInfo)
     monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
@@ -142,7 +142,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
 
 def test_no_more_threads_decode_and_scale_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the kernel's count, not by what FFmpeg was told."""
-    path, threads = broken.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
+    path, threads = media_files.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
     for more in (0, 3):
         monkeypatch.setattr(containers, "DECODER_THREADS", more or 1)
         before, most = len(list(threads.iterdir())), [0]
@@ -152,7 +152,7 @@ def test_no_more_threads_decode_and_scale_than_they_are_told(tmp_path: Path, mon
 
 def test_the_size_is_known_of_a_video_that_can_be_sampled(tmp_path: Path) -> None:
     """Its first packet is damaged: that is passed over by both."""
-    path = broken.video(tmp_path / "scratched.mp4", rotation=90, options={"movflags": "faststart"})
+    path = media_files.video(tmp_path / "scratched.mp4", rotation=90, options={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     at = data.index(b"mdat") + 4 + 760
     data[at : at + 60] = bytes(60)
@@ -163,11 +163,11 @@ def test_the_size_is_known_of_a_video_that_can_be_sampled(tmp_path: Path) -> Non
 
 def test_a_part_after_the_end_is_refused_by_its_field(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="start: 4 s is not in the video"):
-        sample(broken.video(tmp_path / "clip.mp4"), 1, start=4)
+        sample(media_files.video(tmp_path / "clip.mp4"), 1, start=4)
 
 
 def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
-    path = broken.video(tmp_path / "clip.mp4")
+    path = media_files.video(tmp_path / "clip.mp4")
     note = "4.0 s of video at 10 frames a second are more than the 8 frames that the model can take"
     thinned = sample(path, 10, max_frames=8)
     assert len(thinned.indices) == 8 and thinned.notes[0].startswith(note) and len(thinned.notes) == 1
@@ -180,15 +180,15 @@ def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
 
 
 def test_a_short_video_gives_at_least_the_least(tmp_path: Path) -> None:
-    assert len(sample(broken.video(tmp_path / "clip.mp4", frames=10), 1, min_frames=4).indices) == 4
+    assert len(sample(media_files.video(tmp_path / "clip.mp4", frames=10), 1, min_frames=4).indices) == 4
 
 
 def test_one_frame_is_a_video(tmp_path: Path) -> None:
-    assert sample(broken.video(tmp_path / "one.mp4", frames=1), 4, min_frames=4).frames.shape[0] == 1
+    assert sample(media_files.video(tmp_path / "one.mp4", frames=1), 4, min_frames=4).frames.shape[0] == 1
 
 
 def test_metadata_is_what_transformers_wants(tmp_path: Path) -> None:
-    clip = sample(broken.video(tmp_path / "clip.mp4"), 1)
+    clip = sample(media_files.video(tmp_path / "clip.mp4"), 1)
     assert clip.metadata["fps"] == pytest.approx(10)
     assert clip.metadata["duration"] == pytest.approx(4)
     assert clip.metadata["total_num_frames"] == 40
@@ -196,7 +196,9 @@ def test_metadata_is_what_transformers_wants(tmp_path: Path) -> None:
 
 
 def test_frames_are_scaled_to_the_budget(tmp_path: Path) -> None:
-    clip = sample(broken.video(tmp_path / "clip.mp4", width=640, height=320), 4, PixelBudget(16 * 128 * 64, 10**6, 32))
+    clip = sample(
+        media_files.video(tmp_path / "clip.mp4", width=640, height=320), 4, PixelBudget(16 * 128 * 64, 10**6, 32)
+    )
     assert clip.frames.shape == (16, 64, 128, 3)
 
 
@@ -209,7 +211,7 @@ def test_rotated_video_is_turned_upright(tmp_path: Path, rotation: int, corner: 
         frame[:64, :80] = 255
         return frame
 
-    frame = sample(broken.video(tmp_path / "phone.mp4", rotation=rotation, paint=paint), 1).frames[0]
+    frame = sample(media_files.video(tmp_path / "phone.mp4", rotation=rotation, paint=paint), 1).frames[0]
     assert frame.shape == ((128, 160, 3) if rotation == 180 else (160, 128, 3))
     bright = {corner: frame[corner].mean() for corner in ((0, 0), (0, -1), (-1, 0), (-1, -1))}
     assert max(bright, key=lambda at: bright[at]) == corner
@@ -217,26 +219,26 @@ def test_rotated_video_is_turned_upright(tmp_path: Path, rotation: int, corner: 
 
 def test_noise_in_a_whole_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="cannot be decoded at"):
-        sample(broken.mp4_with_damage(tmp_path), 4)
+        sample(media_files.mp4_with_damage(tmp_path), 4)
 
 
 def test_damage_between_the_frames_that_are_seen_is_told(tmp_path: Path) -> None:
     """With fewer frames the file is answered, with more it is refused: what it is must be told with either."""
-    path = broken.mp4_with_a_hole(tmp_path, 1.4, 2.5)
+    path = media_files.mp4_with_a_hole(tmp_path, 1.4, 2.5)
     few = sample(path, 1)
     assert [round(index / few.fps, 1) for index in few.indices] == [0.0, 1.3, 2.6, 3.9]
     assert few.notes == ("The video is damaged: frames after 1.3 s cannot be decoded, and were not seen.",)
     with pytest.raises(Failure, match=r"damaged: it cannot be decoded at 1\.4 s"):
         sample(path, 10)
-    assert sample(broken.video(tmp_path / "whole.mp4", codec_options={"g": "1"}), 1).notes == ()
+    assert sample(media_files.video(tmp_path / "whole.mp4", codec_options={"g": "1"}), 1).notes == ()
 
 
 def test_a_wanted_frame_that_another_stands_for_is_told(tmp_path: Path) -> None:
-    assert any("damaged" in note for note in sample(broken.mp4_with_a_hole(tmp_path, 1.0, 1.6), 4).notes)
+    assert any("damaged" in note for note in sample(media_files.mp4_with_a_hole(tmp_path, 1.0, 1.6), 4).notes)
 
 
 def test_decoding_ends_when_asked(tmp_path: Path) -> None:
-    path = broken.video(tmp_path / "clip.mp4")
+    path = media_files.video(tmp_path / "clip.mp4")
     found = probe(path)
     assert isinstance(found, VideoInfo)
     calls = []
@@ -251,17 +253,17 @@ def test_decoding_ends_when_asked(tmp_path: Path) -> None:
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("make", broken.ODD.values(), ids=broken.ODD)
+@pytest.mark.parametrize("make", media_files.ODD.values(), ids=media_files.ODD)
 def test_what_is_out_of_the_ordinary_is_seen_as_it_is(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     clip = sample(make(tmp_path), 4)
     assert clip.frames.dtype == np.uint8 and clip.frames.shape[3] == 3
     assert clip.frames.shape[1] % 32 == clip.frames.shape[2] % 32 == 0
     for place, index in ((0, 0), (-1, 39)):
-        assert clip.frames[place].mean() == pytest.approx(broken.grey_at(index, 40), abs=6)
+        assert clip.frames[place].mean() == pytest.approx(media_files.grey_at(index, 40), abs=6)
 
 
 def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
-    path = broken.ten_hours(tmp_path)
+    path = media_files.ten_hours(tmp_path)
     clip = sample(path, 4)
     assert len(clip.frames) == 768 and clip.duration == 36_000
     assert clip.notes[0].startswith("36000.0 s of video at 4 frames a second are more than the 768 frames")
@@ -273,7 +275,7 @@ def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
 
 def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None:
     """The movie's and the track's: what counts is the packets that are there."""
-    path = broken.video(tmp_path / "liar.mp4")
+    path = media_files.video(tmp_path / "liar.mp4")
     data = bytearray(path.read_bytes())
     at = data.index(b"mvhd") + 4
     scale, _ = struct.unpack_from(">II", data, at + 12)

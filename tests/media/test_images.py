@@ -8,26 +8,26 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import PixelBudget, read_image
-from tests.media import broken
+from tests.support import media_files
 
 BUDGET = PixelBudget(256 * 256, 256 * 256, 32)
 ORIENTATION = 0x0112  # the EXIF tag
 
 
 def test_a_large_image_is_scaled_down(tmp_path: Path) -> None:
-    image = read_image(broken.image(tmp_path / "a.jpg", 4000, 2000), BUDGET)
+    image = read_image(media_files.image(tmp_path / "a.jpg", 4000, 2000), BUDGET)
     assert image.size == (352, 160)
     assert image.mode == "RGB"
 
 
 def test_a_small_image_keeps_its_size(tmp_path: Path) -> None:
-    assert read_image(broken.image(tmp_path / "a.png", 64, 96), BUDGET).size == (64, 96)
+    assert read_image(media_files.image(tmp_path / "a.png", 64, 96), BUDGET).size == (64, 96)
 
 
 def test_a_phones_picture_is_turned_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
-    broken.image(tmp_path / "a.jpg", 128, 64, exif=exif)
+    media_files.image(tmp_path / "a.jpg", 128, 64, exif=exif)
     assert read_image(tmp_path / "a.jpg", BUDGET).size == (64, 128)
 
 
@@ -51,4 +51,4 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
 
 def test_a_cut_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="truncated"):
-        read_image(broken.cut_jpg(tmp_path), BUDGET)
+        read_image(media_files.cut_jpg(tmp_path), BUDGET)

@@ -21,7 +21,7 @@ from cosmos_batch.media import (
     write_image,
     write_video,
 )
-from tests.media import broken
+from tests.support import media_files
 
 WANTED = WantedVideo(96, 64, 13, Fraction(24))
 
@@ -89,7 +89,7 @@ def test_one_frame_where_189_were_asked_for(tmp_path: Path) -> None:
         check(tmp_path, replace(WANTED, frames=189), frames=moving(1))
 
 
-@pytest.mark.parametrize("make", [make for make, _ in broken.REFUSED.values()], ids=list(broken.REFUSED))
+@pytest.mark.parametrize("make", [make for make, _ in media_files.REFUSED.values()], ids=list(media_files.REFUSED))
 def test_files_that_are_no_video_are_the_engines_fault(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     with pytest.raises(Failure) as refused:
         check_video(make(tmp_path), WANTED)
@@ -98,14 +98,14 @@ def test_files_that_are_no_video_are_the_engines_fault(tmp_path: Path, make: Cal
 
 def test_an_image_is_no_video_and_a_video_no_image(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="an image; a video was asked for"):
-        check_video(broken.image(tmp_path / "a.png"), WANTED)
+        check_video(media_files.image(tmp_path / "a.png"), WANTED)
     with pytest.raises(Failure, match="a video; an image was asked for"):
-        check_image(broken.video(tmp_path / "a.mp4"), 160, 128)
+        check_image(media_files.video(tmp_path / "a.mp4"), 160, 128)
 
 
 def test_frames_that_cannot_be_decoded_are_missing(tmp_path: Path) -> None:
     with pytest.raises(Failure, match=r"only \d+ of 40 frames can be decoded"):
-        check_video(broken.mp4_with_damage(tmp_path), WantedVideo(160, 128, 40, Fraction(10)))
+        check_video(media_files.mp4_with_damage(tmp_path), WantedVideo(160, 128, 40, Fraction(10)))
 
 
 def test_damage_anywhere_is_found_or_harmless_and_nothing_else(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_images(tmp_path: Path) -> None:
     write_image(tmp_path / "b.jpg", np.zeros((64, 96, 3), np.uint8))
     assert check_image(tmp_path / "b.jpg", 96, 64) == ["The image is black."]
     with pytest.raises(Failure, match="truncated") as damaged:
-        check_image(broken.cut_jpg(tmp_path), 200, 200)
+        check_image(media_files.cut_jpg(tmp_path), 200, 200)
     assert damaged.value.error.code == "EngineFailed"
 
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 from cosmos_batch.media import VideoInfo, previews, probe, write_contact_sheet, write_gif
-from tests.media import broken
+from tests.support import media_files
 
 
 def found(path: Path) -> VideoInfo:
@@ -27,7 +27,7 @@ def milliseconds(path: Path) -> int:
 
 
 def test_gif_shows_the_whole_video_at_its_speed(tmp_path: Path) -> None:
-    video = broken.video(tmp_path / "a.mp4", width=640, height=384)  # 4 s
+    video = media_files.video(tmp_path / "a.mp4", width=640, height=384)  # 4 s
     target = tmp_path / "a.mp4.previewFile.gif"
     write_gif(video, found(video), target)
     with Image.open(target) as image:
@@ -40,7 +40,7 @@ def test_gif_shows_the_whole_video_at_its_speed(tmp_path: Path) -> None:
 
 
 def test_a_long_video_has_no_more_frames(tmp_path: Path) -> None:
-    video = broken.video(tmp_path / "a.mp4", frames=600, width=64, height=64)  # a minute
+    video = media_files.video(tmp_path / "a.mp4", frames=600, width=64, height=64)  # a minute
     write_gif(video, found(video), tmp_path / "a.gif")
     assert len(greys(tmp_path / "a.gif")) <= 80
     assert milliseconds(tmp_path / "a.gif") == pytest.approx(60_000, rel=0.05)
@@ -49,7 +49,7 @@ def test_a_long_video_has_no_more_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [150_000, 40_000, 1])
 def test_a_gif_keeps_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     random = np.random.default_rng(0)
-    video = broken.video(tmp_path / "a.mp4", paint=lambda _: random.integers(0, 256, (128, 160, 3), np.uint8))
+    video = media_files.video(tmp_path / "a.mp4", paint=lambda _: random.integers(0, 256, (128, 160, 3), np.uint8))
     monkeypatch.setattr(previews, "GIF_LIMIT", limit)
     write_gif(video, found(video), tmp_path / "a.gif")
     frames = len(greys(tmp_path / "a.gif"))
@@ -62,7 +62,7 @@ def test_a_gif_keeps_within_the_limit(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_vams_limit_holds_for_the_worst_video(tmp_path: Path) -> None:
     """Noise, as large and as long as previews are."""
     random = np.random.default_rng(0)
-    video = broken.video(
+    video = media_files.video(
         tmp_path / "a.mp4",
         frames=70,
         width=320,
@@ -75,7 +75,7 @@ def test_vams_limit_holds_for_the_worst_video(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("width", "height", "size"), [(96, 64, (96, 64)), (128, 640, (64, 320))])
 def test_shape_is_kept_and_nothing_enlarged(tmp_path: Path, width: int, height: int, size: tuple[int, int]) -> None:
-    video = broken.video(tmp_path / "a.mp4", frames=3, width=width, height=height)
+    video = media_files.video(tmp_path / "a.mp4", frames=3, width=width, height=height)
     write_gif(video, found(video), tmp_path / "a.gif")
     with Image.open(tmp_path / "a.gif") as image:
         assert image.size == size
@@ -83,7 +83,7 @@ def test_shape_is_kept_and_nothing_enlarged(tmp_path: Path, width: int, height: 
 
 @pytest.mark.parametrize(("frames", "columns", "rows"), [(40, 4, 4), (1, 1, 1), (5, 4, 2)])
 def test_contact_sheet(tmp_path: Path, frames: int, columns: int, rows: int) -> None:
-    video = broken.video(tmp_path / "a.mp4", frames=frames)
+    video = media_files.video(tmp_path / "a.mp4", frames=frames)
     write_contact_sheet(video, found(video), tmp_path / "a.jpg")
     with Image.open(tmp_path / "a.jpg") as sheet:
         assert (sheet.format, sheet.size) == ("JPEG", (columns * 168 + 8, rows * 136 + 8))
@@ -94,11 +94,11 @@ def test_contact_sheet(tmp_path: Path, frames: int, columns: int, rows: int) -> 
         for column in range(columns)
     ][: min(16, frames)]
     assert shown == sorted(shown)
-    assert (shown[0], shown[-1]) == pytest.approx((20, broken.grey_at(frames - 1, frames)), abs=5)
+    assert (shown[0], shown[-1]) == pytest.approx((20, media_files.grey_at(frames - 1, frames)), abs=5)
 
 
 def test_the_same_video_has_the_same_previews(tmp_path: Path) -> None:
-    video = broken.video(tmp_path / "a.mp4")
+    video = media_files.video(tmp_path / "a.mp4")
     for name in ("a", "b"):
         write_gif(video, found(video), tmp_path / f"{name}.gif")
         write_contact_sheet(video, found(video), tmp_path / f"{name}.jpg")

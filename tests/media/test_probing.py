@@ -26,10 +26,10 @@ from cosmos_batch.media import (
     timeline,
 )
 from cosmos_batch.media.signatures import UNKNOWN, identify
-from tests.media import broken
+from tests.support import media_files
 
 
-@pytest.mark.parametrize(("make", "word"), broken.REFUSED.values(), ids=broken.REFUSED)
+@pytest.mark.parametrize(("make", "word"), media_files.REFUSED.values(), ids=media_files.REFUSED)
 def test_bad_files_are_refused(tmp_path: Path, make: Callable[[Path], Path], word: str) -> None:
     with pytest.raises(Failure) as refused:
         probe(make(tmp_path))
@@ -40,7 +40,8 @@ def test_bad_files_are_refused(tmp_path: Path, make: Callable[[Path], Path], wor
 
 
 @pytest.mark.parametrize(
-    ("make", "content", "extension"), [(broken.png_named_mp4, "PNG", ".mp4"), (broken.png_named_jpg, "PNG", ".jpg")]
+    ("make", "content", "extension"),
+    [(media_files.png_named_mp4, "PNG", ".mp4"), (media_files.png_named_jpg, "PNG", ".jpg")],
 )
 def test_disagreement_names_content_and_extension(
     tmp_path: Path, make: Callable[[Path], Path], content: str, extension: str
@@ -53,45 +54,45 @@ def test_disagreement_names_content_and_extension(
 
 @pytest.mark.parametrize("extension", VIDEO_EXTENSIONS)
 def test_every_video_extension_is_accepted(tmp_path: Path, extension: str) -> None:
-    found = probe(broken.video(tmp_path / f"clip{extension}"))
+    found = probe(media_files.video(tmp_path / f"clip{extension}"))
     assert isinstance(found, VideoInfo)
     assert (found.width, found.height) == (160, 128)
     assert len(found.timeline.times) == 40
     assert found.timeline.duration == pytest.approx(4.0)
-    assert found.timeline.fps == pytest.approx(broken.FPS)
+    assert found.timeline.fps == pytest.approx(media_files.FPS)
 
 
 @pytest.mark.parametrize("extension", IMAGE_EXTENSIONS)
 def test_every_image_extension_is_accepted(tmp_path: Path, extension: str) -> None:
-    assert probe(broken.image(tmp_path / f"picture{extension}")) == ImageInfo(64, 48)
+    assert probe(media_files.image(tmp_path / f"picture{extension}")) == ImageInfo(64, 48)
 
 
 def test_extension_in_capitals_is_the_same(tmp_path: Path) -> None:
-    assert probe(broken.image(tmp_path / "picture.png").rename(tmp_path / "PICTURE.PNG")) == ImageInfo(64, 48)
+    assert probe(media_files.image(tmp_path / "picture.png").rename(tmp_path / "PICTURE.PNG")) == ImageInfo(64, 48)
 
 
 @pytest.mark.parametrize(("written", "named"), [(".mp4", ".mov"), (".mov", ".mp4"), (".mkv", ".webm")])
 def test_containers_of_one_family_may_bear_each_others_name(tmp_path: Path, written: str, named: str) -> None:
-    assert isinstance(probe(broken.video(tmp_path / f"a{written}").rename(tmp_path / f"b{named}")), VideoInfo)
+    assert isinstance(probe(media_files.video(tmp_path / f"a{written}").rename(tmp_path / f"b{named}")), VideoInfo)
 
 
 @pytest.mark.parametrize("named", [".avi", ".mkv"])
 def test_containers_of_other_families_may_not(tmp_path: Path, named: str) -> None:
     with pytest.raises(Failure, match="MP4 or QuickTime"):
-        probe(broken.video(tmp_path / "a.mp4").rename(tmp_path / f"b{named}"))
+        probe(media_files.video(tmp_path / "a.mp4").rename(tmp_path / f"b{named}"))
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.9, 0.95, 0.99])
 def test_a_cut_is_seen_wherever_it_was_made(tmp_path: Path, share: float) -> None:
     with pytest.raises(Failure, match="truncated"):
-        probe(broken.mp4_without_its_end(tmp_path, share))
+        probe(media_files.mp4_without_its_end(tmp_path, share))
 
 
 @pytest.mark.parametrize("extension", [".mkv", ".webm", ".avi"])
 def test_other_containers_that_are_cut_are_refused(tmp_path: Path, extension: str) -> None:
-    whole = broken.video(tmp_path / f"whole{extension}")
+    whole = media_files.video(tmp_path / f"whole{extension}")
     with pytest.raises(Failure, match="truncated"):
-        probe(broken.cut(whole, tmp_path / f"cut{extension}"))
+        probe(media_files.cut(whole, tmp_path / f"cut{extension}"))
 
 
 def test_huge_png_is_refused_by_its_header_alone(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_image_within_both_limits_but_too_many_pixels_is_refused(tmp_path: Path)
 
 
 def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = broken.video(tmp_path / "big.mp4")
+    path = media_files.video(tmp_path / "big.mp4")
     for module in ("containers", "probing"):
         monkeypatch.setattr(f"cosmos_batch.media.{module}.VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
     with pytest.raises(Failure, match="160 x 128"):
@@ -123,7 +124,9 @@ def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_video_of_more_than_a_day_is_refused(tmp_path: Path) -> None:
     day = timeline.DURATION_LIMIT // 2  # two frames last that long
     for seconds in (day, day + 3600):
-        path = broken.video(tmp_path / f"{seconds}.mp4", frames=2, fps=1, pts=lambda index, step=seconds: index * step)
+        path = media_files.video(
+            tmp_path / f"{seconds}.mp4", frames=2, fps=1, pts=lambda index, step=seconds: index * step
+        )
         if seconds == day:
             assert isinstance(probe(path), VideoInfo)
         else:
@@ -132,14 +135,14 @@ def test_video_of_more_than_a_day_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_takes_too_long_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = broken.video(tmp_path / "slow.mp4")
+    path = media_files.video(tmp_path / "slow.mp4")
     monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode"):
         probe(path)
 
 
 def test_video_with_too_many_frames_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = broken.video(tmp_path / "many.mp4")
+    path = media_files.video(tmp_path / "many.mp4")
     monkeypatch.setattr("cosmos_batch.media.timeline.FRAME_LIMIT", 39)
     with pytest.raises(Failure, match="more than 39 frames"):
         probe(path)
@@ -172,7 +175,7 @@ def test_no_text_is_media(text: bytes) -> None:
 def whole_file(extension: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"whole{extension}"
-        made = broken.video(path, frames=10) if extension in broken.CODECS else broken.image(path)
+        made = media_files.video(path, frames=10) if extension in media_files.CODECS else media_files.image(path)
         return made.read_bytes()
 
 

@@ -11,8 +11,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import WantedVideo, check_video, rewrite_video
 from cosmos_batch.media.rewriting import read_sound
-from tests.media import broken
-from tests.media.mp4 import heard, pictures, read_mp4
+from tests.support import media_files
+from tests.support.mp4 import heard, pictures, read_mp4
 
 NTSC = Fraction(30000, 1001)
 
@@ -56,7 +56,9 @@ def test_a_file_of_an_engine_becomes_ours(tmp_path: Path, rate: int) -> None:
 
 def test_colours_stay_though_an_engine_does_not_say_which_they_are(tmp_path: Path) -> None:
     colour = (200, 60, 30)
-    source = broken.video(tmp_path / "engine.mp4", frames=3, paint=lambda _: np.full((128, 160, 3), colour, np.uint8))
+    source = media_files.video(
+        tmp_path / "engine.mp4", frames=3, paint=lambda _: np.full((128, 160, 3), colour, np.uint8)
+    )
     assert read_mp4(source).colours != (1, 1, 1, 1)
     rewrite_video(source, tmp_path / "a.mp4", Fraction(24), sound=False)
     assert read_mp4(tmp_path / "a.mp4").colours == (1, 1, 1, 1)
@@ -78,14 +80,16 @@ def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
 
 
 def test_sound_that_is_missing_is_found_out_afterwards(tmp_path: Path) -> None:
-    source = broken.video(tmp_path / "engine.mp4")
+    source = media_files.video(tmp_path / "engine.mp4")
     assert read_sound(source) is None
     rewrite_video(source, tmp_path / "a.mp4", Fraction(10), sound=True)
     with pytest.raises(Failure, match="no sound"):
         check_video(tmp_path / "a.mp4", WantedVideo(160, 128, 40, Fraction(10), sound=True))
 
 
-@pytest.mark.parametrize("make", [broken.png_named_mp4, broken.empty, broken.mp4_with_damage, broken.mp4_without_index])
+@pytest.mark.parametrize(
+    "make", [media_files.png_named_mp4, media_files.empty, media_files.mp4_with_damage, media_files.mp4_without_index]
+)
 def test_what_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path, make: Any) -> None:
     with pytest.raises(Failure) as refused:
         rewrite_video(make(tmp_path), tmp_path / "ours.mp4", NTSC, sound=True)
@@ -95,4 +99,4 @@ def test_what_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path
 
 def test_an_image_is_no_video(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="an image; a video was asked for"):
-        rewrite_video(broken.image(tmp_path / "a.png"), tmp_path / "ours.mp4", NTSC, sound=False)
+        rewrite_video(media_files.image(tmp_path / "a.png"), tmp_path / "ours.mp4", NTSC, sound=False)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import Sound, exact_rate, write_image, write_video
-from tests.media.mp4 import heard, pictures, read_mp4, times
+from tests.support.mp4 import heard, pictures, read_mp4, times
 
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0), (128, 128, 128))
 

@@ -9,9 +9,9 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import ImageInfo, exact_rate, probe
-from tests.media.mp4 import read_mp4
 from tests.omni.conftest import Make
 from tests.support.generator_jobs import ACTIONS, FEW, ROWS, SMALL, TABLE, Files, check, frames
+from tests.support.mp4 import read_mp4
 
 GIVEN = {"path": "s3://my-bucket/given.mp4"}
 

@@ -8,7 +8,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table, Waiting
 from tests.state.conftest import client
-from tests.state.jobs import make_job
+from tests.support.jobs import make_job
 
 SHARED, SOLO = Attempt(id="shared", worker="w1", solo=False), Attempt(id="solo", worker="w2", solo=True)
 ERROR = Error(code="EngineFailed", message="m", remedy="r")

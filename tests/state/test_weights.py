@@ -5,7 +5,7 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Attempt, ConditionFailed, Jobs, Table, Workers
-from tests.state.jobs import make_job
+from tests.support.jobs import make_job
 
 ERROR = Error(code="TimedOut", message="m", remedy="r")
 

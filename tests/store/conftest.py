@@ -11,7 +11,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from cosmos_batch.store import ModelStore
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 MODEL = "nvidia/Cosmos-Reason2-2B"
 OTHER = "nvidia/Cosmos-Reason2-8B"

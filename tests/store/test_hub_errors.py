@@ -11,7 +11,7 @@ from huggingface_hub import HfApi, constants
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.store import ModelStore
 from tests.store.conftest import MODEL
-from tests.store.hub import ACCOUNT, Hub
+from tests.support.model_hub import ACCOUNT, Hub
 
 TOKEN = "hf_secretSecretSecret"
 SETTING = "app.pipelines.useNvidiaCosmos.huggingFaceToken"

@@ -13,7 +13,7 @@ import pytest
 from cosmos_batch.cli.main import main
 from cosmos_batch.store import ModelStore
 from tests.store.conftest import MODEL, files_of
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 TOKEN = "hf_secretSecretSecret"
 WEIGHTS = f"{MODEL}/model.safetensors"

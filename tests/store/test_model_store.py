@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import ModelStore
 from tests.store.conftest import MODEL, OTHER, files_of
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 WEIGHTS = f"{MODEL}/model.safetensors"
 DIRECTORY = "nvidia--Cosmos-Reason2-2B"

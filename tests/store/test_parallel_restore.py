@@ -26,7 +26,7 @@ from cosmos_batch.store.parallel_restore import BackupLocation, restore_files
 from cosmos_batch.worker.clients import Clients
 from tests.store.conftest import MODEL, files_of
 from tests.store.faulty_s3 import Fault, FaultyS3
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 WEIGHTS = f"{MODEL}/model.safetensors"
 DIRECTORY = "nvidia--Cosmos-Reason2-2B"

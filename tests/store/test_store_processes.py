@@ -19,7 +19,7 @@ from cosmos_batch.store import ModelStore
 from cosmos_batch.store.lock import exclusive
 from tests.store.conftest import MODEL, files_of
 from tests.store.faulty_s3 import Fault, FaultyS3
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 WEIGHTS = f"{MODEL}/model.safetensors"
 REPOSITORY = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from cosmos_batch.worker import costs
 from cosmos_batch.worker.assembly import engine_for
 from cosmos_batch.worker.clients import Clients
 from tests.e2e.scripted_generator import ScriptedGenerator
-from tests.media import broken
+from tests.support import media_files
 from tests.support.generations import settled
 from tests.worker.conftest import ASSETS, Bench, Hand
 
@@ -122,7 +122,7 @@ def test_an_image(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> None:
-    picture = broken.image(tmp_path / "wide.png", 128, 72).read_bytes()
+    picture = media_files.image(tmp_path / "wide.png", 128, 72).read_bytes()
     planned(bench, {"resolution": "256p", "num_frames": 5, "preview": False}, input=put(bench, "in/wide.png", picture))
     run(bench)
     files = written(bench, tmp_path)
@@ -133,7 +133,7 @@ def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> 
 
 
 def test_a_control_video_leads(bench: Bench, tmp_path: Path) -> None:
-    depth = put(bench, "in/depth.mp4", broken.video(tmp_path / "depth.mp4").read_bytes())
+    depth = put(bench, "in/depth.mp4", media_files.video(tmp_path / "depth.mp4").read_bytes())
     said = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
     origin = Origin(model="nvidia/Cosmos3-Nano", revision="1234", engine="diffusers 0.38.0", files=[])
     planned(bench, said, more_inputs=[depth], origin=origin)
@@ -150,7 +150,7 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
     bench: Bench, tmp_path: Path
 ) -> None:
     """40 frames are asked for, rounded up to 41, and the control video has 40, of which the model follows 37."""
-    edge = put(bench, "in/edge.mp4", broken.video(tmp_path / "edge.mp4", frames=40).read_bytes())
+    edge = put(bench, "in/edge.mp4", media_files.video(tmp_path / "edge.mp4", frames=40).read_bytes())
     said = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}}, "resolution": "256p", "num_frames": 40}
     planned(bench, {**said, "preview": False}, more_inputs=[edge])
     run(bench)
@@ -166,7 +166,7 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
     ("rows", "told"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
 )
 def test_actions_lie_in_a_file(bench: Bench, tmp_path: Path, rows: list[list[float]], told: str | None) -> None:
-    picture = put(bench, "in/first.png", broken.image(tmp_path / "first.png").read_bytes())
+    picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     actions = put(bench, "in/moves.json", json.dumps(rows).encode())
     said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json", "action_chunk_size": 4}
     planned(bench, said, input=picture, more_inputs=[actions])
@@ -179,7 +179,7 @@ def test_actions_lie_in_a_file(bench: Bench, tmp_path: Path, rows: list[list[flo
 
 
 def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
-    picture = put(bench, "in/first.png", broken.image(tmp_path / "first.png").read_bytes())
+    picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     said = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
     planned(bench, said, input=picture)
     run(bench)
@@ -236,7 +236,7 @@ def test_a_document_tells_what_guardrails_said_of_what(bench: Bench, tmp_path: P
 
 
 def test_actions_alone_show_nothing_that_guardrails_could_look_at(bench: Bench, tmp_path: Path) -> None:
-    video = put(bench, "in/moves.mp4", broken.video(tmp_path / "moves.mp4").read_bytes())
+    video = put(bench, "in/moves.mp4", media_files.video(tmp_path / "moves.mp4").read_bytes())
     said = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
     planned(bench, said, {"checks": {"prompt": "passed"}}, input=video)
     run(bench)

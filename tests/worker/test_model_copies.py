@@ -13,7 +13,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.state import Revisions
 from cosmos_batch.store import ModelStore
 from cosmos_batch.worker.model_copies import PinnedModelStore
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 from tests.worker.conftest import Bench
 
 MODEL, BUCKET = "nvidia/Cosmos-Reason2-2B", "model-bucket"

@@ -9,7 +9,7 @@ from cosmos_batch.cli.commands import models
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from tests.cli.conftest import PIPELINE
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 MODEL, OTHER = "nvidia/Cosmos-Reason2-2B", "cosmos-reason2-8b"
 
