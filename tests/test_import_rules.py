@@ -1,6 +1,7 @@
 """The rooms of the design and what each may import, so that the picture in the README stays true."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,18 @@ def test_what_servers_share_names_no_program(room: str) -> None:
         text = path.read_text(encoding="utf-8").lower().replace("vllm-project/vllm issue", "")
         for program in ("vllm", "omni", "sglang", "cosmos_framework", "phyai"):
             assert program not in text, f"{path} names {program}"
+
+
+def test_the_local_cloud_knows_no_app() -> None:
+    """It is for any CDK app: its code names this project in import paths alone, and its tests import no other room."""
+    for path in (ROOT / "cosmos_batch/local").rglob("*.py"):
+        text = path.read_text(encoding="utf-8").replace("cosmos_batch.local", "")
+        assert "cosmos" not in text.lower(), path
+        assert not re.search(r"lambdas/|infra/|VAMS|vLLM|Hugging ?Face|HF_", text), path
+    for path in (ROOT / "tests/local").rglob("*.py"):
+        for module in imports(path):
+            if module.split(".")[0] in OURS:
+                assert module.startswith(("cosmos_batch.local.", "tests.local")), f"{path} imports {module}"
 
 
 def test_every_room_has_a_rule() -> None:

@@ -34,8 +34,8 @@ def marked(name: str, value_prefix: str) -> list[int]:
 def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]:
     """Send SIGKILL to every marked process until none is left; return those that survived ``timeout`` seconds.
 
-    With them go the sessions that they lead: a process that gives itself another title may write over its environment,
-    as vLLM's do. More than one pass is needed: a process may fork between the listing and the signal.
+    The sessions that they lead are killed too, because a process that sets its own title may overwrite its environment,
+    which holds the mark. More than one pass is needed, because a process may fork between the listing and the signal.
     """
     deadline = time.monotonic() + timeout
     sessions: set[int] = set()

@@ -1,4 +1,4 @@
-"""What a job is told of its mounts is what the kernel would say of them."""
+"""The mount table of a job has the format of the kernel's ``/proc/self/mountinfo``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,25 +7,24 @@ import pytest
 
 from cosmos_batch.local import backends, runtime
 from cosmos_batch.local.containers import mounts
-from cosmos_batch.worker.mounts import Mount, read_table
 
 HOST = {
-    "volumes": [{"name": "scratch", "host": {"sourcePath": "/mnt/scratch/workers"}}],
+    "volumes": [{"name": "scratch", "host": {"sourcePath": "/mnt/scratch/jobs"}}],
     "mountPoints": [{"sourceVolume": "scratch", "containerPath": "/mnt/scratch"}],
 }
 
 
-@pytest.fixture(params=["home", "a home\twith\\040"])
-def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a cloud, also where the kernel escapes its path."""
-    cloud = runtime.CloudRuntime(tmp_path / request.param, port=0, cloud_id="test", stop_grace=1.0)
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of the cloud of this process."""
+    cloud = runtime.CloudRuntime(tmp_path, port=0, cloud_id="test", stop_grace=1.0)
     monkeypatch.setattr(runtime, "_current", cloud)
     return cloud.home
 
 
 @pytest.fixture
 def file_system() -> Iterator[str]:
-    made = backends.efs().create_file_system(
+    created = backends.efs().create_file_system(
         "a token",
         performance_mode="generalPurpose",
         encrypted=True,
@@ -34,22 +33,28 @@ def file_system() -> Iterator[str]:
         provisioned_throughput_in_mibps=0,
         availability_zone_name="",
         backup=False,
-        tags=[{"Key": "Name", "Value": "CosmosBatch/ModelCache"}],
+        tags=[{"Key": "Name", "Value": "App/Models"}],
     )
-    yield made.file_system_id
-    backends.efs().delete_file_system(made.file_system_id)
+    yield created.file_system_id
+    backends.efs().delete_file_system(created.file_system_id)
 
 
-def test_a_folder_of_a_host_lies_on_a_disk_of_its_own(home: Path) -> None:
-    mounted = mounts.places_of(HOST)["/mnt/scratch"]
-    assert mounted == home / "hosts" / "mnt" / "scratch" / "workers" and mounted.is_dir()
-    assert read_table(mounts.table_of(HOST)) == [Mount("/workers", str(mounted), "xfs", "/dev/nvme1n1")]
+def mount_lines(properties: dict[str, object]) -> list[tuple[str, str, str, str]]:
+    """Return root, mount point, file system type and source of each line of a container's mount table."""
+    lines = [line.split(" ") for line in mounts.table_of(properties).splitlines()]
+    return [(fields[3], fields[4], fields[7], fields[8]) for fields in lines]
 
 
-def test_without_an_instance_store_it_lies_on_the_root_volume(home: Path) -> None:
-    mounted = mounts.places_of(HOST)["/mnt/scratch"]
+def test_a_host_folder_lies_on_a_disk_of_its_own(home: Path) -> None:
+    folder = mounts.places_of(HOST)["/mnt/scratch"]
+    assert folder == home / "hosts" / "mnt" / "scratch" / "jobs" and folder.is_dir()
+    assert mount_lines(HOST) == [("/jobs", str(folder), "xfs", "/dev/nvme1n1")]
+
+
+def test_without_an_instance_store_a_host_folder_lies_on_the_root_volume(home: Path) -> None:
+    folder = mounts.places_of(HOST)["/mnt/scratch"]
     (home / "hosts" / "no-instance-store").touch()
-    assert read_table(mounts.table_of(HOST)) == [Mount("/mnt/scratch/workers", str(mounted), "xfs", "/dev/nvme0n1p1")]
+    assert mount_lines(HOST) == [("/mnt/scratch/jobs", str(folder), "xfs", "/dev/nvme0n1p1")]
 
 
 def test_efs_is_nfs_and_lies_below_the_name_of_its_file_system(home: Path, file_system: str) -> None:
@@ -57,11 +62,19 @@ def test_efs_is_nfs_and_lies_below_the_name_of_its_file_system(home: Path, file_
         "volumes": [{"name": "models", "efsVolumeConfiguration": {"fileSystemId": file_system}}, *HOST["volumes"]],
         "mountPoints": [{"sourceVolume": "models", "containerPath": "/mnt/models"}, *HOST["mountPoints"]],
     }
-    places = mounts.places_of(properties)
-    assert places["/mnt/models"] == home / "efs" / "CosmosBatch_ModelCache"
-    models, scratch = read_table(mounts.table_of(properties))
-    assert models == Mount("/", str(places["/mnt/models"]), "nfs4", "127.0.0.1:/")
-    assert (scratch.point, scratch.file_system) == (str(places["/mnt/scratch"]), "xfs")
+    folders = mounts.places_of(properties)
+    assert folders["/mnt/models"] == home / "efs" / "App_Models"
+    models, scratch = mount_lines(properties)
+    assert models == ("/", str(folders["/mnt/models"]), "nfs4", "127.0.0.1:/")
+    assert scratch[1:3] == (str(folders["/mnt/scratch"]), "xfs")
+
+
+def test_paths_are_escaped_as_the_kernel_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = runtime.CloudRuntime(tmp_path / "a home\twith\\040", port=0, cloud_id="test", stop_grace=1.0)
+    monkeypatch.setattr(runtime, "_current", cloud)
+    mounts.places_of(HOST)
+    [(_, point, _, _)] = mount_lines(HOST)
+    assert point.endswith("/a\\040home\\011with\\134040/hosts/mnt/scratch/jobs")
 
 
 def test_a_job_without_mounts_has_an_empty_table(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every CloudFormation type of our templates is created, changed and deleted, or said to be accepted only."""
+"""Every CloudFormation type of `types` is created, updated and deleted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
-from tests.infra.examples import example
 from tests.local.conftest import CODE_BUCKET, Stack, zipped
 from tests.local.types import AROUND, TYPES, Type
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "local-cloud.md"
-# Their tests are in test_cloudformation.py: a function answers for them.
-CUSTOM = "Custom::"
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +51,7 @@ def test_a_type_is_created_changed_and_deleted(cloud: LocalCloud, around: Stack,
     assert left is None
 
 
-def test_what_is_accepted_only_is_this_and_in_the_document() -> None:
+def test_the_page_lists_the_types_that_are_accepted_and_not_created() -> None:
     assert set(ACCEPTED_TYPES) == {"AWS::CDK::Metadata"}
     listed = re.findall(r"^\| `(AWS::\w+::\w+)` \| (.*) \|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     assert dict(listed) == ACCEPTED_TYPES
-
-
-def test_every_type_of_our_templates_is_tested_or_accepted() -> None:
-    known = {tested.name for tested in TYPES} | set(ACCEPTED_TYPES)
-    templates = example("everything").templates.values()
-    types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
-    assert {name for name in types - known if not name.startswith(CUSTOM)} == set()
