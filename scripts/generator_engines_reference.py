@@ -20,7 +20,7 @@ TYPES = (
 
 
 def page(text: str) -> str:
-    """The page with its tables as they are now."""
+    """Return the page with its tables regenerated."""
     tables = {
         "default-plans": _default_plans(),
         "plans": _plans("throughput"),
@@ -30,20 +30,20 @@ def page(text: str) -> str:
 
 
 def _plans(objective: Objective) -> str:
-    rows = [line(f"`{one.id}`", *(_plan(one, name, objective) for name in TYPES)) for one in GENERATORS]
+    rows = [line(f"`{pipeline.id}`", *(_plan(pipeline, name, objective) for name in TYPES)) for pipeline in GENERATORS]
     return table(line("pipeline", *TYPES), rows)
 
 
 def _default_plans() -> str:
-    """Of what a configuration that says nothing more deploys."""
+    """Return the plans of a configuration that enables a pipeline and sets nothing else."""
     rows = []
-    for one in GENERATORS:
+    for pipeline in GENERATORS:
         entry = GeneratorEntry()
-        plans = parallel_plans(entry, one)
-        worker = "; ".join(f"{kind}: {plan}" for kind, plan in plans.items())
-        types = ", ".join(choose_instance_types(entry, one).names)
-        rows.append(line(f"`{one.id}`", types, planned_pipeline(entry, one).gpus_per_worker, worker))
-    return table("| pipeline | types, the preferred first | GPUs of a worker | plan |", rows)
+        plans = parallel_plans(entry, pipeline)
+        worker = "; ".join(f"{gpu}: {plan}" for gpu, plan in plans.items())
+        types = ", ".join(choose_instance_types(entry, pipeline).names)
+        rows.append(line(f"`{pipeline.id}`", types, planned_pipeline(entry, pipeline).gpus_per_worker, worker))
+    return table("| pipeline | instance types, the preferred first | GPUs of a worker | plan |", rows)
 
 
 def _plan(pipeline: Pipeline, instance_type: str, objective: Objective) -> str:

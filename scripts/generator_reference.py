@@ -10,20 +10,20 @@ from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, MODES_OF_PIPELINE, SIZES
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT, GenerationParameters
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
-GENERATORS = [one for one in PIPELINES if one.surface == "generator"]
+GENERATORS = [pipeline for pipeline in PIPELINES if pipeline.surface == "generator"]
 
 
 def page(text: str) -> str:
-    """The page with its tables as they are now."""
+    """Return the page with its tables regenerated."""
     tables = {
         "pipelines": _pipelines(),
         "modes": _modes(),
         "engines": _engines(),
         "sizes": _sizes(),
-        "parameters": table("| parameter | type | default | what it is |", _parameters()),
+        "parameters": table("| parameter | type | default | meaning |", _parameters()),
         "domains": _domains(),
     }
     return filled(text, tables)
@@ -31,7 +31,8 @@ def page(text: str) -> str:
 
 def _pipelines() -> str:
     rows = [
-        line(f"`{one.id}`", f"`{one.config_key}`", one.model, _names(MODES_OF_PIPELINE[one.id])) for one in GENERATORS
+        line(f"`{pipeline.id}`", f"`{pipeline.config_key}`", pipeline.model, _names(MODES_OF_PIPELINE[pipeline.id]))
+        for pipeline in GENERATORS
     ]
     return table("| pipeline | in the configuration | model | modes |", rows)
 
@@ -49,7 +50,7 @@ def _modes() -> str:
         )
         for name, mode in MODES.items()
     ]
-    return table("| mode | it is | input | sound | `steps` | `guidanceScale` | `flowShift` |", rows)
+    return table("| mode | task | input | sound | `steps` | `guidanceScale` | `flowShift` |", rows)
 
 
 def _engines() -> str:
@@ -76,16 +77,16 @@ def _guardrails(engine: GeneratorAbilities) -> str:
 
 def _limits(engine: GeneratorAbilities) -> str:
     limits = [
-        f"`guidanceScale` of {engine.guidance_least:g} at least" if engine.guidance_least else "",
-        f"`guidanceScale` of {engine.guidance_limit:g} at most" if engine.guidance_limit < 20 else "",
-        f"`fps` of {engine.fps_least:g} at least" if engine.fps_least else "",
-        f"sizes of NVIDIA's table alone with {_names(engine.table_sizes)}" if engine.table_sizes else "",
-        "whole frame rates" if engine.whole_fps else "",
-        "" if engine.weights else "all controls weigh the same",
-        f"`flowShift` {engine.flow_shift:g}" if engine.flow_shift else "",
+        f"`guidanceScale` of at least {engine.guidance_least:g}" if engine.guidance_least else "",
+        f"`guidanceScale` of at most {engine.guidance_limit:g}" if engine.guidance_limit < GUIDANCE_LIMIT else "",
+        f"`fps` of at least {engine.fps_least:g}" if engine.fps_least else "",
+        f"only sizes of NVIDIA's table with {_names(engine.table_sizes)}" if engine.table_sizes else "",
+        "only whole frame rates" if engine.whole_fps else "",
+        "" if engine.weights else "no different weights of controls",
+        f"`flowShift` of {engine.flow_shift:g} only" if engine.flow_shift else "",
         f"predicts no actions of {', '.join(engine.forward_only)}" if engine.forward_only else "",
-        f"does not know the domains {', '.join(engine.unknown_domains)}" if engine.unknown_domains else "",
-        "with tp all GPUs share weights and job" if engine.exclusive_axes else "",
+        f"without the domains {', '.join(engine.unknown_domains)}" if engine.unknown_domains else "",
+        "with tp all GPUs share both the weights and the job" if engine.exclusive_axes else "",
     ]
     return "; ".join(limit for limit in limits if limit)
 
@@ -93,7 +94,7 @@ def _limits(engine: GeneratorAbilities) -> str:
 def _sizes() -> str:
     rows = [line(ratio, *(sizes[ratio] for sizes in SIZES.values())) for ratio in ASPECT_RATIOS]
     frames = [str(FRAME_LIMIT[tier]) if tier in FRAME_LIMIT else "1" for tier in SIZES]
-    return table(line("`aspectRatio`", *(f"`{tier}`" for tier in SIZES)), [*rows, line("frames, at most", *frames)])
+    return table(line("`aspectRatio`", *(f"`{tier}`" for tier in SIZES)), [*rows, line("most frames", *frames)])
 
 
 def _parameters() -> list[str]:
@@ -102,10 +103,10 @@ def _parameters() -> list[str]:
 
 def _domains() -> str:
     rows = [
-        line(f"`{name}`", " or ".join(map(str, one.widths)), one.chunk_size, f"{one.fps:g}")
-        for name, one in DOMAINS.items()
+        line(f"`{name}`", " or ".join(map(str, domain.widths)), domain.chunk_size, f"{domain.fps:g}")
+        for name, domain in DOMAINS.items()
     ]
-    return table("| `domainName` | numbers of an action | `actionChunkSize` | `fps` |", rows)
+    return table("| `domainName` | numbers in an action | `actionChunkSize` | `fps` |", rows)
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -172,13 +172,11 @@ def refuse_lossy_deployment(modes: Sequence[LossyMode], pipeline: Pipeline, engi
     if modes and (offloading := [gpu for gpu, plan in plans.items() if plan.offload]):
         smallest = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "256p", guardrails=True)
         need = gib_per_gpu(ParallelPlan(), pipeline, engine, smallest)
-        smaller = (
-            ', or maxResolution "256p"' if all(need <= usable_gib(GPUS[gpu].memory_gib) for gpu in offloading) else ""
-        )
+        fits_smaller = all(need <= usable_gib(GPUS[gpu].memory_gib) for gpu in offloading)
+        smaller = ', or maxResolution "256p"' if fits_smaller else ""
         raise ValueError(
             f"{key}: {' and '.join(modes)} cannot be combined with offload, which the plan for "
-            f"{' and '.join(offloading)} uses; "
-            f"use types with more memory{smaller}"
+            f"{' and '.join(offloading)} uses; use types with more memory{smaller}"
         )
 
 
@@ -195,10 +193,13 @@ def with_parallel_plans(pipeline: Pipeline, engine: str, plans: ParallelPlans, w
 
 
 def _alternatives(pipeline: Pipeline, engine: str, workload: Workload) -> str:
-    types = [", ".join(types) for types in [instance_types_for(pipeline, engine, workload)] if types]
-    if offloading := instance_types_for(pipeline, engine, workload, offload=True):
-        types.append(f"with layers that wait in the host's memory for {', '.join(offloading)}")
-    return f"it has one for {', and '.join(types)}" if types else f"no known instance type carries it on {engine}"
+    """Return the instance types that have a plan for a workload, as the end of a sentence."""
+    options = []
+    if types := instance_types_for(pipeline, engine, workload):
+        options.append(", ".join(types))
+    if types := instance_types_for(pipeline, engine, workload, offload=True):
+        options.append(f"with offload to the host's memory for {', '.join(types)}")
+    return f"it has one for {', and '.join(options)}" if options else f"no known instance type carries it on {engine}"
 
 
 def _all_plans() -> list[ParallelPlan]:

@@ -141,7 +141,7 @@ def test_a_pipeline_reserves_the_gpus_that_its_plans_use() -> None:
     ("engine", "pipeline", "instance_type", "message"),
     [
         ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88; it has "
-         "one for p6-b200.48xlarge, and with layers that wait in the host's memory for .*p5.4xlarge"),
+         "one for p6-b200.48xlarge, and with offload to the host's memory for .*p5.4xlarge"),
         ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 52.5 GiB of a GPU, g6e.12xlarge has 43.6; it "
          "has one for g6e.48xlarge, g7e.12xlarge, g7e.24xlarge, g7e.48xlarge, p5.48xlarge, p5en.48xlarge"),
         ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 145.5 GiB of a GPU, p5.4xlarge has 77.2"),
