@@ -16,12 +16,11 @@ from cosmos_batch.cli.input_checks import checked_path, checked_prompt
 from cosmos_batch.cli.job_result import print_or_save, save_files
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.model_access import is_here, stand_in
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
-from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.planning.configuration import load_config
-from cosmos_batch.store.copies import Copies
 
 
 @click.command(
@@ -57,22 +56,7 @@ def command() -> int:
 def _config_file() -> Path:
     """Return the configuration as it is where its smallest model is on this machine, else one with the demo's model."""
     smallest = configuration.enabled_pipeline(load_config(configuration.CONFIG), None)
-    if is_here(smallest.model):
-        return configuration.CONFIG
-    inform(
-        f"{smallest.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
-        f"of a few moving shapes and nothing else.\nNVIDIA's answers about everything: cosmos-batch run FILE --model "
-        f"{smallest.model}"
-    )
-    return configuration.with_entry(smallest.pipeline, {"model": str(DEMO_REASON)})
-
-
-def is_here(model: str) -> bool:
-    """Return whether a model is a folder, or lies in the model store of the local cloud."""
-    if model.startswith("/"):
-        return True
-    stores = (default_home() / "efs").glob("*/models")
-    return any(Copies(store, model).newest() for store in stores)
+    return configuration.CONFIG if is_here(smallest.model) else stand_in(smallest)
 
 
 def _render_clip(path: Path) -> Path:

@@ -12,12 +12,12 @@ from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand
-from cosmos_batch.cli.commands.demo import is_here
 from cosmos_batch.cli.commands.generate import config_file, entry_here, make
 from cosmos_batch.cli.generation_request import GenerationRequest, read_input
 from cosmos_batch.cli.job_result import JobResult, print_error, save_files
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.model_access import is_here
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.contract.generation.document import GeneratorDocument

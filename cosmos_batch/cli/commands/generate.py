@@ -21,6 +21,7 @@ from cosmos_batch.cli.generation_request import GenerationRequest, read_generati
 from cosmos_batch.cli.input_checks import digest
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
+from cosmos_batch.cli.model_access import check_access
 from cosmos_batch.cli.options import generator_options, joined_numbers
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
@@ -32,7 +33,7 @@ from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.planning.generation.request_file import read_request_file
-from cosmos_batch.planning.generation.settling import choose_pipeline
+from cosmos_batch.planning.generation.settling import choose_pipeline, settle
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's package, which Diffusers and vLLM-Omni import
@@ -91,7 +92,7 @@ def command(
         request, changes = on_a_server(request)
     with (
         process_pool() as pool,
-        local_deployment(pool, lambda: config_file(request, changes), reuse=not changes) as local,
+        local_deployment(pool, lambda: _accessible_config_file(request, changes), reuse=not changes) as local,
     ):
         return print_or_save(local, make(local, request), target)
 
@@ -110,16 +111,39 @@ def config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
 
     Raises WrongCall, also where the request's guardrails are not installed on this machine.
     """
-    config = load_config(configuration.CONFIG)
+    config, name = load_config(configuration.CONFIG), _pipeline_here(request)
     enabled = [entry.pipeline.id for entry in enabled_pipelines(config)]
-    name = request.pipeline or choose_pipeline(enabled, request.parameters.mode, request.medium) or SMALLEST
     entry = {} if name in enabled and not _is_auto(config, name) else entry_here(request)
     path = configuration.CONFIG
     _refuse_switching_off(request, config, name)
     if entry or changes:
         path = configuration.with_entry(_generator(name), {**entry, **changes})
-    _refuse_unguarded(request, configuration.enabled_pipeline(load_config(path), name))
+    settled = configuration.enabled_pipeline(load_config(path), name)
+    _refuse_unguarded(request, settled)
+    _refuse_unsettled(request, settled)
     return path
+
+
+def _pipeline_here(request: GenerationRequest) -> str:
+    """Return the pipeline that makes it on this machine: the named one, or the smallest that is enabled, or Nano."""
+    enabled = [entry.pipeline.id for entry in enabled_pipelines(load_config(configuration.CONFIG))]
+    return request.pipeline or choose_pipeline(enabled, request.parameters.mode, request.medium) or SMALLEST
+
+
+def _accessible_config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
+    """Return `config_file`, having checked that its model is on this machine or can be downloaded."""
+    path = config_file(request, changes)
+    check_access(path, configuration.enabled_pipeline(load_config(path), _pipeline_here(request)))
+    return path
+
+
+def _refuse_unsettled(request: GenerationRequest, pipeline: EnabledPipeline) -> None:
+    """Raise Failure, with the code and the words of the planning Lambda, where the pipeline cannot make it.
+
+    A request file in S3 is read by that Lambda alone.
+    """
+    if request.request_file is None and pipeline.serving is not None:
+        settle(request.parameters, request.prompt, pipeline.pipeline, request.medium, "unsent", pipeline.serving)
 
 
 def _is_auto(config: Config, name: str) -> bool:

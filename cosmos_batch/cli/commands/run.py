@@ -11,15 +11,18 @@ from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import submit_files
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError, explain
 from cosmos_batch.cli.input_checks import File, chosen_pipeline
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.model_access import check_access, stand_in
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import checked_objects, checked_request
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.configuration import load_config
 
 MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
@@ -54,7 +57,8 @@ def command(
     """Answer files on this machine, print the documents, and stop what was started.
 
     The model is loaded once for all files. A local cloud that stands is used as it stands; with --model or --endpoint,
-    the command starts one of its own.
+    the command starts one of its own. Where config.json's model is neither on this machine nor to be had, the demo's
+    small model answers, and the command says so.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
     inputs = checked_request(files, request, skip_invalid)
@@ -63,7 +67,15 @@ def command(
 
     def config_file() -> Path:
         chosen = configuration.enabled_pipeline(load_config(configuration.CONFIG), pipeline)
-        return configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
+        path = configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
+        try:
+            check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
+        except (CliError, Failure) as error:
+            if changes or chosen.pipeline.surface != "reasoner":
+                raise
+            inform(str(explain(error)))
+            return stand_in(chosen)
+        return path
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
         results = answer(deployment, checked_objects(deployment, inputs, request, skip_invalid), request, pipeline)

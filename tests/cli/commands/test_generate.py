@@ -347,3 +347,22 @@ def test_guardrails_that_the_configuration_requires_are_not_switched_off(
     changes = {"engine": "endpoint", "endpoint": {"url": "http://h:1/v1"}, "guardrails": False} if on_a_server else {}
     with pytest.raises(CliError, match=f"config.json requires guardrails of {NANO}"):
         generate.config_file(asked, changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["{}/clip.mp4", "--mode", "i2v"], "i2v"),
+        (["--num-frames", "1000"], "1,000"),
+        (["--mode", "transfer"], "control"),
+    ],
+)
+def test_what_the_plan_would_refuse_is_refused_before_a_cloud_is_started(
+    files: Path, options: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(files))
+    monkeypatch.setattr("cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("it was started"))
+    line = [option.replace("{}", str(files)) for option in options]
+    assert main(["generate", *line, "--prompt", "x", "--no-guardrails"]) == 2
+    printed = capsys.readouterr().err
+    assert "InvalidInput" in printed and told in printed

@@ -18,7 +18,7 @@ from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.demo import DEMO_REASON
 from tests.cli.conftest import PIPELINE
 
@@ -193,6 +193,7 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
             asked.append((path, question.prompt, pipeline, path.exists()))
             yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
+    monkeypatch.setattr(run, "check_access", lambda *_: None)
     for module in (run, demo):
         monkeypatch.setattr(module, "answer", answer)
         monkeypatch.setattr(module, "process_pool", lambda: _Entered(POOL))
@@ -278,6 +279,27 @@ def test_run_fails_with_the_job(
     assert main(["run", str(clip)]) == 1
     assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
     assert clouds["started"].stopped
+
+
+def test_run_without_a_model_to_be_had_is_answered_by_the_demos(
+    answered: list[tuple[Any, ...]],
+    clouds: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Failure("ModelUnavailable", "The Hub cannot be reached.", "Check the way to it.")
+
+    (tmp_path / "clip.mp4").write_bytes(b"content")
+    monkeypatch.setattr(run, "check_access", refuse)
+    assert main(["run", str(tmp_path / "clip.mp4")]) == 0
+    printed = capsys.readouterr().err
+    assert "The Hub cannot be reached." in printed and "so cosmos-batch/demo-reason answers" in printed
+    assert str(DEMO_REASON) in clouds["deployed"][0].read_text()
+    assert main(["run", str(tmp_path / "clip.mp4"), "--model", "org/name"]) == 1, (
+        "a model that was named is not replaced"
+    )
 
 
 def test_background_work_ends_with_its_block() -> None:
