@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.cli import configuration, local_deployment, model_access
 from cosmos_batch.cli.main import main
 from cosmos_batch.planning.configuration import load_config
-from tests.store.hub import Hub
+from tests.support.model_hub import Hub
 
 MODEL = "nvidia/Cosmos-Reason2-2B"
 
