@@ -96,6 +96,7 @@ class Size(NamedTuple):
 
     @property
     def area(self) -> int:
+        """The number of pixels."""
         return self.width * self.height
 
 

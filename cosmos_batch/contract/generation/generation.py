@@ -100,6 +100,7 @@ class Generation(Model):
 
     @property
     def is_video(self) -> bool:
+        """Whether the result is a video, not an image."""
         return self.mode != "t2i"
 
     @property

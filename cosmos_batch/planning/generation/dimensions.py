@@ -120,7 +120,11 @@ def settle_frames(requested: int | None, mode: Mode, tier: Resolution) -> int | 
     """
     if mode == "t2i":
         if requested not in (None, 1):
-            raise Failure("InvalidInput", f"numFrames: {requested:,} for one image.", "Leave it out, or use mode t2v.")
+            raise Failure(
+                "InvalidInput",
+                f"numFrames: is {requested:,}, and an image has one frame.",
+                "Leave it out, or use mode t2v.",
+            )
         return 1
     if mode == "transfer":  # generated chunk by chunk, so that its length does not depend on a GPU's memory
         if requested is not None and not 2 <= requested <= TRANSFER_FRAME_LIMIT:

@@ -54,8 +54,9 @@ def settle(
     job_id: str,
     serving: Serving,
 ) -> Generation:
-    """Decide everything that can be decided before the input is decoded. The same job always settles to the same.
+    """Decide everything about a generation that can be decided before its input is decoded.
 
+    The same job always settles to the same generation, its seed included.
     `medium` is the kind of the input file, None without one. Raises Failure (InvalidInput) if the model, the pipeline,
     its engine or the memory of its workers cannot do what the request asks for.
     """
@@ -91,10 +92,7 @@ def settle(
         contact_sheet=parameters.contact_sheet,
         notes=_notes(parameters.num_frames, frames, fps),
     )
-    refuse_unable_engine(serving.engine, generation)
-    if serving.by_url and transfer:
-        refuse_several_uploads(transfer.controls)
-    refuse_large_generation(generation, serving, pipeline)
+    _refuse_infeasible(generation, serving, pipeline)
     return generation
 
 
@@ -197,6 +195,14 @@ def _settle_conditioning(parameters: GenerationParameters, frames: int | None) -
             "Name each once and leave one out to be generated; 0 is the first frame, each further one stands for four.",
         )
     return Conditioning(frames=kept, keep=parameters.condition_keep or "first")
+
+
+def _refuse_infeasible(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:
+    """Raise Failure for a consistent generation that the pipeline's engine or GPUs cannot do."""
+    refuse_unable_engine(serving.engine, generation)
+    if serving.by_url and generation.transfer:
+        refuse_several_uploads(generation.transfer.controls)
+    refuse_large_generation(generation, serving, pipeline)
 
 
 def _notes(requested: int | None, frames: int | None, fps: float | None) -> list[str]:

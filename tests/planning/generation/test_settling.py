@@ -241,7 +241,7 @@ def test_parameters_of_another_mode_are_refused() -> None:
     assert "conditionFrames: has no meaning in mode t2v" in refusal({"condition_frames": [0]}).message
     assert "controls: has no meaning in mode i2v" in refusal({"edge": True}, medium="image").message
     assert "domainName" in refusal({"domain_name": "av"}).message
-    assert "numFrames: 9 for one image" in refusal({"mode": "t2i", "num_frames": 9}).message
+    assert "numFrames: is 9, and an image has one frame" in refusal({"mode": "t2i", "num_frames": 9}).message
 
 
 def test_v2v_keeps_some_of_the_latent_frames_and_never_all() -> None:
