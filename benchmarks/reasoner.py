@@ -25,12 +25,12 @@ from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job,
 from benchmarks.results import FOLDER
 from benchmarks.said import said_last
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
-from cosmos_batch.contract.sampling import ANSWERING
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment
+from cosmos_batch.planning.questions import ANSWERING
 
 TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)

@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.robot_scene import FPS, SECONDS, draw_scene
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
-from cosmos_batch.contract.sampling import with_sampling
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
+from cosmos_batch.planning.questions import with_sampling
 
 PIPELINE = "cosmos-reason2-2b"
 PROMPT = "Describe what happens in the video, step by step, and say whether the motion is physically plausible."

@@ -32,11 +32,6 @@ def start_execution(machine_arn: str, name: str, request: Request, state_bucket:
     return True
 
 
-def execution_arn(machine_arn: str, name: str) -> str:
-    """Return the ARN of the execution of this name."""
-    return f"{machine_arn.replace(':stateMachine:', ':execution:')}:{name}"
-
-
 def input_of_execution(arn: str) -> dict[str, object]:
     """Return the input that an execution was started with."""
     parsed: dict[str, object] = json.loads(client("stepfunctions").describe_execution(executionArn=arn)["input"])

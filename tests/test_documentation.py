@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.generation.request_file import read_request_file
-from lambdas.planning.jobs import read_request
+from cosmos_batch.planning.requests import read_request
 from tests.support.command_line import parse
 
 ROOT = Path(__file__).resolve().parent.parent

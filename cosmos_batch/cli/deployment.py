@@ -9,6 +9,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.contract.executions import execution_arn
 from cosmos_batch.state import Jobs, Table, Workers
 
 STACK_PREFIX = "CosmosBatch-"
@@ -38,7 +39,7 @@ class Deployment:
 
     def execution_arn(self, job_id: str) -> str:
         """Return the ARN of a job's execution, whose name is the job's id."""
-        return self.state_machine_arn.replace(":stateMachine:", ":execution:") + f":{job_id}"
+        return execution_arn(self.state_machine_arn, job_id)
 
     @property
     def _table(self) -> Table:

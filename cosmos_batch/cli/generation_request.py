@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Medium
+from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS, Medium, extension, medium_of
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, digest
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.s3 import extension
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.generation.request_file import SUFFIX, GenerationFile, read_request_file
@@ -35,7 +34,7 @@ class GenerationRequest:
         """Whether the input is an image or a video; None without an input."""
         if self.input is None:
             return None
-        return "image" if extension(str(self.input)) in IMAGE_EXTENSIONS else "video"
+        return medium_of(str(self.input))
 
     def with_files(self, place: Callable[[Path], str]) -> "GenerationRequest":
         """Return the request with every file of this machine replaced by the name that `place` returns for it.

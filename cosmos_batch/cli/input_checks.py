@@ -4,11 +4,11 @@ import hashlib
 import os
 from pathlib import Path
 
-from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.limits import PROMPT_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.contract.s3 import extension, parse_uri
+from cosmos_batch.contract.s3 import parse_uri
 
 File = Path | str
 """A file of this machine, or an S3 URI."""

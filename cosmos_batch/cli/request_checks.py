@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
+from cosmos_batch.catalogue.formats import EXTENSIONS, medium_of
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import File, checked_file
@@ -13,7 +12,7 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size
-from cosmos_batch.planning.reasoner import medium_of, refuse_cut, settle_question
+from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
 
 
 def checked_request(names: Iterable[str], request: ReasonerRequest, skip_invalid: bool = False) -> list[File]:
@@ -22,8 +21,8 @@ def checked_request(names: Iterable[str], request: ReasonerRequest, skip_invalid
     def check(name: str) -> File:
         file = checked_file(name)
         medium = medium_of(name, *(request.parameters.more_inputs or []))
-        refuse_cut(request.parameters, medium)
-        settle_question(request.parameters, request.prompt, request.system_prompt or DEFAULT_SYSTEM_PROMPT, medium)
+        refuse_cut_of_image(request.parameters, medium)
+        settle_question(request.parameters, request.prompt, request.system_prompt, medium)
         return file
 
     return _each(list(names), check, skip_invalid)

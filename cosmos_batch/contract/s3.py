@@ -1,7 +1,5 @@
 """S3 locations, and the names of what we write. A key is data: any character may stand in it."""
 
-import hashlib
-import json
 import re
 from typing import Annotated, NamedTuple
 
@@ -59,13 +57,6 @@ def allowed(location: S3Location, roots: list[str]) -> bool:
     return False
 
 
-def extension(key: str) -> str:
-    """The lower-case extension with its dot; "" for none."""
-    name = key.rsplit("/", 1)[-1]
-    stem, dot, ending = name.rpartition(".")
-    return f".{ending.lower()}" if dot and stem else ""
-
-
 def relative_directory(key: str, asset_id: str | None) -> str:
     """The directory of `key` within its asset, "" at the asset's root or where no asset is named.
 
@@ -112,12 +103,3 @@ def join_below(prefix: str, relative: str) -> str:
     """
     parts = [part.replace(".", "%2E") if part in (".", "..") else part for part in relative.split("/") if part]
     return "/".join([prefix.rstrip("/"), *parts]).lstrip("/") if prefix.strip("/") else "/".join(parts)
-
-
-def execution_name(pipeline: str, *identity: str) -> str:
-    """A Step Functions execution name (80 characters at most) that is the same for the same request, always.
-
-    `pipeline` may be what a person typed: characters that a name must not have are left out, the digest has them.
-    """
-    digest = hashlib.sha256(json.dumps([pipeline, *identity]).encode()).hexdigest()
-    return f"{re.sub('[^A-Za-z0-9_-]', '', pipeline)[:40]}-{digest[:32]}"

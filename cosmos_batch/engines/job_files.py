@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosmos_batch.catalogue.formats import extension
 from cosmos_batch.catalogue.generation import Hint
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.s3 import extension
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import InputFile, Job
-from cosmos_batch.contract.s3 import extension, parse_uri
+from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.planning.generation.actions import refuse_rows
 

@@ -9,10 +9,10 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Any
 
-from cosmos_batch.catalogue.formats import EXTENSIONS
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.contract.json_schema import too_deep
 from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
-from cosmos_batch.contract.s3 import S3Location, extension
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
 from cosmos_batch.planning.generation.metadata import keys_of_metadata

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS, Medium
+from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, extension, medium_of
 from cosmos_batch.catalogue.pipelines import PIPELINES, Surface, pipeline_named
 from cosmos_batch.contract.environment import PipelineRef
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.s3 import extension
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.metadata import prompt_and_parameters
 from cosmos_batch.planning.generation.request_file import SIZE_LIMIT, SUFFIX, read_request_file
@@ -97,6 +96,4 @@ def _generator_with_mode(key: str, metadata: FileMetadata, pipelines: Sequence[P
 
 
 def _medium(key: str) -> Medium | None:
-    if extension(key) not in EXTENSIONS:
-        return None
-    return "image" if extension(key) in IMAGE_EXTENSIONS else "video"
+    return medium_of(key) if extension(key) in EXTENSIONS else None

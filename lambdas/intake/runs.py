@@ -1,15 +1,16 @@
 """Start the run of a pipeline on an uploaded file, and replace a run that started before its sidecar was written."""
 
 from cosmos_batch.contract.environment import UploadEnvironment
+from cosmos_batch.contract.executions import execution_arn, execution_name
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.s3 import S3Location, execution_name
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.state import Jobs
 from lambdas.clients import client, state_table
 from lambdas.intake.metadata import FileMetadata, earlier_sidecars
 from lambdas.intake.pipeline_choice import surface_of
 from lambdas.log import log
 from lambdas.s3_objects import StoredObject
-from lambdas.step_functions import execution_arn, input_of_execution, start_execution
+from lambdas.step_functions import input_of_execution, start_execution
 
 
 def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:

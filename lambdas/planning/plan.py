@@ -1,31 +1,54 @@
-"""Plan the job of an execution, and say what the state machine needs to send it to its pipeline's queue."""
+"""Plan the job of an execution: read the request, settle the work, make and store the job, and say where to send it."""
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
+from pydantic import TypeAdapter
+
+from cosmos_batch.contract.base import Time
 from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.contract.request import Request
-from cosmos_batch.state import Callbacks, Jobs, Revisions
+from cosmos_batch.contract.s3 import S3Location, allowed, join_below, parse_uri, relative_directory
+from cosmos_batch.planning.requests import read_request, settle_deadline
+from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
+from cosmos_batch.state.reserved_keys import SECONDS_TRIED
 from lambdas.clients import state_table
 from lambdas.log import log
-from lambdas.planning.generating import plan_generation
-from lambdas.planning.jobs import Execution, plan_job, read_request
+from lambdas.planning.generator import plan_generation
+from lambdas.planning.reasoner import plan_question
+from lambdas.planning.work import Work
 from lambdas.scaling.nudges import nudge_for_work
 
 SHORTEST_WAIT = 2  # seconds: the heartbeat limit is one less, and at least one
 
-# The last version of the state machine that does not say its version to `plan`. It writes this number into its
+# The last version of the state machine that does not send its version to `plan`. It writes this number into its
 # messages, and workers that were deployed with it refuse a job with fields that they do not know.
 BEFORE_IDENTITIES = 3
 FIELDS_BEFORE_IDENTITIES = {
     *("job_id", "execution_arn", "pipeline", "input", "more_inputs", "prompt", "prompt_uri", "system_prompt"),
     *("parameters", "generation", "origin", "document", "timestamp", "created_at", "deadline", "invalidate_model"),
 }
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The execution of the state machine that a job is planned for. Its name is the job's id."""
+
+    arn: str
+    name: str
+    started_at: datetime
+
+    @classmethod
+    def read(cls, context: dict[str, Any]) -> Self:
+        """Read the part `Execution` of the state machine's context object."""
+        started_at = TypeAdapter(Time).validate_python(context["startTime"])
+        return cls(arn=context["id"], name=context["name"], started_at=started_at.astimezone(UTC))
 
 
 def plan_execution(
@@ -39,40 +62,29 @@ def plan_execution(
     table = state_table(environment.state_table)
     keep_callback(Callbacks(table), execution.name, event["request"])
     request = read_request(event["request"])
-    refuse_faults(request)
     queue = enabled_queue(request.pipeline, enabled_queues())
+    deadline = settle_deadline(request, execution.started_at, environment.deadline_seconds)
     if queue.serving is None:
-        job = plan_job(request, execution, environment)
+        work = plan_question(request, execution.name, environment)
     else:
-        job = plan_generation(request, execution, environment, queue.serving)
-    job = job.model_copy(update={"planned_for": identity_of(queue, request, Revisions(table, queue.id))})
+        work = plan_generation(request, execution.name, environment, queue.serving)
+    identity = _identity_of(queue, request, Revisions(table, queue.id))
+    job = _make_job(work, request, execution, deadline, identity, ReservedKeys(table), environment.asset_buckets)
     Jobs(table).create(job)
     nudge_for_work(environment.nudge_queue_url, job.pipeline)
     log("planned", jobId=job.job_id, pipeline=job.pipeline)
-    body = message_body(job, event.get("schemaVersion", BEFORE_IDENTITIES))
-    return {**enqueueable(job, queue), "job": body, "messageGroup": message_group(request)}
+    return _sending_of(job, queue, request.caller, event.get("schemaVersion", BEFORE_IDENTITIES))
 
 
 def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
-    """Store a token that a person typed, before anything can be refused: the refusal must reach it."""
+    """Store the task token in a request before anything can be refused, so that a refusal can answer it."""
     token = request.get("callback") if isinstance(request, dict) else None
     if isinstance(token, str) and token:
         callbacks.keep(job_id, token)
 
 
-def refuse_faults(request: Request) -> None:
-    """Raises Failure where `upload` found faults: an answer to half of what was said is not what was asked for."""
-    if request.faults:
-        raise Failure(
-            "InvalidInput",
-            " ".join(request.faults),
-            "Correct the file's metadata, tags or sidecar and upload it again; docs/reasoner.md and docs/generator.md "
-            "name all settings.",
-        )
-
-
 def enabled_queue(pipeline: str, queues: Mapping[str, PipelineQueue]) -> PipelineQueue:
-    """The queue of a pipeline. Raises Failure, which names those that are enabled."""
+    """Return the queue of a pipeline. Raises Failure (InvalidInput) that names the enabled ones."""
     if pipeline not in queues:
         raise Failure(
             "InvalidInput",
@@ -82,10 +94,83 @@ def enabled_queue(pipeline: str, queues: Mapping[str, PipelineQueue]) -> Pipelin
     return queues[pipeline]
 
 
-def identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -> Identity:
-    """What has to answer the job: the commit is the configured or the recorded one.
+def _make_job(
+    work: Work,
+    request: Request,
+    execution: Execution,
+    deadline: datetime,
+    identity: Identity,
+    reserved_keys: ReservedKeys,
+    roots: list[str],
+) -> Job:
+    """Return the job, with a key for its document that no other job has. Raises Failure."""
+    document, timestamp = _reserve_document(work, request.asset_id, execution, reserved_keys, roots)
+    return Job(
+        job_id=execution.name,
+        execution_arn=execution.arn,
+        pipeline=request.pipeline,
+        document=document,
+        timestamp=timestamp,
+        created_at=execution.started_at,
+        deadline=deadline,
+        invalidate_model=request.invalidate_model,
+        planned_for=identity,
+        input=work.input,
+        **work.fields,
+    )
 
-    A job that asks for a new copy of the model moves the recorded commit itself, so it names none.
+
+def _reserve_document(
+    work: Work, asset_id: str | None, execution: Execution, reserved_keys: ReservedKeys, roots: list[str]
+) -> tuple[OutputKey, str]:
+    """Return the document's key and the timestamp in it: the first second from the start whose key is free."""
+    directory = _document_directory(work, asset_id)
+
+    def key_at(timestamp: str) -> OutputKey:
+        try:
+            key = work.document_key(directory.key, timestamp)
+        except ValueError as error:
+            raise Failure("InvalidInput", f"output: {error}.", "Use a shorter output prefix.") from error
+        document = S3Location(directory.bucket, key)
+        if not allowed(document, roots):
+            raise Failure(
+                "InvalidInput",
+                f"output: outside of the configured buckets: {document.uri}",
+                f"Write below one of: {', '.join(roots)}.",
+            )
+        return OutputKey(bucket=document.bucket, key=document.key)
+
+    reserved = reserved_keys.reserve_second(execution.started_at, execution.name, key_at)
+    if reserved is None:
+        raise Failure(
+            "Internal",
+            f"All names of the document in {directory.uri} within {SECONDS_TRIED} s are taken.",
+            "Start again in a few minutes, or with another output prefix.",
+            retryable=True,
+        )
+    return reserved
+
+
+def _document_directory(work: Work, asset_id: str | None) -> S3Location:
+    """Return the folder of the document: beside the input, or below the output prefix as the input is in its asset."""
+    if work.output is None:
+        if work.input is None:
+            raise Failure(
+                "InvalidInput",
+                "output: is missing, and there is no input beside which the result could lie.",
+                'Say where: "output": "s3://my-bucket/folder/".',
+            )
+        return S3Location(work.input.bucket, work.input.key.rpartition("/")[0])
+    prefix = parse_uri(work.output)
+    if work.input is None:
+        return prefix
+    return S3Location(prefix.bucket, join_below(prefix.key, relative_directory(work.input.key, asset_id)))
+
+
+def _identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -> Identity:
+    """Return the model and configuration that must do the job. Its commit is the configured or the recorded one.
+
+    A job that requests a new copy of the model changes the recorded commit itself, so it names none.
     """
     if queue.identity.revision is not None or request.invalidate_model:
         return queue.identity
@@ -93,30 +178,10 @@ def identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) ->
     return queue.identity.model_copy(update={"revision": None if recorded is None else recorded.commit})
 
 
-def message_group(request: Request) -> str:
-    """By whom SQS tells callers apart: one whose jobs fill the queue does not make the others wait.
+def _sending_of(job: Job, queue: PipelineQueue, caller: str | None, schema_version: int) -> dict[str, Any]:
+    """Return what the state machine needs to send the job to the workers and to wait for its end.
 
-    A group's name is limited in length and characters, and says nothing of who it is.
-    """
-    return hashlib.sha256((request.caller or "").encode()).hexdigest()[:32]
-
-
-def message_body(job: Job, schema_version: int) -> dict[str, Any]:
-    """The job as the workers read it for whom the execution's state machine was deployed.
-
-    During a deployment `plan` is updated before the state machine, and executions that began before it keep their
-    definition: their messages may be read by workers of before.
-    """
-    if schema_version > BEFORE_IDENTITIES:
-        return job.model_dump(mode="json")
-    # Without what is at its default, so that neither parameters nor generations have fields that are newer than that.
-    return job.model_dump(mode="json", include=FIELDS_BEFORE_IDENTITIES, exclude_defaults=True)
-
-
-def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
-    """What the state machine needs to send the job and to wait for its end.
-
-    A heartbeat limit shorter than the wait would end jobs that wait for a worker's cold start.
+    The heartbeat limit is as long as the wait, because a job that waits for a worker's cold start has no heartbeat.
     """
     seconds = max(SHORTEST_WAIT, int((job.deadline - datetime.now(UTC)).total_seconds()))
     return {
@@ -124,4 +189,26 @@ def enqueueable(job: Job, queue: PipelineQueue) -> dict[str, Any]:
         "timeoutSeconds": seconds,
         "heartbeatSeconds": seconds - 1,
         "jobId": job.job_id,
+        "job": _message_body(job, schema_version),
+        "messageGroup": _message_group(caller),
     }
+
+
+def _message_body(job: Job, schema_version: int) -> dict[str, Any]:
+    """Return the job in a form that all workers can read for which the execution's state machine may send it.
+
+    A deployment updates `plan` before the state machine, and executions that began earlier keep their definition: their
+    messages may be read by workers of the earlier version.
+    """
+    if schema_version > BEFORE_IDENTITIES:
+        return job.model_dump(mode="json")
+    # Values at their default are left out, so that parameters and generations contain no field that is newer.
+    return job.model_dump(mode="json", include=FIELDS_BEFORE_IDENTITIES, exclude_defaults=True)
+
+
+def _message_group(caller: str | None) -> str:
+    """Return the message group of a caller. SQS serves groups fairly: a caller with many jobs does not delay others.
+
+    It is a hash, because a group's name is limited in length and characters, and should not name the caller.
+    """
+    return hashlib.sha256((caller or "").encode()).hexdigest()[:32]

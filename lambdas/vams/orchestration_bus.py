@@ -3,9 +3,9 @@
 import json
 
 from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.contract.executions import execution_arn
 from lambdas.clients import vams_client
 from lambdas.log import log, log_fault
-from lambdas.step_functions import execution_arn
 
 REGISTER = "pipeline.execution.register"
 ENTRIES_AT_ONCE = 10  # entries in one call of PutEvents

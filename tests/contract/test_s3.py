@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.s3 import (
-    KEY_LIMIT,
-    allowed,
-    document_key,
-    execution_name,
-    extension,
-    join_below,
-    parse_uri,
-    relative_directory,
-)
+from cosmos_batch.catalogue.formats import extension
+from cosmos_batch.contract.executions import execution_name
+from cosmos_batch.contract.s3 import KEY_LIMIT, allowed, document_key, join_below, parse_uri, relative_directory
 
 keys = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=300)
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.library_imports import import_torchvision
 from cosmos_batch.engines.reasoner.prompting import sampling_for
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.generation import _checking, _drawing, _presence_penalty, end_tokens
+from cosmos_batch.planning.questions import ANSWERING, REASONING
 from tests.engines.conftest import make_job
 
 TAGGED = st.lists(st.one_of(st.sampled_from(["<think>", "</think>"]), st.text("ab <>/\n"))).map("".join)

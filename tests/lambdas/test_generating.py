@@ -129,7 +129,7 @@ def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
     ("said", "told"),
     [
         ({"maxTokens": 9}, "maxTokens"),
-        ({"mode": "transfer", "seg": "seg.mp4"}, "no S3 URI"),
+        ({"mode": "transfer", "seg": "seg.mp4"}, "not an S3 URI"),
         ({"mode": "transfer", "seg": "s3://elsewhere/seg.mp4"}, "outside"),
         ({"mode": "transfer", "seg": "s3://assets/seg.pdf"}, ".pdf"),
         ({"mode": "transfer", "seg": "s3://assets/none.mp4"}, "does not exist"),
@@ -146,7 +146,10 @@ def test_what_is_wrong_is_told(said: dict[str, Any], told: str) -> None:
         ({"output": "s3://assets/"}, "prompt: is missing"),
         ({"prompt": "x", "output": "s3://elsewhere/"}, "outside"),
         ({"prompt": "x", "parameters": [], "output": "s3://assets/"}, "parameters"),
-        ({"prompt": "x", "parameters": {}, "generation": {}, "output": "s3://assets/"}, "beside generation"),
+        (
+            {"prompt": "x", "parameters": {}, "generation": {}, "output": "s3://assets/"},
+            "`parameters` and `generation`",
+        ),
     ],
 )
 def test_what_is_missing_or_elsewhere_is_told(request_: dict[str, Any], told: str) -> None:

@@ -13,8 +13,8 @@ from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.job import SCHEMA_VERSION, Job
 from cosmos_batch.contract.json_schema import SCHEMA_LIMIT
-from cosmos_batch.contract.sampling import ANSWERING, REASONING
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, TaskName
+from cosmos_batch.planning.questions import ANSWERING, REASONING
 from tests.lambdas.cloud import STATE_BUCKET, Cloud
 from tests.lambdas.test_plan import job, plan, refused
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import VamsEnvironment
+from cosmos_batch.planning.requests import read_request
 from lambdas.handlers.vams import handler
-from lambdas.planning.jobs import read_request
 from tests.lambdas.cloud import NANO, Cloud, event
 from tests.lambdas.test_vams_manifest import FILES, INPUTS
 

@@ -20,8 +20,8 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_req
 from cosmos_batch.cli.request_checks import checked_objects, checked_request
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
+from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.s3 import execution_name
 
 
 @dataclass(frozen=True)

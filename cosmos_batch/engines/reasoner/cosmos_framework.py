@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS
+from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Usage
-from cosmos_batch.contract.s3 import extension
 from cosmos_batch.engines.checkpoints import context_length, refuse_incomplete
 from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.gpus import gpus_here
@@ -116,7 +115,7 @@ def refuse_others(job: Job) -> None:
     """Raises Failure for what is not one image."""
     if job.more_inputs:
         raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _TAKE_VLLM)
-    if extension(job.inputs[0].key) not in IMAGE_EXTENSIONS:
+    if medium_of(job.inputs[0].key) != "image":
         raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
 
 

@@ -2,7 +2,7 @@
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.sampling import Sampling, with_sampling
+from cosmos_batch.planning.questions import Sampling, with_sampling
 
 DEFAULT_MAX_TOKENS = 4096
 """The longest answer, in tokens, where neither the request nor the checkpoint's generation_config sets one."""

@@ -23,7 +23,7 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
-from lambdas.planning.jobs import read_request
+from cosmos_batch.planning.requests import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.support.generations import document_of, settled
 

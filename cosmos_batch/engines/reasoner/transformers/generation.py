@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from cosmos_batch.contract.result import Answer, Usage
-from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob
+from cosmos_batch.planning.questions import Sampling
 
 
 def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]) -> Answer:

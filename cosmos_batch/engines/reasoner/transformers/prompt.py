@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.sampling import Sampling
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see
 from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.media import Clip, ImageInfo
+from cosmos_batch.planning.questions import Sampling
 
 
 @dataclass

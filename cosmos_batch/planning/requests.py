@@ -1,0 +1,75 @@
+"""Read the input of an execution, which `upload`, VAMS or a person wrote."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from cosmos_batch.catalogue.pipelines import pipeline_named
+from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.request import Request
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.prompts import prompt_text
+
+EXAMPLE = '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/clip.mp4", "prompt": "What happens?"}'
+
+
+def read_request(value: object) -> Request:
+    """Return the request. Raises Failure (InvalidInput) that names each wrong field.
+
+    A request in whose file `upload` found faults is refused too: the rest of it is not what its author wants answered.
+    """
+    if not isinstance(value, dict):
+        raise Failure("InvalidInput", "The input is not a JSON object.", f"Start with an input such as {EXAMPLE}")
+    fields = _with_generation(value)
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict) and "systemPrompt" in metadata:
+        others = {name: text for name, text in metadata.items() if name != "systemPrompt"}
+        fields = {**fields, "metadata": others, "systemPrompt": metadata["systemPrompt"]}
+    try:
+        request = Request.model_validate(fields)
+    except ValidationError as error:
+        raise Failure("InvalidInput", explain(error), f"An input looks like {EXAMPLE}") from error
+    if request.faults:
+        raise Failure(
+            "InvalidInput",
+            " ".join(request.faults),
+            "Correct the file's metadata, tags or sidecar and upload it again; docs/reasoner.md and docs/generator.md "
+            "name all settings.",
+        )
+    return request
+
+
+def _with_generation(fields: dict[str, Any]) -> dict[str, Any]:
+    """Read `parameters` and a structured prompt as a generator's, if the pipeline is one. Raises Failure."""
+    pipeline = pipeline_named(str(fields.get("pipeline")))
+    if pipeline is None or pipeline.surface == "reasoner":
+        return fields
+    fields = dict(fields)
+    if "parameters" in fields:
+        if "generation" in fields:
+            raise Failure(
+                "InvalidInput",
+                "The request has both `parameters` and `generation`.",
+                "Give either `parameters` or `generation`.",
+            )
+        parameters = fields.pop("parameters")
+        if not isinstance(parameters, dict):
+            raise Failure("InvalidInput", "parameters: is not a JSON object.", 'Such as {"mode": "t2v", "seed": 7}.')
+        generation = read_generation_parameters(parameters)
+        fields["generation"] = generation.model_dump(mode="json", exclude_unset=True)
+    if isinstance(fields.get("prompt"), dict):
+        fields["prompt"] = prompt_text("prompt", fields["prompt"])
+    return fields
+
+
+def settle_deadline(request: Request, started_at: datetime, default_seconds: int) -> datetime:
+    """Return the request's deadline, or the configured one. Raises Failure (TimedOut) if it has passed."""
+    deadline = request.deadline or started_at + timedelta(seconds=default_seconds)
+    if deadline <= datetime.now(deadline.tzinfo):
+        raise Failure(
+            "TimedOut",
+            f"The deadline, {deadline.isoformat()}, has passed.",
+            "Start again with a later deadline, or with none.",
+        )
+    return deadline
