@@ -41,11 +41,11 @@ Make = Callable[..., Files]
 
 @pytest.fixture
 def make(engine: Any, tmp_path: Path) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, **controls: Path) -> Files:
-        asked = settled(said, kind_of(medium), guardrails=False, engine="vllm-omni")
+    def make(parameters: dict[str, Any], medium: Path | None = None, **controls: Path) -> Files:
+        generation = settled(parameters, kind_of(medium), guardrails=False, engine="vllm-omni")
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         files = GenerationFiles(medium, controls)  # type: ignore[arg-type]
-        return Files(asyncio.run(engine.generate(asked, files, folder)), folder)
+        return Files(asyncio.run(engine.generate(generation, files, folder)), folder)
 
     return make

@@ -46,26 +46,30 @@ def tokenizer(checkpoint: Path) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_model_reads_what_diffusers_would_give_it(case: Case, tokenizer: Any, tmp_path: Path) -> None:
-    """`tests/engines/generator/diffusers/test_captions.py` compares the captions with Diffusers' own."""
+def test_vllm_omni_reads_the_same_tokens_as_diffusers(case: Case, tokenizer: Any, tmp_path: Path) -> None:
+    """The token ids equal those of our captions, which `tests/engines/generator/diffusers/test_captions.py` compares
+    with Diffusers' own."""
     prepared = with_sequence_length(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
     captions = captions_for(prepared.generation, prepared.size)
     assert _read_by_vllm_omni(tokenizer, prepared, tmp_path) == ids_of(tokenizer, captions)
 
 
-def _prepared(asked: Generation) -> PreparedGeneration:
-    assert asked.size is not None
-    black: Frames = [np.zeros((asked.size.height, asked.size.width, 3), np.uint8)]
-    if asked.transfer:
-        assert asked.num_frames is not None
+def _prepared(generation: Generation) -> PreparedGeneration:
+    assert generation.size is not None
+    black: Frames = [np.zeros((generation.size.height, generation.size.width, 3), np.uint8)]
+    if generation.transfer:
+        assert generation.num_frames is not None
         return PreparedGeneration(
-            asked, asked.size, controls=dict.fromkeys(asked.transfer.controls, black * asked.num_frames)
+            generation,
+            generation.size,
+            controls=dict.fromkeys(generation.transfer.controls, black * generation.num_frames),
         )
-    return PreparedGeneration(asked, asked.size, [] if asked.mode in ("t2i", "t2v") else black * 5)
+    return PreparedGeneration(generation, generation.size, [] if generation.mode in ("t2i", "t2v") else black * 5)
 
 
 def _read_by_vllm_omni(tokenizer: Any, prepared: PreparedGeneration, folder: Path) -> tuple[Ids, Ids]:
-    """Its pipeline makes of our request, as its server hands that on, all that it makes before it looks at pictures."""
+    """Return the token ids that vLLM-Omni's pipeline computes from our request; it is stopped before it encodes
+    pictures."""
     import torch
     from vllm_omni.diffusion.models.cosmos3.pipeline_cosmos3 import Cosmos3OmniDiffusersPipeline
     from vllm_omni.inputs.data import OmniDiffusionSamplingParams
@@ -73,7 +77,7 @@ def _read_by_vllm_omni(tokenizer: Any, prepared: PreparedGeneration, folder: Pat
     read: list[tuple[Ids, Ids]] = []
 
     class Reader(Cosmos3OmniDiffusersPipeline):  # type: ignore[misc]
-        """Without weights; it reads, and ends."""
+        """The pipeline without weights, which stops after tokenizing the prompts."""
 
         def __init__(self) -> None:
             torch.nn.Module.__init__(self)
@@ -90,35 +94,35 @@ def _read_by_vllm_omni(tokenizer: Any, prepared: PreparedGeneration, folder: Pat
             read.append((prompt[0].tolist(), negative[0].tolist()))
             raise StopIteration
 
-    asked = prepared.generation
-    said: dict[str, Any]
-    if asked.is_video:
-        said = dict(video_form(prepared, "checks", folder, True, lambda: None).fields)
-        extra = json.loads(said["extra_params"])
+    generation = prepared.generation
+    request: dict[str, Any]
+    if generation.is_video:
+        request = dict(video_form(prepared, "checks", folder, True, lambda: None).fields)
+        extra = json.loads(request["extra_params"])
     else:
-        said = image_body(prepared, "checks")
-        extra = said["extra_params"]
+        request = image_body(prepared, "checks")
+        extra = request["extra_params"]
     sampling = OmniDiffusionSamplingParams(
-        extra_args={"flow_shift": float(said["flow_shift"]), **extra},
+        extra_args={"flow_shift": float(request["flow_shift"]), **extra},
         height=prepared.size.height,
         width=prepared.size.width,
-        num_frames=int(said.get("num_frames", 1)),
-        fps=float(said.get("fps", 24)),
-        num_inference_steps=int(said["num_inference_steps"]),
-        guidance_scale=float(said["guidance_scale"]),
+        num_frames=int(request.get("num_frames", 1)),
+        fps=float(request.get("fps", 24)),
+        num_inference_steps=int(request["num_inference_steps"]),
+        guidance_scale=float(request["guidance_scale"]),
         guidance_scale_provided=True,
-        seed=int(said["seed"]),
+        seed=int(request["seed"]),
     )
     pictures = torch.zeros(1, 3, 5, prepared.size.height, prepared.size.width)
     seen = {}
-    if asked.mode in ("v2v", "inverse_dynamics"):
+    if generation.mode in ("v2v", "inverse_dynamics"):
         seen["preprocessed_video"] = pictures
-    elif asked.mode not in ("t2i", "t2v", "transfer"):
+    elif generation.mode not in ("t2i", "t2v", "transfer"):
         seen["preprocessed_image"] = pictures[:, :, 0]
     prompt = {
-        "prompt": said["prompt"],
-        "negative_prompt": said["negative_prompt"],
-        "modalities": ["video" if asked.is_video else "image"],
+        "prompt": request["prompt"],
+        "negative_prompt": request["negative_prompt"],
+        "modalities": ["video" if generation.is_video else "image"],
         "additional_information": seen,
     }
     with pytest.raises(StopIteration):

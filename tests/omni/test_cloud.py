@@ -1,4 +1,4 @@
-"""The real server through everything: from the command line by the local cloud and its worker to files."""
+"""The real server in the whole system: from the command line through the local cloud and its worker to the files."""
 
 import json
 import os
@@ -18,8 +18,10 @@ FEW = ("--width", "64", "--height", "48", "--num-frames", "9", "--steps", "2", "
 
 
 @pytest.mark.timeout(900)
-def test_an_image_becomes_a_video_by_way_of_the_cloud(checkpoint: Path, picture: Path, tmp_path: Path) -> None:
-    """The cloud needs the project's own environment, with which vLLM-Omni's conflicts: its worker runs in this one."""
+def test_cloud_with_the_real_server_turns_an_image_into_a_video(
+    checkpoint: Path, picture: Path, tmp_path: Path
+) -> None:
+    """The cloud runs in the project's environment, with which vLLM-Omni's conflicts; its worker runs in this one."""
     nano: dict[str, Any] = {"enabled": True, "engine": "vllm-omni", "guardrails": False, "model": str(checkpoint)}
     models = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": nano}}}
     (tmp_path / "config.json").write_text(json.dumps({"app": {"pipelines": models}}))

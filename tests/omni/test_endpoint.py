@@ -1,4 +1,4 @@
-"""The real server as one that runs already, by URL."""
+"""The engine for a remote server, with the real server at a URL."""
 
 import asyncio
 import contextlib
@@ -21,11 +21,11 @@ from tests.support.generator_jobs import ACTIONS, FEW, ROWS, TABLE, check
 
 @pytest.fixture
 def url(engine: Any) -> Iterator[str]:
-    """Its socket, on a port."""
+    """Forward a TCP port to the server's Unix socket, and return its URL."""
     socket = engine._served._server.socket
     loop = asyncio.new_event_loop()
 
-    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(1 << 16):
                 writer.write(data)
@@ -33,8 +33,8 @@ def url(engine: Any) -> Iterator[str]:
         writer.close()
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        its_reader, its_writer = await asyncio.open_unix_connection(socket)
-        await asyncio.gather(pour(reader, its_writer), pour(its_reader, writer))
+        server_reader, server_writer = await asyncio.open_unix_connection(socket)
+        await asyncio.gather(forward(reader, server_writer), forward(server_reader, writer))
 
     server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0))
     threading.Thread(target=loop.run_forever, daemon=True).start()
@@ -43,7 +43,7 @@ def url(engine: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "parameters",
     [
         {"mode": "t2v", "sound": True, **FEW},
         {"mode": "forward_dynamics", "action": ROWS, **ACTIONS},
@@ -51,19 +51,21 @@ def url(engine: Any) -> Iterator[str]:
     ],
     ids=["t2v", "forward_dynamics", "transfer"],
 )
-def test_it_makes_what_is_sent_to_it(
-    url: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+def test_endpoint_generates_each_kind_of_request(
+    url: str, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any]
 ) -> None:
-    medium = None if said.get("mode") == "t2v" else clip
+    medium = None if parameters.get("mode") == "t2v" else clip
     monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: GenerationFiles(medium, {}))
-    asked = settled(said, "video" if medium else None, guardrails=False, engine="vllm-omni")
+    generation = settled(parameters, "video" if medium else None, guardrails=False, engine="vllm-omni")
     engine = OmniEndpointEngine(Endpoint(url=url), lambda: None)
     engine.load(tmp_path)
-    made = asyncio.run(engine.run(make_job("clip.mp4").model_copy(update={"generation": asked}), tmp_path)).generation
+    result = asyncio.run(
+        engine.run(make_job("clip.mp4").model_copy(update={"generation": generation}), tmp_path)
+    ).generation
     engine.close()
-    check(tmp_path / "output.mp4", made)
+    check(tmp_path / "output.mp4", result)
 
 
-def test_another_model_is_not_there(url: str, tmp_path: Path) -> None:
+def test_endpoint_without_the_model_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(Failure, match="has no model 'nvidia/Cosmos3-Super'; there: cosmos"):
         OmniEndpointEngine(Endpoint(url=url, model="nvidia/Cosmos3-Super"), lambda: None).load(tmp_path)

@@ -21,8 +21,8 @@ QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}
 LONG = {**QUICK, "steps": 200, "num_frames": 49}  # what is dropped is still made to its end
 
 
-def asked(said: dict[str, Any]) -> Any:
-    return settled(said, guardrails=False, engine="vllm-omni")
+def generation(parameters: dict[str, Any]) -> Any:
+    return settled(parameters, guardrails=False, engine="vllm-omni")
 
 
 async def works(engine: Any) -> None:
@@ -38,42 +38,42 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     return tmp_path / "out"
 
 
-def test_a_job_that_is_cancelled_is_dropped_and_the_next_is_made(engine: VllmOmniEngine, folder: Path) -> None:
+def test_cancelled_job_is_dropped_and_the_next_runs(engine: VllmOmniEngine, folder: Path) -> None:
     async def scene() -> None:
-        long = asyncio.ensure_future(engine.generate(asked(LONG), GenerationFiles(None, {}), folder))
+        long = asyncio.ensure_future(engine.generate(generation(LONG), GenerationFiles(None, {}), folder))
         await works(engine)
         long.cancel()
         with pytest.raises(asyncio.CancelledError):
             await long
-        quick = asyncio.ensure_future(engine.generate(asked(QUICK), GenerationFiles(None, {}), folder, "quick"))
+        quick = asyncio.ensure_future(engine.generate(generation(QUICK), GenerationFiles(None, {}), folder, "quick"))
         seen = set()
         while not quick.done():
             seen.add(engine.steps("quick"))
             await asyncio.sleep(0.05)
-        made = await quick
-        assert made.files and 0 < made.timings["firstStep"] <= made.timings["generate"]
+        result = await quick
+        assert result.files and 0 < result.timings["firstStep"] <= result.timings["generate"]
         assert (2, 2) in seen and all(steps is None or steps[1] == 2 for steps in seen), "none of the one dropped"
 
     asyncio.run(scene())
 
 
-def test_one_that_is_killed_while_it_works_starts_again(engine: VllmOmniEngine, folder: Path) -> None:
+def test_server_that_is_killed_restarts(engine: VllmOmniEngine, folder: Path) -> None:
     async def scene() -> None:
         server = engine._served._server
         assert server is not None
-        long = asyncio.ensure_future(engine.generate(asked(LONG), GenerationFiles(None, {}), folder))
+        long = asyncio.ensure_future(engine.generate(generation(LONG), GenerationFiles(None, {}), folder))
         await works(engine)
         os.kill(server._process.pid, signal.SIGKILL)
         with pytest.raises(EngineDied, match="was killed by SIGKILL") as died:
             await long
         assert not died.value.for_good
-        assert (await engine.generate(asked(QUICK), GenerationFiles(None, {}), folder)).files
+        assert (await engine.generate(generation(QUICK), GenerationFiles(None, {}), folder)).files
 
     asyncio.run(scene())
 
 
 @pytest.mark.timeout(900)  # three processes import all of it, twice
-def test_a_plan_that_cannot_be_is_told_and_leaves_nothing_running(checkpoint: Path) -> None:
+def test_impossible_plan_is_reported_and_leaves_no_process(checkpoint: Path) -> None:
     """Its workers raise, and its first process waits for them."""
     engine = VllmOmniEngine()
     engine.guardrails, engine.plan = False, ParallelPlan(tp=3)

@@ -16,13 +16,13 @@ from tests.support.mp4 import read_mp4
 GIVEN = {"path": "s3://my-bucket/given.mp4"}
 
 
-def video(made: Files) -> tuple[int, int, int, float, bool]:
+def video(result: Files) -> tuple[int, int, int, float, bool]:
     """Width, height, frames, rate and sound: what was asked for, in the container that is promised."""
-    path, asked = made.video, made.made.generation
-    assert asked.fps
-    check(path, asked)
+    path, generation = result.video, result.output.generation
+    assert generation.fps
+    check(path, generation)
     file = read_mp4(path)
-    assert (file.codec, file.pix_fmt, file.fps) == ("h264", "yuv420p", exact_rate(asked.fps))
+    assert (file.codec, file.pix_fmt, file.fps) == ("h264", "yuv420p", exact_rate(generation.fps))
     assert file.boxes.index("moov") < file.boxes.index("mdat")
     assert file.sound in (None, ("aac", 48_000, 2))
     assert file.sound_seconds is None or file.sound_seconds <= file.seconds + 0.001
@@ -31,8 +31,8 @@ def video(made: Files) -> tuple[int, int, int, float, bool]:
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg")])
 def test_text_becomes_an_image(make: Make, image_format: str, suffix: str) -> None:
-    made = make({"mode": "t2i", "image_format": image_format, **SMALL})
-    assert made.file("image").suffix == suffix and probe(made.file("image")) == ImageInfo(64, 48)
+    result = make({"mode": "t2i", "image_format": image_format, **SMALL})
+    assert result.file("image").suffix == suffix and probe(result.file("image")) == ImageInfo(64, 48)
 
 
 @pytest.mark.parametrize("sound", [False, True])
@@ -46,24 +46,24 @@ def test_an_image_becomes_a_video(make: Make, picture: Path, sound: bool) -> Non
 
 
 @pytest.mark.parametrize(("keep", "sound"), [("first", False), ("last", True)])
-def test_a_video_goes_on(make: Make, clip: Path, keep: str, sound: bool) -> None:
-    said = {"condition_keep": keep, "sound": sound, **SMALL, "num_frames": 13}
-    assert video(make(said, clip)) == (64, 48, 13, 24, sound)
+def test_video_is_continued(make: Make, clip: Path, keep: str, sound: bool) -> None:
+    parameters = {"condition_keep": keep, "sound": sound, **SMALL, "num_frames": 13}
+    assert video(make(parameters, clip)) == (64, 48, 13, 24, sound)
 
 
 def test_actions_become_a_video(make: Make, picture: Path) -> None:
-    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
-    assert video(made) == (320, 240, 5, 5, False)
-    first = frames(made.video)
+    result = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert video(result) == (320, 240, 5, 5, False)
+    first = frames(result.video)
     other = make({"mode": "forward_dynamics", "action": [[-0.9] * 10] * 4, **ACTIONS}, picture)
     assert not np.array_equal(first, frames(other.video)), "the model saw them"
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
 def test_a_video_becomes_actions(make: Make, clip: Path, mode: str) -> None:
-    made = make({"mode": mode, **ACTIONS}, clip)
-    assert video(made) == (320, 240, 5, 5, False)
-    assert np.array(json.loads(made.file("actions").read_text())).shape == (4, 10)
+    result = make({"mode": mode, **ACTIONS}, clip)
+    assert video(result) == (320, 240, 5, 5, False)
+    assert np.array(json.loads(result.file("actions").read_text())).shape == (4, 10)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_a_video_becomes_actions(make: Make, clip: Path, mode: str) -> None:
 )
 def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, controls: dict[str, Any]) -> None:
     given = {hint: clip for hint, control in controls.items() if "path" in control}
-    made = make({"controls": controls, "frames_per_chunk": 5, **TABLE}, clip, **given)
-    assert video(made) == (320, 192, 9, 12, False)
+    result = make({"controls": controls, "frames_per_chunk": 5, **TABLE}, clip, **given)
+    assert video(result) == (320, 192, 9, 12, False)
 
 
 def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    first = frames(make({**said, "seed": 1}).video)
-    assert not np.array_equal(first, frames(make({**said, "seed": 2}).video))
-    assert not np.array_equal(first, frames(make({**said, "seed": 1, "flow_shift": 2.0}).video))
-    assert np.array_equal(first, frames(make({**said, "seed": 1}).video))
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    first = frames(make({**parameters, "seed": 1}).video)
+    assert not np.array_equal(first, frames(make({**parameters, "seed": 2}).video))
+    assert not np.array_equal(first, frames(make({**parameters, "seed": 1, "flow_shift": 2.0}).video))
+    assert np.array_equal(first, frames(make({**parameters, "seed": 1}).video))
 
 
 def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ Load = Callable[..., Any]
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     def load(says: str = SAFE, spoil: Callable[[Path, Path], None] = lambda *_: None) -> Any:
-        """The checker of files that `spoil` may change first: the guardrail's and the prompt checker's folder."""
+        """Load the checker from files, which `spoil` may change first; it gets both models' folders."""
         from cosmos_guardrail import CosmosSafetyChecker
 
         models = write_cosmos_guardrail(tmp_path / "store", says)
@@ -35,20 +35,20 @@ def load(tmp_path: Path) -> Load:
 
 
 def strict(checker: Any) -> dict[str, str]:
-    """What it reports from now on."""
+    """Make a checker strict, and return the verdicts that it reports from now on."""
     reported: dict[str, str] = {}
     make_strict(checker.text_guardrail, checker.video_guardrail, reported.__setitem__)
     return reported
 
 
 def without_chat_template(_: Path, checker: Path) -> None:
-    """Its tokenizer raises, then, before the model is asked."""
+    """Remove the chat template, so that the tokenizer raises before the model runs."""
     (checker / "chat_template.jinja").unlink(missing_ok=True)
     config = json.loads((checker / "tokenizer_config.json").read_text())
     (checker / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": None}))
 
 
-def test_one_that_says_safe_passes_and_is_reported(load: Load) -> None:
+def test_safe_prompt_and_output_pass_and_are_reported(load: Load) -> None:
     checker = load(SAFE)
     reported = strict(checker)
     assert checker.check_text_safety(PROMPT) and reported == {"prompt": "passed"}
@@ -58,24 +58,24 @@ def test_one_that_says_safe_passes_and_is_reported(load: Load) -> None:
 
 
 @pytest.mark.parametrize(("says", "prompt"), [(UNSAFE, PROMPT), (SAFE, f"A {FORBIDDEN} cube.")])
-def test_one_that_says_unsafe_refuses_and_nothing_passed(load: Load, says: str, prompt: str) -> None:
+def test_unsafe_prompt_is_refused_and_not_reported_as_passed(load: Load, says: str, prompt: str) -> None:
     checker = load(says)
     reported = strict(checker)
     assert not checker.check_text_safety(prompt) and reported == {}
 
 
-def test_an_answer_without_a_label_is_told(load: Load) -> None:
+def test_answer_without_a_label_raises(load: Load) -> None:
     checker = load(NONSENSE)
-    assert checker.check_text_safety(PROMPT), "as it comes, it takes that for safe"
+    assert checker.check_text_safety(PROMPT), "the unchanged package treats that as safe"
     reported = strict(checker)
     with pytest.raises(GuardrailFailed, match="could not judge the prompt: the answer of Qwen3Guard has no label"):
         checker.check_text_safety(PROMPT)
     assert reported == {}
 
 
-def test_an_exception_is_told_without_the_prompt(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_raises_without_quoting_the_prompt(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     checker = load(SAFE, without_chat_template)
-    assert checker.check_text_safety(PROMPT), "as it comes, it takes that for safe"
+    assert checker.check_text_safety(PROMPT), "the unchanged package treats that as safe"
     reported = strict(checker)
     with pytest.raises(GuardrailFailed, match=r"could not judge the prompt: ValueError.*chat template"):
         checker.check_text_safety(PROMPT)
@@ -90,7 +90,7 @@ def test_an_exception_is_told_without_the_prompt(load: Load, monkeypatch: pytest
     assert reported == {}
 
 
-def test_an_output_that_it_cannot_look_at_is_told(load: Load) -> None:
+def test_output_that_cannot_be_checked_raises(load: Load) -> None:
     checker = load(SAFE)
     reported = strict(checker)
     with pytest.raises(GuardrailFailed, match="could not judge the output"):
@@ -102,14 +102,14 @@ def unreadable(guardrail: Path, _: Path) -> None:
     (guardrail / "blocklist" / "custom" / "words").write_bytes(b"\xff\xfe\xff")
 
 
-def test_a_block_list_that_cannot_be_read_is_told_at_the_load(load: Load) -> None:
-    """The package logs that, and goes on with an empty one."""
+def test_unreadable_block_list_fails_the_load(load: Load) -> None:
+    """The unchanged package logs that, and continues with an empty block list."""
     checker = load(SAFE, unreadable)
     with pytest.raises(GuardrailFailed, match="the block list has no words"):
         strict(checker)
 
 
-def test_a_part_that_is_missing_or_unknown_is_told_at_the_load(load: Load) -> None:
+def test_missing_or_unknown_part_fails_the_load(load: Load) -> None:
     checker = load(SAFE)
     whole = checker.text_guardrail.safety_models
     for models, found in (

@@ -1,4 +1,4 @@
-"""What the model reads of captions, by a checkpoint's own tokenizer and chat template."""
+"""The token ids that captions become with a checkpoint's own tokenizer and chat template."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Ids = list[int]
 
 
 def ids_of(tokenizer: Any, captions: Captions) -> tuple[Ids, Ids]:
-    """Of the prompt and of the negative one, with what stands around each."""
+    """Return the ids of the prompt and of the negative prompt, each with system prompt and chat markup."""
     system = [{"role": "system", "content": captions.system}] if captions.system else []
     behind = [tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|vision_start|>")]
 

@@ -1,4 +1,4 @@
-"""What the tests of generators have in common: requests that are made soon, and looks at what was made."""
+"""Helpers of the generators' tests: parameters of small, quick generations, and checks of the output files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.result import Made
 from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
 
-# NVIDIA's own negative prompt is 10,000 tokens to the tiny tokenizer, and seconds to a CPU.
+# NVIDIA's default negative prompt has 10,000 tokens with the tiny tokenizer, which takes a CPU seconds.
 SHORT = {"negative_prompt": "Blur."}
 SMALL = {"width": 64, "height": 48, "steps": 2}
 FEW = {**SMALL, "num_frames": 9}
@@ -27,13 +27,13 @@ PROMPT = "A red cube rolls."
 
 @dataclass(frozen=True)
 class Files:
-    """What was made, and where it lies."""
+    """The result of a generation, and the folder with its files."""
 
-    made: Made
+    output: Made
     folder: Path
 
     def file(self, role: str) -> Path:
-        return next(self.folder / one.name for one in self.made.files if one.role == role)
+        return next(self.folder / one.name for one in self.output.files if one.role == role)
 
     @property
     def video(self) -> Path:
@@ -46,20 +46,22 @@ def kind_of(medium: Path | None) -> Medium | None:
     return "image" if medium.suffix == ".png" else "video"
 
 
-def refused(make: Callable[..., Any], *arguments: Any, **how: Any) -> Error:
+def refused(make: Callable[..., Any], *arguments: Any, **options: Any) -> Error:
     with pytest.raises(Failure) as raised:
-        make(*arguments, **how)
+        make(*arguments, **options)
     return raised.value.error
 
 
-def check(path: Path, asked: Generation) -> None:
-    """It must be the video that was asked for, sound and all."""
-    assert asked.size and asked.num_frames and asked.fps
-    check_video(path, WantedVideo(*asked.size, asked.num_frames, exact_rate(asked.fps), asked.sound))
+def check(path: Path, generation: Generation) -> None:
+    """Check that the video has the generation's size, frame count, frame rate and sound."""
+    assert generation.size and generation.num_frames and generation.fps
+    check_video(
+        path, WantedVideo(*generation.size, generation.num_frames, exact_rate(generation.fps), generation.sound)
+    )
 
 
 def video(path: Path) -> tuple[int, int, int, float, bool]:
-    """Width, height, frames, rate and whether there is sound."""
+    """Return width, height, frame count, frame rate, and whether there is sound, of an H.264 video."""
     found = probe(path)
     assert isinstance(found, VideoInfo) and found.codec == "h264"
     with av.open(str(path)) as container:

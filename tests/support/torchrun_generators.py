@@ -1,4 +1,4 @@
-"""What the tests of the generators that run as torchrun groups have in common."""
+"""Helpers for the tests of generators that run as torchrun groups: a checkpoint, a group of two, a maker of jobs."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ Group = TypeVar("Group", bound=TorchrunGenerator)
 
 
 def checkpoint_in(folder: Path) -> Path:
-    """What our side reads of one; stand-ins read nothing."""
+    """Write the files of a checkpoint that the worker's process reads. The stand-ins read none."""
     for part in ("transformer", "text_tokenizer", "sound_tokenizer"):
         (folder / part).mkdir()
     write_json(folder / "sound_tokenizer" / "config.json", {})
@@ -40,7 +40,7 @@ def checkpoint_in(folder: Path) -> Path:
 
 @contextmanager
 def loaded(engine: Group, checkpoint: Path, standin: Path) -> Iterator[Group]:
-    """On a stand-in, as a group of two."""
+    """Load an engine as a group of two processes on a stand-in for its library."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(standin), str(ROOT)]))
         engine.plan = ParallelPlan(cfg=2)
@@ -52,13 +52,13 @@ def loaded(engine: Group, checkpoint: Path, standin: Path) -> Iterator[Group]:
 
 
 def maker(engine: TorchrunGenerator, folder: Path) -> Make:
-    """Makes what a caller says, without guardrails unless it says so."""
+    """Return a function that generates with an engine, without guardrails unless they are switched on."""
 
-    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        controls = how.pop("controls", {})
-        asked = settled(said, kind_of(medium), **{"guardrails": False, **how})
-        engine._turn = asyncio.Lock()  # it is of the one loop that a worker has; each call here has its own
-        return asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder))
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+        controls = options.pop("controls", {})
+        generation = settled(parameters, kind_of(medium), **{"guardrails": False, **options})
+        engine._turn = asyncio.Lock()  # a lock belongs to one event loop, and each call here has a new one
+        return asyncio.run(engine.generate(generation, GenerationFiles(medium, controls), folder))
 
     return make
 

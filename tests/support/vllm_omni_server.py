@@ -1,16 +1,18 @@
-"""A stand-in for `vllm-omni serve` where a test needs what the real one cannot be made to do.
+"""A stand-in for `vllm-omni serve`, for tests of faults that the real server cannot be made to have.
 
-    python vllm_omni_server.py SOCKET ASKED
+    python vllm_omni_server.py SOCKET RECORD
 
-It answers vLLM-Omni's API on a socket, with noise of the size and length that it is asked for, and writes each request
-as a line of JSON into the file ASKED. Words of a prompt change that: `single` makes one frame, `small` another size,
-`mute` no sound, `broken` a file that is none, `fail` ends the job with 500 and `refuse` with 400, `block` as the
-guardrails do, `memory` as one whose memory runs out, `gone` makes content that is not there, `die` kills it, `starve`
-too, for want of memory, `stuck` never completes, and `nonsense` answers with no job. `slow` completes when it was
-deleted by nobody for half a second. One that `lingers` is through with its steps and completes when the next came.
+It answers vLLM-Omni's API on a socket with noise of the requested size and length, and appends each request to the file
+RECORD as a line of JSON. Words in a prompt change its behavior:
 
-Its guardrails report as our plugin has the real ones report, except on `unheard`, of which they say nothing, and on
-`unjudged`, which they cannot judge.
+- `single`: one frame. `small`: another size. `mute`: no sound. `broken`: content that is no image or video.
+- `fail`: the job fails with 500. `refuse`: with 400. `memory`: with an out-of-memory message.
+- `gone`: the finished video is not found. `nonsense`: the response names no job.
+- `die`: the server kills itself. `starve`: it prints an out-of-memory error first.
+- `slow`: the job takes half a second. `stuck`: it never completes. `lingers`: its steps are done, but it completes only
+  when another job has been sent.
+- `block`: a guardrail refuses the prompt. `unjudged`: a guardrail cannot judge it. `unheard`: no verdict is reported.
+  Otherwise verdicts are reported as our plugin reports those of the real server.
 """
 
 import base64
@@ -35,7 +37,7 @@ from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED_MARKER, REQUE
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.media import Sound, write_video
 
-PLUGINLESS = "OMNI_STANDIN_PLUGINLESS"  # it starts without our plugin
+PLUGINLESS = "OMNI_STANDIN_PLUGINLESS"  # environment variable: start as a server without our plugin
 
 BLOCKED = "Input was blocked by Cosmos3 guardrails."
 FAILURES = {
@@ -49,15 +51,15 @@ FAILURES = {
 
 class Handler(BaseHTTPRequestHandler):
     jobs: ClassVar[dict[str, dict[str, Any]]] = {}
-    asked: Path
-    key: str | None = None  # that requests need
+    record: Path
+    key: str | None = None  # API key that requests must have
     model = "nvidia/Cosmos3-Nano"
 
     def address_string(self) -> str:
         return "socket"
 
     def log_message(self, *_: Any) -> None:
-        """Nothing, as the real one without its access log."""
+        """Log nothing, like the real server without its access log."""
 
     def do_GET(self) -> None:
         if not self._is_let_in():
@@ -102,10 +104,10 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, {"deleted": True})
 
     def _report(self, prompt: str, extra: str | dict[str, Any]) -> None:
-        said = json.loads(extra) if isinstance(extra, str) else extra
-        if VERDICTS_FOLDER in os.environ and said["guardrails"] and "unheard" not in prompt:
+        parameters = json.loads(extra) if isinstance(extra, str) else extra
+        if VERDICTS_FOLDER in os.environ and parameters["guardrails"] and "unheard" not in prompt:
             for what, verdict in (("prompt", "passed"), ("output", "facesBlurred")):
-                Path(os.environ[VERDICTS_FOLDER], f"{said[REQUEST_NAME]}.{what}").write_text(verdict)
+                Path(os.environ[VERDICTS_FOLDER], f"{parameters[REQUEST_NAME]}.{what}").write_text(verdict)
 
     def _is_let_in(self) -> bool:
         if self.key is None or self.headers["Authorization"] == f"Bearer {self.key}":
@@ -115,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _poll(self, job: dict[str, Any]) -> None:
         prompt = job["prompt"]
-        failure = next((told for word, told in FAILURES.items() if word in prompt), None)
+        failure = next((message for word, message in FAILURES.items() if word in prompt), None)
         if failure is not None:
             status, message = failure
             self._answer(status, {"status": "failed", "prompt": prompt, "error": {"code": status, "message": message}})
@@ -127,8 +129,8 @@ class Handler(BaseHTTPRequestHandler):
                 print(" 50%|#####     | 1/2 [00:00<00:00, 9.00it/s]", flush=True)
             self._answer(200, {"status": "in_progress", "progress": 0})
         else:
-            told = {"stage_durations": {"stage_0_gen_ms": 500.0}, "peak_memory_mb": 2.0, "action": job["action"]}
-            self._answer(200, {"status": "completed", "progress": 100, **told})
+            message = {"stage_durations": {"stage_0_gen_ms": 500.0}, "peak_memory_mb": 2.0, "action": job["action"]}
+            self._answer(200, {"status": "completed", "progress": 100, **message})
 
     def _image(self, prompt: str, size: str) -> None:
         for word in ("block", "unjudged"):
@@ -142,19 +144,19 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, {"data": [{"b64_json": base64.b64encode(content).decode()}], "size": size})
 
     def _form(self, body: bytes) -> dict[str, Any]:
-        found: dict[str, Any] = {"files": {}}
+        fields: dict[str, Any] = {"files": {}}
         for part in body.split(b"--" + self.headers["Content-Type"].partition("boundary=")[2].encode())[1:-1]:
             head, _, content = part.partition(b"\r\n\r\n")
             names = dict(re.findall(r'(\w+)="([^"]*)"', head.decode()))
             if "filename" in names:
-                found["files"][names["name"]] = [names["filename"], len(content) - 2]
+                fields["files"][names["name"]] = [names["filename"], len(content) - 2]
             else:
-                found[names["name"]] = content[:-2].decode()
-        return found
+                fields[names["name"]] = content[:-2].decode()
+        return fields
 
-    def _note(self, told: dict[str, Any]) -> None:
-        with self.asked.open("a", encoding="utf-8") as file:
-            print(json.dumps(told), file=file)
+    def _note(self, message: dict[str, Any]) -> None:
+        with self.record.open("a", encoding="utf-8") as file:
+            print(json.dumps(message), file=file)
 
     def _answer(self, status: int, body: Any) -> None:
         self._send(status, json.dumps(body).encode(), "application/json")
@@ -168,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _made(form: dict[str, Any]) -> dict[str, Any]:
-    """A video, and actions where they are asked for."""
+    """Return the content of a video, and actions if the request has an action mode."""
     prompt, extra = form["prompt"], json.loads(form["extra_params"])
     frames = 1 if "single" in prompt else int(form["num_frames"])
     pixels = _noise(frames, "48x64" if "small" in prompt else form["size"])
@@ -191,8 +193,8 @@ def _noise(frames: int, size: str) -> np.ndarray:
 
 
 def main() -> None:
-    socket, asked = sys.argv[1:]
-    Handler.asked = Path(asked)
+    socket, record = sys.argv[1:]
+    Handler.record = Path(record)
     if VERDICTS_FOLDER in os.environ and PLUGINLESS not in os.environ:
         Path(os.environ[VERDICTS_FOLDER], LOADED_MARKER).touch()
     socketserver.ThreadingUnixStreamServer(socket, Handler).serve_forever()

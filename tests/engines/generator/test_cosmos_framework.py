@@ -1,4 +1,4 @@
-"""Cosmos Framework's generator: our driver in a real torchrun group of two, on a stand-in for the framework."""
+"""The engine `cosmos-framework`: our driver in a real torchrun group of two, on a stand-in for the framework."""
 
 import json
 from argparse import Namespace
@@ -33,7 +33,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of the guardrails' models, as the store has them."""
+    """Return copies of the guardrails' models as the model store has them."""
     folder, (words, checker) = (
         tmp_path_factory.mktemp("store"),
         GENERATOR_ABILITIES["cosmos-framework"].guardrail_models,
@@ -62,20 +62,18 @@ def test_text_becomes_an_image(make: Make, tmp_path: Path, image_format: str, su
     assert file.role == "image" and probe(tmp_path / f"output{suffix}") == ImageInfo(320, 192)
 
 
-def test_nothing_is_written_into_the_model_and_the_vae_is_the_images(
-    engine: FrameworkGenerator, checkpoint: Path
-) -> None:
+def test_checkpoint_stays_unchanged_and_vae_comes_from_the_image(engine: FrameworkGenerator, checkpoint: Path) -> None:
     assert [path.name for path in (checkpoint / "sound_tokenizer").iterdir()] == ["config.json"]
     assert any("vae_path=/opt/wan/Wan2.2_VAE.pth" in line for line in engine.startup_logs)
 
 
 @pytest.mark.parametrize("sound", [False, True])
 def test_text_becomes_a_video(make: Make, tmp_path: Path, sound: bool) -> None:
-    made = make({"mode": "t2v", "sound": sound, **SMALL, **FEW})
+    result = make({"mode": "t2v", "sound": sound, **SMALL, **FEW})
     assert video(tmp_path) == (320, 192, 9, 24, sound)
-    assert made.timings.keys() == {"prepare", "generate", "write"} and made.facts["plan"] == "cfg 2"
-    assert made.generation.max_sequence_length is not None
-    if sound:  # the framework's goes on after the picture
+    assert result.timings.keys() == {"prepare", "generate", "write"} and result.facts["plan"] == "cfg 2"
+    assert result.generation.max_sequence_length is not None
+    if sound:  # the framework generates more sound than video
         with av.open(str(tmp_path / "output.mp4")) as container:
             assert float(container.streams.audio[0].duration * container.streams.audio[0].time_base) < 0.5
 
@@ -86,21 +84,21 @@ def test_an_image_becomes_a_video_with_sound(make: Make, tmp_path: Path, picture
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])
-def test_a_video_goes_on(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
+def test_video_is_continued(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
     make({"conditionKeep": keep, **SMALL, "numFrames": 13}, clip)
     assert video(tmp_path) == (320, 192, 13, 24, False)
 
 
 def test_actions_become_a_video(make: Make, tmp_path: Path, picture: Path) -> None:
-    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
-    assert [file.role for file in made.files] == ["video"]
+    result = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert [file.role for file in result.files] == ["video"]
     assert video(tmp_path)[2:] == (5, 5, False)
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
 def test_a_video_becomes_actions(make: Make, tmp_path: Path, clip: Path, mode: str) -> None:
-    made = make({"mode": mode, **ACTIONS}, clip)
-    assert [file.role for file in made.files] == ["video", "actions"]
+    result = make({"mode": mode, **ACTIONS}, clip)
+    assert [file.role for file in result.files] == ["video", "actions"]
     assert np.array(json.loads((tmp_path / "actions.json").read_text())).shape == (4, 10)
 
 
@@ -110,18 +108,18 @@ def test_controls_become_a_video(make: Make, tmp_path: Path, clip: Path) -> None
     assert video(tmp_path) == (320, 192, 9, 12, False)
 
 
-def test_a_job_that_takes_what_its_control_has_is_refused_where_the_framework_cannot(make: Make, clip: Path) -> None:
+def test_fractional_frame_rate_of_a_control_is_refused(make: Make, clip: Path) -> None:
     with pytest.raises(Failure, match="requires a whole number as fps") as raised:
         make({"mode": "transfer", "controls": {"edge": {}}, "fps": 23.5, **SMALL, **FEW}, clip)
     assert raised.value.error.code == "InvalidInput"
 
 
-def test_one_frame_in_place_of_many_is_told_by_its_video(make: Make, tmp_path: Path) -> None:
+def test_wrong_frame_count_is_kept_for_the_worker_to_check(make: Make, tmp_path: Path) -> None:
     make({"mode": "t2v", **SMALL, **FEW}, prompt="one frame")
-    assert video(tmp_path)[2] == 1  # which the worker refuses, as of every engine
+    assert video(tmp_path)[2] == 1  # the worker's check of the file refuses it
 
 
-def test_what_was_encoded_lossily_on_the_way_is_told(make: Make) -> None:
+def test_notes_tell_the_frameworks_own_lossy_encoding(make: Make) -> None:
     [note] = make({"mode": "t2v", **SMALL, **FEW}).notes
     assert "encoded once more for this file: detail was lost twice" in note
     for image_format in ("png", "jpeg"):
@@ -129,25 +127,25 @@ def test_what_was_encoded_lossily_on_the_way_is_told(make: Make) -> None:
         assert "writes its image as JPEG (quality 100), from which this file was made" in note
 
 
-def test_a_negative_prompt_that_is_not_read_is_told(make: Make, picture: Path) -> None:
-    said = {"mode": "policy", "negativePrompt": "Blur.", **ACTIONS}
-    unguided = make(said, picture).notes
-    assert not any("negativePrompt" in note for note in unguided), "nobody reads one"
-    assert "negativePrompt had no effect" in make({**said, "guidanceScale": 3}, picture).notes[0]
+def test_note_tells_that_a_negative_prompt_had_no_effect(make: Make, picture: Path) -> None:
+    parameters = {"mode": "policy", "negativePrompt": "Blur.", **ACTIONS}
+    unguided = make(parameters, picture).notes
+    assert not any("negativePrompt" in note for note in unguided), "no model reads a negative prompt without guidance"
+    assert "negativePrompt had no effect" in make({**parameters, "guidanceScale": 3}, picture).notes[0]
 
 
-def test_a_prompt_that_would_be_cut_is_refused(make: Make) -> None:
+def test_prompt_longer_than_max_sequence_length_is_refused(make: Make) -> None:
     with pytest.raises(Failure, match="maxSequenceLength"):
         make({"mode": "t2v", "maxSequenceLength": 1, **SMALL, **FEW})
 
 
-def test_memory_that_ran_out_would_run_out_again(make: Make) -> None:
+def test_out_of_memory_is_not_retryable(make: Make) -> None:
     with pytest.raises(Failure, match="Memory ran out on this job") as raised:
         make({"mode": "t2v", **SMALL, **FEW}, prompt="starve")
     assert not raised.value.error.retryable and "more memory" in raised.value.error.remedy
 
 
-def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
+def test_failed_job_does_not_affect_the_next(make: Make, tmp_path: Path) -> None:
     with pytest.raises(Failure, match="failed at this job") as raised:
         make({"mode": "t2v", **SMALL, **FEW}, prompt="fail")
     assert raised.value.error.retryable
@@ -155,19 +153,19 @@ def test_a_job_that_fails_is_alone_in_it(make: Make, tmp_path: Path) -> None:
     assert video(tmp_path)[2] == 9
 
 
-def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: FrameworkGenerator) -> None:
+def test_steps_are_counted_once_although_guidance_has_two_passes(make: Make, engine: FrameworkGenerator) -> None:
     make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
     assert isinstance(engine, StepReportingEngine) and engine.steps("") == (3, 3)
 
 
-def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
+def test_group_restarts_after_one_of_its_processes_died(make: Make, tmp_path: Path) -> None:
     with pytest.raises(EngineDied):
         make({"mode": "t2v", **SMALL, **FEW}, prompt="die")
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
 
 
-def test_guardrails_are_loaded_and_asked_before_anything_is_made(make: Make, engine: FrameworkGenerator) -> None:
+def test_guardrails_refuse_prompts_and_outputs(make: Make, engine: FrameworkGenerator) -> None:
     assert any("guardrails True" in line for line in engine.startup_logs)
     for prompt, what in (("forbidden", "the prompt"), ("an unsafe picture", "the output")):
         with pytest.raises(Failure, match=what) as raised:
@@ -176,16 +174,16 @@ def test_guardrails_are_loaded_and_asked_before_anything_is_made(make: Make, eng
         assert make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt).checks == Checks()
 
 
-def test_guardrails_that_looked_are_told(make: Make, engine: FrameworkGenerator) -> None:
-    made = make({"mode": "t2v", **SMALL, **FEW}, guardrails=True)
-    assert made.checks == Checks(by=engine.name, prompt="passed", output="facesBlurred")
-    made = make({"mode": "t2v", **SMALL, **FEW}, prompt="never looked", guardrails=True)
-    assert made.checks.output == "notEvaluated", "the verdict of the job before is not this one's"
+def test_checks_hold_the_verdicts_of_this_job_alone(make: Make, engine: FrameworkGenerator) -> None:
+    result = make({"mode": "t2v", **SMALL, **FEW}, guardrails=True)
+    assert result.checks == Checks(by=engine.name, prompt="passed", output="facesBlurred")
+    result = make({"mode": "t2v", **SMALL, **FEW}, prompt="never looked", guardrails=True)
+    assert result.checks.output == "notEvaluated", "verdicts of the job before must not count"
 
 
 @pytest.mark.parametrize(("prompt", "what"), [("unlabelled", "the prompt"), ("broken", "the output")])
-def test_guardrails_that_cannot_judge_end_the_job_and_the_next_is_made(make: Make, prompt: str, what: str) -> None:
-    """As the framework has them, they take an answer without a label for safe."""
+def test_guardrail_without_verdict_fails_the_job_and_not_the_next(make: Make, prompt: str, what: str) -> None:
+    """Without `make_strict`, the framework's guardrails treat an answer without a label as safe."""
     with pytest.raises(Failure, match=f"could not judge {what}") as raised:
         make({"mode": "t2v", **SMALL, **FEW}, prompt=prompt, guardrails=True)
     assert raised.value.error.code == "EngineFailed" and "Nothing was delivered" in raised.value.error.message
@@ -201,7 +199,7 @@ def test_guardrails_that_cannot_judge_end_the_job_and_the_next_is_made(make: Mak
     ],
     ids=str,
 )
-def test_the_plan_reaches_the_framework(
+def test_plan_of_gpus_becomes_options_of_the_framework(
     checkpoint: Path, plan: ParallelPlan, shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
@@ -211,14 +209,14 @@ def test_the_plan_reaches_the_framework(
     command = engine.group_plan().command(checkpoint, Path("folder"))
     assert command[command.index("--nproc-per-node") + 1] == str(plan.gpus)
     variables = engine.group_plan().environment(None, Path("folder"))
-    assert variables["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True", "as NVIDIA asks for it"
+    assert variables["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True", "as NVIDIA recommends"
     assert "--guardrails" not in command
     options = command[command.index("--generator") + 1 :]
     degrees = {flag.removeprefix("--"): int(degree) for flag, degree in zip(options[::2], options[1::2], strict=True)}
     assert shared.strip("{}") in str(_sharing(Namespace(**degrees)))
 
 
-def test_guardrails_that_do_not_load_are_told_as_such(
+def test_guardrails_that_do_not_load_are_named_in_the_error(
     checkpoint: Path, copies: dict[str, Path], tmp_path: Path
 ) -> None:
     engine = FrameworkGenerator()
@@ -231,12 +229,12 @@ def test_guardrails_that_do_not_load_are_told_as_such(
     assert raised.value.error.code == "EngineFailed" and "blocklist" in raised.value.error.message
 
 
-def test_it_is_created_by_its_name() -> None:
+def test_engine_is_created_by_its_name() -> None:
     engine = create_engine("cosmos-framework")
     assert isinstance(engine, FrameworkGenerator) and isinstance(engine, HubGuardrailEngine)
     assert isinstance(engine, GuardrailEngine) and isinstance(engine, ParallelEngine)
 
 
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="no checkpoint"):
         FrameworkGenerator().load(tmp_path)

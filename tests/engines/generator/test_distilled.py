@@ -1,4 +1,4 @@
-"""A distilled checkpoint is refused where its files are seen, whatever its folder is called."""
+"""Every engine recognizes a distilled checkpoint by its files and refuses it, whatever its folder is called."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ STEPS = {"t_list": [1.0, 0.9375, 0.8333, 0.625], "sample_type": "sde"}
     ids=json.dumps,
 )
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda one: one.__name__)
-def test_no_engine_loads_one(
+def test_every_engine_refuses_a_distilled_checkpoint(
     engine: type[Engine], scheduler: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm_omni, "version", lambda _: "0.30.0")

@@ -1,4 +1,4 @@
-"""PhyAI: our driver in a real torchrun group of two, on a stand-in for PhyAI."""
+"""The engine `phyai`: our driver in a real torchrun group of two, on a stand-in for PhyAI."""
 
 import json
 from collections.abc import Iterator
@@ -45,10 +45,10 @@ def first_frame(folder: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("sound", [False, True])
 def test_text_becomes_a_video(make: Make, tmp_path: Path, sound: bool) -> None:
-    made = make({"mode": "t2v", "fps": 29.97, "sound": sound, **SMALL, **FEW})
+    result = make({"mode": "t2v", "fps": 29.97, "sound": sound, **SMALL, **FEW})
     assert video(tmp_path) == (320, 192, 9, 29.97, sound)
-    assert [file.role for file in made.files] == ["video"] and made.facts["plan"] == "cfg 2"
-    if sound:  # PhyAI's goes on after the picture
+    assert [file.role for file in result.files] == ["video"] and result.facts["plan"] == "cfg 2"
+    if sound:  # PhyAI generates more sound than video
         with av.open(str(tmp_path / "output.mp4")) as container:
             assert float(container.streams.audio[0].duration * container.streams.audio[0].time_base) < 0.4
 
@@ -64,24 +64,24 @@ def test_an_image_becomes_a_video_that_begins_with_it(make: Make, tmp_path: Path
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])
-def test_a_video_goes_on(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
+def test_video_is_continued(make: Make, tmp_path: Path, clip: Path, keep: str) -> None:
     make({"conditionKeep": keep, "conditionFrames": [0, 1, 2], **SMALL, "numFrames": 13}, clip)
     assert video(tmp_path) == (320, 192, 13, 24, False)
 
 
 def test_actions_become_a_video(make: Make, tmp_path: Path, picture: Path) -> None:
-    made = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
-    assert [file.role for file in made.files] == ["video"] and video(tmp_path)[2:] == (5, 5, False)
+    result = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
+    assert [file.role for file in result.files] == ["video"] and video(tmp_path)[2:] == (5, 5, False)
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
 def test_a_video_becomes_actions(make: Make, tmp_path: Path, clip: Path, mode: str) -> None:
-    made = make({"mode": mode, **ACTIONS}, clip)
-    assert [file.role for file in made.files] == ["video", "actions"]
+    result = make({"mode": mode, **ACTIONS}, clip)
+    assert [file.role for file in result.files] == ["video", "actions"]
     assert np.array(json.loads((tmp_path / "actions.json").read_text())).shape == (4, 10)
 
 
-def test_what_phyai_refuses_is_one_requests_alone(make: Make, tmp_path: Path) -> None:
+def test_refused_request_does_not_affect_the_next(make: Make, tmp_path: Path) -> None:
     with pytest.raises(Failure, match="this prompt is no prompt") as raised:
         make({"mode": "t2v", **SMALL, **FEW}, prompt="refused")
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
@@ -89,31 +89,31 @@ def test_what_phyai_refuses_is_one_requests_alone(make: Make, tmp_path: Path) ->
     assert video(tmp_path)[2] == 9
 
 
-def test_steps_are_told_and_a_guided_one_counts_once(make: Make, engine: PhyaiEngine) -> None:
+def test_steps_are_counted_once_although_guidance_has_two_passes(make: Make, engine: PhyaiEngine) -> None:
     make({"mode": "t2v", **SMALL, **FEW, "steps": 3})
     assert isinstance(engine, StepReportingEngine) and engine.steps("") == (3, 3)
 
 
-def test_a_process_that_dies_takes_the_group_with_it_and_the_next_job_has_a_new_one(make: Make, tmp_path: Path) -> None:
+def test_group_restarts_after_one_of_its_processes_died(make: Make, tmp_path: Path) -> None:
     with pytest.raises(EngineDied):
         make({"mode": "t2v", **SMALL, **FEW, **NO_TEMPLATES}, prompt="word " * 13)
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
 
 
-def test_what_it_cannot_do_is_refused_before_it_works(make: Make, picture: Path, clip: Path) -> None:
-    for said, medium, why in (
+def test_unsupported_generations_are_refused_before_any_work(make: Make, picture: Path, clip: Path) -> None:
+    for parameters, medium, why in (
         ({"mode": "t2i", **SMALL}, None, "does not do t2i"),
         ({"mode": "t2v", "flowShift": 5, **SMALL, **FEW}, None, "is started with a flowShift of 10"),
         ({"mode": "t2v", "guidanceScale": 0, **SMALL, **FEW}, None, "guidanceScale of at least 1"),
         ({"sound": True, **SMALL, "numFrames": 13}, clip, "generates no sound with v2v"),
     ):
         with pytest.raises(Failure, match=why) as raised:
-            make(said, medium)
+            make(parameters, medium)
         assert raised.value.error.code == "InvalidInput"
 
 
-def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_works() -> None:
+def test_job_with_guardrails_is_refused_before_any_work() -> None:
     engine = create_engine("phyai")
     assert (
         isinstance(engine, PhyaiEngine)
@@ -123,10 +123,10 @@ def test_it_has_no_guardrails_and_a_job_that_asks_for_them_is_refused_before_it_
     job = make_job("a.png").model_copy(update={"generation": settled({"mode": "t2v"}, guardrails=True)})
     with pytest.raises(Failure, match=f"{engine.name} has no guardrails here, and the job asks for them") as raised:
         refuse_unguarded(engine, job, required=False)
-    assert raised.value.error.code == "EngineFailed", "the job is in order"
+    assert raised.value.error.code == "EngineFailed", "the fault is not the job's"
 
 
-def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
+def test_plan_becomes_options_and_flow_shift_equals_the_abilities() -> None:
     engine = PhyaiEngine()
     engine.plan = ParallelPlan(tp=4, cfg=2)
     command = engine.group_plan().command(Path("model"), Path("folder"))
@@ -135,7 +135,7 @@ def test_its_plan_and_its_shift_are_those_of_the_contract() -> None:
     assert GENERATOR_ABILITIES["phyai"].flow_shift == FLOW_SHIFT
 
 
-def test_a_group_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_that_cannot_start_reports_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSMOS_STANDIN_REFUSES", "1")
     with (
         pytest.raises(Failure, match="does not fit") as raised,

@@ -1,18 +1,18 @@
-"""What we send to Cosmos Framework for the table, and samples that are wrong: what it said is in `framework.json`."""
+"""Our samples for Cosmos Framework for each case of the table, and wrong ones. `framework.json` records its answers."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.engines.cosmos_framework import REVISION
 from cosmos_batch.engines.generator.cosmos_framework.samples import SampleFiles, sample_for
-from cosmos_batch.engines.reasoner.cosmos_framework import REVISION
 from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "NVIDIA/cosmos-framework", REVISION
 CLASSES = "OmniSampleOverrides and OmniSampleArgs"
-# What the argument model imports, without what only inference does.
+# The packages that the argument model imports, without those that only inference imports.
 PACKAGES = (
     *("attrs", "boto3", "cattrs", "hydra-core", "imageio", "iopath", "loguru", "multi-storage-client", "numpy"),
     *("nvidia-ml-py", "omegaconf", "pandas", "pillow", "pydantic", "pyyaml", "termcolor", "torch", "transformers<5"),
@@ -20,23 +20,25 @@ PACKAGES = (
 )
 RECORD = Path(__file__).with_name("framework.json")
 ENGINE = "cosmos-framework"
-GIVEN = Path("given")  # of files that exist where the samples are checked; nothing looks into them
-MODEL_CONFIGS = {"cosmos3-nano": "Cosmos3-Nano"}  # of the framework's own; of the others, Super's
+GIVEN = Path("given")  # folder of files that exist, empty, where the samples are checked
+MODEL_CONFIGS = {
+    "cosmos3-nano": "Cosmos3-Nano"
+}  # names of the framework's model configurations; other pipelines use Super's
 
 
 def sent() -> dict[str, dict[str, Any]]:
-    """Samples by the name of their case."""
-    return {case.name: _sample(case, asked) for case, asked in cases(ENGINE)}
+    """Return the samples by the names of their cases."""
+    return {case.name: _sample(case, generation) for case, generation in cases(ENGINE)}
 
 
 def question(name: str, sample: dict[str, Any]) -> list[Any]:
-    """A sample with the framework's configuration of the model that it is for."""
+    """Return a sample with the name of the framework's configuration of its model."""
     pipeline = next((case.pipeline for case, _ in cases(ENGINE) if case.name == name), "cosmos3-nano")
     return [sample, MODEL_CONFIGS.get(pipeline, "Cosmos3-Super")]
 
 
 def spoiled() -> dict[str, dict[str, Any]]:
-    """Samples that are none, each wrong in one thing that our contract keeps from it."""
+    """Return invalid samples, each wrong in one thing that our own validation prevents."""
     all_sent = sent()
     video, forward = all_sent["t2v at its defaults"], all_sent["forward_dynamics av"]
     transfer = all_sent["transfer edge"]
@@ -67,19 +69,19 @@ def spoiled() -> dict[str, dict[str, Any]]:
     }
 
 
-def _sample(case: Case, asked: Generation) -> dict[str, Any]:
-    assert asked.size is not None, case.name
+def _sample(case: Case, generation: Generation) -> dict[str, Any]:
+    assert generation.size is not None, case.name
     vision = None
-    if case.medium and not asked.transfer:
-        moving = asked.conditioning or asked.mode == "inverse_dynamics"
+    if case.medium and not generation.transfer:
+        moving = generation.conditioning or generation.mode == "inverse_dynamics"
         vision = GIVEN / ("given.mp4" if moving else "given.png")
-    hints = asked.transfer.controls if asked.transfer else {}
-    given = SampleFiles(
+    hints = generation.transfer.controls if generation.transfer else {}
+    inputs = SampleFiles(
         GIVEN / "defaults.json",
         vision,
         {hint: GIVEN / f"given_{hint}.mp4" for hint in hints},
-        GIVEN / "actions.json" if asked.mode == "forward_dynamics" else None,
+        GIVEN / "actions.json" if generation.mode == "forward_dynamics" else None,
     )
-    sample: dict[str, Any] = json.loads(json.dumps(sample_for(asked, asked.size, given)))
+    sample: dict[str, Any] = json.loads(json.dumps(sample_for(generation, generation.size, inputs)))
     sample["negative_prompt"] = sample["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return sample

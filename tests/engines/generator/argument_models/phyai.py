@@ -1,4 +1,4 @@
-"""What we send to PhyAI for the table, and requests that are wrong: what it said is in `phyai.json`."""
+"""Our requests to PhyAI for each case of the table, and wrong ones. `phyai.json` records its answers."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.engines.generator.argument_models.table import NEGATIVE, Case, cases
 
 REPOSITORY, COMMIT = "MEmbodied/phyai", REVISION
 CLASSES = "Cosmos3T2VRequest, Cosmos3ActionRequest, Cosmos3Processor and EngineConfig"
-# What these import. Its compiled parts are stood in for.
+# The packages that these classes import. PhyAI's compiled extension is replaced by a mock.
 PACKAGES = (
     "httpx2",
     "numpy",
@@ -31,18 +31,18 @@ ENGINE = "phyai"
 
 
 def sent() -> dict[str, dict[str, Any]]:
-    """Requests by the name of their case, and plans."""
+    """Return the requests by the names of their cases, and plans of GPUs."""
     plans = {f"tp {tp}, cfg {cfg}": {"plan": {"tp": tp, "cfg": cfg}} for tp in (1, 2, 4, 8) for cfg in (1, 2)}
-    return {case.name: _request(case, asked) for case, asked in cases(ENGINE)} | plans
+    return {case.name: _request(case, generation) for case, generation in cases(ENGINE)} | plans
 
 
 def question(_name: str, request: dict[str, Any]) -> dict[str, Any]:
-    """All that it needs."""
+    """Return the request, which needs no other context."""
     return request
 
 
 def spoiled() -> dict[str, dict[str, Any]]:
-    """Requests and plans that are none, each wrong in one thing."""
+    """Return invalid requests and plans, each wrong in one thing."""
     forward = sent()["forward_dynamics av"]
     return {
         "a domain that is none": {**forward, "action": {**forward["action"], "domain_name": "submarine"}},
@@ -52,10 +52,12 @@ def spoiled() -> dict[str, dict[str, Any]]:
     }
 
 
-def _request(case: Case, asked: Generation) -> dict[str, Any]:
-    assert asked.size is not None, case.name
+def _request(case: Case, generation: Generation) -> dict[str, Any]:
+    assert generation.size is not None, case.name
     seen = case.medium is not None
-    given = RequestInputs(Path("given.npy") if seen else None, asked.action.actions if asked.action else None)
-    request: dict[str, Any] = json.loads(json.dumps(request_for(asked, asked.size, given)))
+    inputs = RequestInputs(
+        Path("given.npy") if seen else None, generation.action.actions if generation.action else None
+    )
+    request: dict[str, Any] = json.loads(json.dumps(request_for(generation, generation.size, inputs)))
     request["negative_prompt"] = request["negative_prompt"].replace(nvidia_negative_prompt(), NEGATIVE)
     return request

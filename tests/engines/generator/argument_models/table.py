@@ -1,4 +1,4 @@
-"""Generations of every kind, for what engines' own argument models say of what we make of them."""
+"""A table of generations of every kind, whose requests are passed to the engines' own argument models."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from cosmos_batch.planning.generation.transfer import follow_controls
 from tests.support.generations import settled
 
 INPUT = (1920, 1080)
-NEGATIVE = "NVIDIA's own"  # for two pages of text, a hundred times
+NEGATIVE = "NVIDIA's own"  # replaces the default negative prompt, two pages of text, in the records
 CONTROL = {"path": "control.mp4"}
 JSON_PROMPT = {"subject": "a robot", "duration": "7s"}
 TEXT_TO_IMAGE, IMAGE_TO_VIDEO = "cosmos3-super-text2image", "cosmos3-super-image2video"
@@ -23,32 +23,34 @@ TEXT_TO_IMAGE, IMAGE_TO_VIDEO = "cosmos3-super-text2image", "cosmos3-super-image
 
 @dataclass(frozen=True)
 class Case:
-    """One request, as a caller may say it."""
+    """One generation as a caller may request it."""
 
     name: str
-    said: dict[str, Any]
+    parameters: dict[str, Any]
     medium: Medium | None = None
     pipeline: str = "cosmos3-nano"
     prompt: str | dict[str, Any] = "A robot pours water."
 
     def generation(self) -> Generation:
-        """As it is when the input was seen."""
-        asked = settled({"seed": 7, **self.said}, self.medium, self.prompt, self.pipeline, guardrails=False)
-        if asked.transfer:
-            asked = follow_controls(asked, dict.fromkeys(asked.transfer.controls, asked.num_frames or 100), 24.0)
-        if asked.action is None:
-            return fit_to_input(asked, *INPUT)
-        assert asked.resolution is not None
-        size = action_size(asked.resolution, *INPUT)
-        return asked.model_copy(update={"width": size.width, "height": size.height})
+        """Return the settled generation, fitted to an input of the size `INPUT`."""
+        generation = settled({"seed": 7, **self.parameters}, self.medium, self.prompt, self.pipeline, guardrails=False)
+        if generation.transfer:
+            generation = follow_controls(
+                generation, dict.fromkeys(generation.transfer.controls, generation.num_frames or 100), 24.0
+            )
+        if generation.action is None:
+            return fit_to_input(generation, *INPUT)
+        assert generation.resolution is not None
+        size = action_size(generation.resolution, *INPUT)
+        return generation.model_copy(update={"width": size.width, "height": size.height})
 
 
 def cases(engine: str) -> Iterator[tuple[Case, Generation]]:
-    """Those that an engine can make."""
+    """Return the cases that an engine can do, each with its generation."""
     for case in CASES:
-        asked = case.generation()
-        if first_obstacle(GENERATOR_ABILITIES[engine], asked) is None:
-            yield case, asked
+        generation = case.generation()
+        if first_obstacle(GENERATOR_ABILITIES[engine], generation) is None:
+            yield case, generation
 
 
 def _sizes() -> Iterator[Case]:
@@ -63,10 +65,10 @@ def _sizes() -> Iterator[Case]:
 def _actions() -> Iterator[Case]:
     for name, domain in DOMAINS.items():
         rows = [[0.25] * domain.widths[0]] * domain.chunk_size
-        said = {"domainName": name, **({"rawActionDim": domain.widths[0]} if len(domain.widths) > 1 else {})}
-        yield Case(f"forward_dynamics {name}", {"mode": "forward_dynamics", **said, "action": rows}, "image")
-        yield Case(f"inverse_dynamics {name}", {"mode": "inverse_dynamics", **said}, "video")
-        yield Case(f"policy {name}", {"mode": "policy", **said}, "image")
+        parameters = {"domainName": name, **({"rawActionDim": domain.widths[0]} if len(domain.widths) > 1 else {})}
+        yield Case(f"forward_dynamics {name}", {"mode": "forward_dynamics", **parameters, "action": rows}, "image")
+        yield Case(f"inverse_dynamics {name}", {"mode": "inverse_dynamics", **parameters}, "video")
+        yield Case(f"policy {name}", {"mode": "policy", **parameters}, "image")
 
 
 def _transfers() -> Iterator[Case]:

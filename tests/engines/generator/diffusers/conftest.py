@@ -1,4 +1,4 @@
-"""Diffusers on the tiny checkpoint, loaded once."""
+"""Fixtures: the Diffusers engine with the tiny checkpoint, loaded once."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -35,12 +35,14 @@ def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
 
 @pytest.fixture
 def make(engine: DiffusersEngine, tmp_path: Path) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **how: Any) -> Files:
-        controls, progress = how.pop("controls", {}), how.pop("progress", lambda *_: None)
-        asked = settled({**SHORT, **said}, kind_of(medium), guardrails=guardrails, **how)
+    def make(
+        parameters: dict[str, Any], medium: Path | None = None, *, guardrails: bool = False, **options: Any
+    ) -> Files:
+        controls, progress = options.pop("controls", {}), options.pop("progress", lambda *_: None)
+        generation = settled({**SHORT, **parameters}, kind_of(medium), guardrails=guardrails, **options)
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
-        made = asyncio.run(engine.generate(asked, GenerationFiles(medium, controls), folder, progress))
-        return Files(made, folder)
+        result = asyncio.run(engine.generate(generation, GenerationFiles(medium, controls), folder, progress))
+        return Files(result, folder)
 
     return make

@@ -1,4 +1,4 @@
-"""What is done to be fast changes nothing of what is made: each mode with and without it, on the tiny checkpoint."""
+"""Accelerations do not change the output: each mode with and without them, on the tiny checkpoint."""
 
 import os
 import sys
@@ -57,7 +57,7 @@ def fast(load: Load) -> LoadedCheckpoint:
 
 @pytest.fixture
 def reads(fast: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Tokens of each text that a layer read."""
+    """Record how many tokens each text stream has that a layer computes."""
     from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
 
     seen: list[int] = []
@@ -71,21 +71,23 @@ def reads(fast: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def made(checkpoint: LoadedCheckpoint, said: dict[str, Any], medium: Path | None = None, **how: Any) -> GeneratedMedia:
-    asked = generations.settled({**SHORT, **said}, kind_of(medium), guardrails=False)
-    prepared = settle_prompt_length(checkpoint, prepare(asked, GenerationFiles(medium, {}), lambda: None))
-    return generate(checkpoint, prepared, how.get("progress", lambda *_: None))
+def generate_media(
+    checkpoint: LoadedCheckpoint, parameters: dict[str, Any], medium: Path | None = None, **options: Any
+) -> GeneratedMedia:
+    generation = generations.settled({**SHORT, **parameters}, kind_of(medium), guardrails=False)
+    prepared = settle_prompt_length(checkpoint, prepare(generation, GenerationFiles(medium, {}), lambda: None))
+    return generate(checkpoint, prepared, options.get("progress", lambda *_: None))
 
 
 def same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
-    """To the last bit: on a CPU nothing is computed in another order."""
+    """Return whether two outputs are equal to the last bit: a CPU computes everything in the same order."""
     sounds = [rendered.sound.samples if rendered.sound else np.zeros(0) for rendered in (one, other)]
     actions = [np.zeros(0) if rendered.actions is None else rendered.actions for rendered in (one, other)]
     return np.array_equal(one.frames, other.frames) and np.array_equal(*sounds) and np.array_equal(*actions)
 
 
 @pytest.mark.parametrize(
-    ("said", "shown", "prompts"),
+    ("parameters", "medium_name", "prompts"),
     [
         ({"mode": "t2i", **SMALL}, None, 2),
         ({"mode": "t2v", **SMALL, "num_frames": 9}, None, 2),
@@ -102,26 +104,26 @@ def same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
     ],
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
-def test_what_is_spared_changes_nothing(
+def test_accelerations_do_not_change_the_output(
     plain: LoadedCheckpoint,
     fast: LoadedCheckpoint,
     reads: list[int],
     request: pytest.FixtureRequest,
-    said: dict[str, Any],
-    shown: str | None,
+    parameters: dict[str, Any],
+    medium_name: str | None,
     prompts: int,
 ) -> None:
-    medium = request.getfixturevalue(shown) if shown else None
-    expected = made(plain, said, medium)
+    medium = request.getfixturevalue(medium_name) if medium_name else None
+    expected = generate_media(plain, parameters, medium)
     assert reads == []
-    assert same(made(fast, said, medium), expected)
+    assert same(generate_media(fast, parameters, medium), expected)
     assert len(reads) == prompts * LAYERS
     assert len(set(reads)) == prompts
-    assert fast.omni.transformer._prompts is None, "what was read is freed with its job"
+    assert fast.omni.transformer._prompts is None, "the prompt cache must be freed at the end of a job"
 
 
 @pytest.mark.parametrize(
-    ("said", "shown", "frames"),
+    ("parameters", "medium_name", "frames"),
     [
         ({"mode": "t2v", **SMALL, "num_frames": 9}, None, []),
         ({"mode": "i2v", **SMALL, "num_frames": 9}, "picture", [1]),
@@ -131,12 +133,12 @@ def test_what_is_spared_changes_nothing(
     ],
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
-def test_no_more_is_encoded_than_is_given(
+def test_vae_encodes_only_frames_that_condition_the_generation(
     fast: LoadedCheckpoint,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    said: dict[str, Any],
-    shown: str | None,
+    parameters: dict[str, Any],
+    medium_name: str | None,
     frames: list[int],
 ) -> None:
     seen: list[int] = []
@@ -147,27 +149,27 @@ def test_no_more_is_encoded_than_is_given(
         return encode(video)
 
     monkeypatch.setattr(fast.omni.vae, "encode", counted)
-    made(fast, said, request.getfixturevalue(shown) if shown else None)
+    generate_media(fast, parameters, request.getfixturevalue(medium_name) if medium_name else None)
     assert seen == frames
 
 
-def test_a_job_that_fails_leaves_nothing_behind(fast: LoadedCheckpoint) -> None:
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    expected = made(fast, said)
+def test_failed_job_leaves_no_state_behind(fast: LoadedCheckpoint) -> None:
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    expected = generate_media(fast, parameters)
 
     def stop(done: int, _total: int) -> None:
         if done == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(fast, said, progress=stop)
+        generate_media(fast, parameters, progress=stop)
     assert fast.omni.transformer._prompts is None and "_encode_video" not in vars(fast.omni)
-    assert same(made(fast, said), expected)
+    assert same(generate_media(fast, parameters), expected)
 
 
 @pytest.fixture
 def compiled(load: Load) -> Iterator[tuple[LoadedCheckpoint, Any]]:
-    """Compiled as on a GPU, but for the code that comes of it; with the count of graphs."""
+    """Return a checkpoint compiled with a backend that only counts graphs, in place of generating GPU code."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
@@ -179,44 +181,44 @@ def compiled(load: Load) -> Iterator[tuple[LoadedCheckpoint, Any]]:
     torch._dynamo.reset()
 
 
-def test_one_graph_serves_all_layers_sizes_prompts_and_modes(
+def test_one_compiled_graph_serves_all_layers_sizes_prompts_and_modes(
     plain: LoadedCheckpoint, compiled: tuple[LoadedCheckpoint, Any], picture: Path, clip: Path
 ) -> None:
     checkpoint, counter = compiled
     checkpoint.warm_up(Journal())
-    assert counter.frame_count == 1, "compiled as the model is loaded"
-    for said in (
+    assert counter.frame_count == 1, "compilation must happen in the warm-up"
+    for parameters in (
         {"mode": "t2i", **SMALL},
         {"mode": "t2v", **SMALL, "num_frames": 9, "width": 96, "negative_prompt": "Rain. " * 40},
         {"mode": "t2v", **SMALL, "num_frames": 5, "sound": True, "guidance_scale": 1.0},
     ):
-        assert same(made(checkpoint, said), made(plain, said))
-    for said, medium in (
+        assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters))
+    for parameters, medium in (
         ({"mode": "i2v", **SMALL, "num_frames": 5}, picture),
         ({"mode": "v2v", **SMALL, "num_frames": 9, "sound": True}, clip),
         ({"mode": "transfer", "controls": {"blur": {}}, **SMALL, "num_frames": 5}, clip),
         ({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture),
         ({"mode": "policy", **ACTIONS}, picture),
     ):
-        made(checkpoint, {**said, "steps": 1}, medium)
-    assert counter.frame_count == 1, "no job waits for a compiler"
+        generate_media(checkpoint, {**parameters, "steps": 1}, medium)
+    assert counter.frame_count == 1, "a job must not compile anything"
 
 
-def test_a_length_is_never_taken_for_a_width_of_the_model(
+def test_sequence_as_long_as_a_model_width_is_not_compiled_for_that_length(
     compiled: tuple[LoadedCheckpoint, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nano warms up with 8 tokens of noise, and has 8 heads; this model has 2."""
+    """Nano warms up with 8 tokens of noise and has 8 heads. This model has 2 heads, so the warm-up gets 2 tokens."""
     checkpoint, counter = compiled
     pipeline = type(checkpoint.omni)
     shaped, call = {"num_frames": 1, "height": 64, "width": 32}, pipeline.__call__
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "__call__", lambda omni, **said: call(omni, **said | shaped))
+        patched.setattr(pipeline, "__call__", lambda omni, **parameters: call(omni, **parameters | shaped))
         checkpoint.warm_up(Journal())
-    made(checkpoint, {"mode": "t2v", **SMALL, "num_frames": 5})
+    generate_media(checkpoint, {"mode": "t2v", **SMALL, "num_frames": 5})
     assert counter.frame_count == 1
 
 
-def test_what_cannot_be_compiled_runs_as_it_is_written(plain: LoadedCheckpoint, load: Load) -> None:
+def test_failed_compilation_falls_back_to_uncompiled_layers(plain: LoadedCheckpoint, load: Load) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("Failed to find C compiler")
 
@@ -225,11 +227,11 @@ def test_what_cannot_be_compiled_runs_as_it_is_written(plain: LoadedCheckpoint, 
     journal = Journal()
     checkpoint.warm_up(journal)
     assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    assert same(made(checkpoint, said), made(plain, said))
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters))
 
 
-def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_out_of_memory_is_raised_without_retry(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     checkpoint = replace(load(Accelerations()), device="cuda")
@@ -244,7 +246,7 @@ def test_a_model_that_runs_out_of_memory_is_not_tried_again(load: Load, monkeypa
 
 @pytest.fixture
 def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
-    """A GPU that FlashAttention 3 is for, and PyTorch's own attention in its place; with the shapes of keys it saw."""
+    """Pretend a Hopper GPU with PyTorch's attention in place of FlashAttention 3; record the shapes of its keys."""
     import torch
 
     seen: list[tuple[int, ...]] = []
@@ -259,21 +261,21 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
     yield seen
 
 
-def test_flash_attention_attends_to_text_and_noise(
+def test_flash_attention_gets_keys_of_text_and_noise(
     plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]]
 ) -> None:
     checkpoint, journal = load(replace(PLAIN, cached_prompts=True)), Journal()
     acceleration.accelerate(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
-    said = {"mode": "t2v", **SMALL, "num_frames": 9}
-    assert same(made(checkpoint, said), made(plain, said))
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
+    assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters))
     attention = checkpoint.omni.transformer.layers[0].self_attn
     heads = (attention.num_key_value_heads, attention.head_dim)
     assert len(seen := hopper) == STEPS * LAYERS * 2 and {shape[2:] for shape in seen} == {heads}
-    assert len({shape[1] for shape in seen}) == 2, "as long as the noise and each of the two prompts"
+    assert len({shape[1] for shape in seen}) == 2, "noise plus each of the two prompts"
     assert not journal.lines
 
 
-def test_without_flash_attention_pytorchs_own_attends(
+def test_pytorch_attention_is_used_without_flash_attention(
     plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
@@ -287,12 +289,12 @@ def test_without_flash_attention_pytorchs_own_attends(
     assert "attention is PyTorch's own" in "".join(journal.lines) and "fa3_fwd_interface" in "".join(journal.lines)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 9))
     accelerate()
-    assert len(journal.lines) == 1, "an L40S is not asked for what it cannot have"
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    assert same(made(checkpoint, said), made(plain, said)) and hopper == []
+    assert len(journal.lines) == 1, "an L40S must not try to load the kernel"
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters)) and hopper == []
 
 
-def test_where_flash_attention_fails_pytorchs_own_attends(
+def test_failed_flash_attention_falls_back_to_pytorch_attention(
     plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
@@ -308,11 +310,11 @@ def test_where_flash_attention_fails_pytorchs_own_attends(
     checkpoint.warm_up(journal)
     [line] = journal.lines
     assert "attention is PyTorch's own" in line and "no kernel image" in line
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    assert same(made(checkpoint, said), made(plain, said)) and hopper == []
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters)) and hopper == []
 
 
-def test_the_layers_are_compiled_on_a_gpu_alone(load: Load) -> None:
+def test_layers_are_compiled_only_on_a_gpu(load: Load) -> None:
     layers = load(Accelerations()).omni.transformer.layers
     assert all(layer._compiled_call_impl is None for layer in layers)
     checkpoint = load(PLAIN)
@@ -320,7 +322,7 @@ def test_the_layers_are_compiled_on_a_gpu_alone(load: Load) -> None:
     assert all(layer._compiled_call_impl is not None for layer in checkpoint.omni.transformer.layers)
 
 
-def test_channels_lie_side_by_side_on_a_gpu(plain: LoadedCheckpoint, load: Load) -> None:
+def test_vae_is_in_channels_last_format_on_a_gpu(plain: LoadedCheckpoint, load: Load) -> None:
     import torch
 
     checkpoint = load(PLAIN)
@@ -330,12 +332,14 @@ def test_channels_lie_side_by_side_on_a_gpu(plain: LoadedCheckpoint, load: Load)
     assert {weight.dim() for weight in weights} == set(formats)
     for weight in weights:
         assert weight.is_contiguous(memory_format=formats[weight.dim()])
-    said = {"mode": "t2v", **SMALL, "num_frames": 9}
-    differences = np.abs(made(checkpoint, said).frames.astype(int) - made(plain, said).frames)
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
+    differences = np.abs(
+        generate_media(checkpoint, parameters).frames.astype(int) - generate_media(plain, parameters).frames
+    )
     assert differences.max() <= 1  # convolutions may add in another order
 
 
-def test_an_engine_keeps_what_it_compiles_where_it_is_told_to(
+def test_engine_keeps_compiled_code_in_its_caches_folder(
     tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in cache_variables(tmp_path):

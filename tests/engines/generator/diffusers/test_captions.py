@@ -1,4 +1,4 @@
-"""What every engine is sent of a prompt is what Diffusers' own `tokenize_prompt` makes of it, mode by mode."""
+"""Our captions, which every engine is sent, equal those of Diffusers' own `tokenize_prompt` in each mode."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.engines.generator.diffusers.conftest import FOLLOWED, Make
 from tests.support.caption_tokens import Ids, ids_of
 
 ODD = ("Does it pour?", "He waits...", "Ein Röhrchen, 水", "A robot. Pours ")
-SAID = (
+ALL_CASES = (
     *CASES,
     *(Case(f"t2v of {text}", {"mode": "t2v", "negativePrompt": text}, prompt=text) for text in ODD),
     *(Case(f"policy of {text}", {"mode": "policy", "domainName": "av"}, "image", prompt=text) for text in ODD),
@@ -30,55 +30,59 @@ def omni(engine: DiffusersEngine) -> Any:
     return engine._checkpoint.omni
 
 
-def read_by_diffusers(omni: Any, asked: Generation) -> tuple[Ids, Ids]:
-    """As its pipelines call it."""
-    assert (asked.size is not None and asked.resolution is not None) or asked.action is None
+def read_by_diffusers(omni: Any, generation: Generation) -> tuple[Ids, Ids]:
+    """Return the token ids of Diffusers' `tokenize_prompt`, called as its pipelines call it."""
+    assert (generation.size is not None and generation.resolution is not None) or generation.action is None
     size = (
-        action_canvas(asked.resolution, asked.size) if asked.action and asked.resolution and asked.size else asked.size
+        action_canvas(generation.resolution, generation.size)
+        if generation.action and generation.resolution and generation.size
+        else generation.size
     )
     assert size is not None
-    action = {"action_mode": asked.mode, "action_view_point": asked.action.view_point} if asked.action else {}
+    action = (
+        {"action_mode": generation.mode, "action_view_point": generation.action.view_point} if generation.action else {}
+    )
     found: tuple[Ids, Ids] = omni.tokenize_prompt(
-        asked.prompt,
-        asked.negative_prompt,
-        num_frames=asked.num_frames,
+        generation.prompt,
+        generation.negative_prompt,
+        num_frames=generation.num_frames,
         height=size.height,
         width=size.width,
-        fps=asked.fps,
-        use_system_prompt=asked.action is None,
-        add_resolution_template=asked.use_resolution_template,
-        add_duration_template=asked.use_duration_template,
+        fps=generation.fps,
+        use_system_prompt=generation.action is None,
+        add_resolution_template=generation.use_resolution_template,
+        add_duration_template=generation.use_duration_template,
         **action,
     )
     return found
 
 
-def test_captions_are_those_of_diffusers(omni: Any) -> None:
-    for case in SAID:
-        asked = case.generation()
-        assert asked.size is not None
-        if asked.transfer is None:
-            found = ids_of(omni.text_tokenizer, captions_for(asked, asked.size))
-            assert found == read_by_diffusers(omni, asked), case.name
+def test_captions_equal_those_of_diffusers(omni: Any) -> None:
+    for case in ALL_CASES:
+        generation = case.generation()
+        assert generation.size is not None
+        if generation.transfer is None:
+            ids = ids_of(omni.text_tokenizer, captions_for(generation, generation.size))
+            assert ids == read_by_diffusers(omni, generation), case.name
 
 
-def test_of_transfer_the_system_prompt_is_its_own_and_the_text_that_of_a_chunk(omni: Any) -> None:
-    """Diffusers reads these as they are, and says nothing of templates."""
+def test_transfer_has_its_own_system_prompt_and_the_duration_of_a_chunk(omni: Any) -> None:
+    """Diffusers' transfer pipeline adds no templates to a prompt, so the captions must hold them."""
     from diffusers.modular_pipelines.cosmos.encoders import _SYSTEM_PROMPT_TRANSFER
 
-    asked = SAID[-1].generation()
-    assert asked.size is not None and asked.transfer is not None and asked.num_frames == 201
-    captions = captions_for(asked, asked.size)
+    generation = ALL_CASES[-1].generation()
+    assert generation.size is not None and generation.transfer is not None and generation.num_frames == 201
+    captions = captions_for(generation, generation.size)
     assert captions.system == _SYSTEM_PROMPT_TRANSFER
     assert captions.prompt.endswith(
         "The video is 3.9 seconds long and is of 24 FPS. This video is of 720x1280 resolution."
     )
-    without = asked.model_copy(update={"use_resolution_template": False, "use_duration_template": False})
-    assert captions_for(without, asked.size).prompt == asked.prompt
+    without = generation.model_copy(update={"use_resolution_template": False, "use_duration_template": False})
+    assert captions_for(without, generation.size).prompt == generation.prompt
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_canvas_of_an_action_is_diffusers_own() -> None:
+def test_action_canvases_equal_those_of_diffusers() -> None:
     from diffusers.pipelines.cosmos.pipeline_cosmos3_omni import _ACTION_RESOLUTION_BINS
 
     for tier in ("256p", "480p", "720p"):
@@ -86,7 +90,7 @@ def test_the_canvas_of_an_action_is_diffusers_own() -> None:
         assert {(size.height, size.width) for size in SIZES[tier].values()} == set(bins)
 
 
-def test_a_caption_in_json_is_none_to_who_looks_for_one_and_the_same_without_space() -> None:
+def test_protected_json_does_not_parse_and_is_unchanged_when_stripped() -> None:
     import json
 
     caption = '{"subject": "a robot"}'
@@ -95,10 +99,10 @@ def test_a_caption_in_json_is_none_to_who_looks_for_one_and_the_same_without_spa
     assert protect_json(caption).strip() == caption and protect_json("A robot.") == "A robot."
 
 
-def test_what_transfer_reads_has_its_templates(
+def test_transfer_prompt_ends_with_the_templates(
     make: Make, omni: Any, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Diffusers' pipeline of transfer shares the tokenizer."""
+    """The transfer pipeline uses the same tokenizer object, which the test wraps."""
     seen: list[str] = []
     apply = type(omni.text_tokenizer).apply_chat_template
 

@@ -1,4 +1,4 @@
-"""Guardrails of Diffusers' pipelines: what they see, what they block, and what they cannot judge."""
+"""Guardrails of Diffusers' pipelines: what they check, what they block, and what happens without a verdict."""
 
 import logging
 import traceback
@@ -20,20 +20,20 @@ from tests.guardrail_files import FORBIDDEN
 from tests.guardrail_runners import CORNER, GREY, Checker
 from tests.support.generator_jobs import PROMPT, SMALL, frames, refused
 
-BOTH = pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
+BOTH = pytest.mark.parametrize("parameters", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
 
 
-def test_guardrails_that_are_not_here_refuse_before_work(make: Make) -> None:
-    told: list[tuple[int, int]] = []
-    error = refused(make, {"mode": "t2i", **SMALL}, guardrails=True, progress=lambda *step: told.append(step))
+def test_job_is_refused_before_any_work_without_guardrails(make: Make) -> None:
+    steps: list[tuple[int, int]] = []
+    error = refused(make, {"mode": "t2i", **SMALL}, guardrails=True, progress=lambda *step: steps.append(step))
     assert error.code == "EngineFailed" and error.message.startswith("Diffusers has no guardrails here")
     assert "cosmos_guardrail" in error.remedy
-    assert told == []
+    assert steps == []
 
 
 @pytest.fixture
 def checker(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Checker:
-    """Of an engine as it is where guardrails were loaded: only their models are stand-ins."""
+    """Give the loaded engine guardrails whose models are stand-ins, and return their checker."""
     from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
 
     checker = Checker([FORBIDDEN])
@@ -48,31 +48,33 @@ def checker(engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch) -> Checker
 
 
 @BOTH
-def test_guardrails_see_prompt_and_output(make: Make, checker: Checker, clip: Path, said: dict[str, Any]) -> None:
-    medium = clip if said is FOLLOWED else None
-    made = make(said, medium, guardrails=True, prompt=PROMPT)
+def test_guardrails_see_prompt_and_output(make: Make, checker: Checker, clip: Path, parameters: dict[str, Any]) -> None:
+    medium = clip if parameters is FOLLOWED else None
+    result = make(parameters, medium, guardrails=True, prompt=PROMPT)
     [seen] = checker.text_guardrail.seen
     assert seen.startswith(PROMPT) and checker.video_guardrail.seen == [(5, 48, 64, 3)]
-    corner = frames(made.video)[:, : CORNER - 4, : CORNER - 4].astype(int)
-    assert np.abs(corner - GREY).max() <= 8, "faces would be blurred: what comes back is delivered"
-    assert made.made.checks == Checks(by="stand-in 1", prompt="passed", output="facesBlurred")
-    unchecked = make(said, medium, guardrails=False)
-    assert len(checker.text_guardrail.seen) == 1 and unchecked.made.checks == Checks()
+    corner = frames(result.video)[:, : CORNER - 4, : CORNER - 4].astype(int)
+    assert np.abs(corner - GREY).max() <= 8, "the frames that the guardrails return must be delivered"
+    assert result.output.checks == Checks(by="stand-in 1", prompt="passed", output="facesBlurred")
+    unchecked = make(parameters, medium, guardrails=False)
+    assert len(checker.text_guardrail.seen) == 1 and unchecked.output.checks == Checks()
 
 
-def test_guardrails_that_are_never_asked_have_said_nothing(
+def test_no_verdict_is_reported_if_diffusers_skips_the_guardrails(
     make: Make, checker: Checker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Diffusers passes by a checker that is no instance of its own class, without a word."""
+    """Diffusers silently skips a checker that is no instance of its own class."""
     from diffusers.pipelines.cosmos import pipeline_cosmos3_omni
 
     make(PLAIN, guardrails=True)
     monkeypatch.setattr(pipeline_cosmos3_omni, "CosmosSafetyChecker", DiffusersEngine)
-    assert make(PLAIN, guardrails=True).made.checks == Checks(by="stand-in 1"), "nor of the job before"
+    assert make(PLAIN, guardrails=True).output.checks == Checks(by="stand-in 1"), (
+        "verdicts of the job before must not count"
+    )
     assert len(checker.text_guardrail.seen) == 1
 
 
-def blocked_or_not(make: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> Failure:
+def failure_of(make: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> Failure:
     logging.getLogger("diffusers").addHandler(caplog.handler)
     with pytest.raises(Failure) as raised:
         make()
@@ -82,29 +84,29 @@ def blocked_or_not(make: Callable[[], Any], caplog: pytest.LogCaptureFixture) ->
 
 @BOTH
 @pytest.mark.parametrize(("word", "what"), [(FORBIDDEN, "the prompt"), ("unseemly", "the output")])
-def test_what_guardrails_block_is_said_without_the_prompt(
+def test_blocked_job_does_not_quote_its_prompt(
     make: Make,
     checker: Checker,
     clip: Path,
-    said: dict[str, Any],
+    parameters: dict[str, Any],
     word: str,
     what: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    medium = clip if said is FOLLOWED else None
-    failure = blocked_or_not(lambda: make(said, medium, guardrails=True, prompt=f"{PROMPT} {word}"), caplog)
+    medium = clip if parameters is FOLLOWED else None
+    failure = failure_of(lambda: make(parameters, medium, guardrails=True, prompt=f"{PROMPT} {word}"), caplog)
     assert failure.error.code == "Blocked" and what in failure.error.message
 
 
 @BOTH
 @pytest.mark.parametrize("what", ["the prompt", "the output"])
-def test_what_guardrails_cannot_judge_ends_the_job_and_says_so(
-    make: Make, checker: Checker, clip: Path, said: dict[str, Any], what: str, caplog: pytest.LogCaptureFixture
+def test_guardrail_without_verdict_fails_the_job(
+    make: Make, checker: Checker, clip: Path, parameters: dict[str, Any], what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As they come, they take an answer without a label for safe."""
+    """Without `make_strict`, the guardrails treat an answer without a label as safe."""
     checker.video_guardrail.broken = what == "the output"
     prompt = f"{PROMPT} unlabelled" if what == "the prompt" else PROMPT
-    medium = clip if said is FOLLOWED else None
-    failure = blocked_or_not(lambda: make(said, medium, guardrails=True, prompt=prompt), caplog)
+    medium = clip if parameters is FOLLOWED else None
+    failure = failure_of(lambda: make(parameters, medium, guardrails=True, prompt=prompt), caplog)
     assert failure.error.code == "EngineFailed" and f"could not judge {what}" in failure.error.message
     assert "Nothing was delivered" in failure.error.message

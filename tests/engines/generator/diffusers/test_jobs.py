@@ -1,4 +1,4 @@
-"""Jobs of Diffusers on the tiny checkpoint: what they share, how they end, what is refused."""
+"""Jobs of the Diffusers engine on the tiny checkpoint: seeds, steps, cancelling, memory, broken checkpoints."""
 
 import asyncio
 from pathlib import Path
@@ -16,56 +16,56 @@ from tests.support.generations import settled
 from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, frames, refused
 
 
-def test_the_seed_decides(make: Make) -> None:
-    said = {"mode": "t2v", **SMALL, "num_frames": 5}
-    first, again, other = (frames(make({**said, "seed": seed}).video) for seed in (1, 1, 2))
+def test_same_seed_gives_same_output(make: Make) -> None:
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
+    first, again, other = (frames(make({**parameters, "seed": seed}).video) for seed in (1, 1, 2))
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
-def test_jobs_leave_nothing_behind(make: Make, clip: Path) -> None:
-    """The scheduler of one job, and the pipeline of transfer, say nothing about the next."""
-    said = {"mode": "t2v", "seed": 1, **SMALL, "num_frames": 5}
-    first = frames(make(said).video)
+def test_a_job_does_not_affect_the_next(make: Make, clip: Path) -> None:
+    """Neither the scheduler of one job nor the transfer pipeline affects the next job."""
+    parameters = {"mode": "t2v", "seed": 1, **SMALL, "num_frames": 5}
+    first = frames(make(parameters).video)
     make({"mode": "transfer", "controls": {"edge": {}}, "flow_shift": 3.0, **SMALL, "num_frames": 5}, clip)
-    assert np.array_equal(first, frames(make(said).video))
-    assert not np.array_equal(first, frames(make({**said, "flow_shift": 2.0}).video))
+    assert np.array_equal(first, frames(make(parameters).video))
+    assert not np.array_equal(first, frames(make({**parameters, "flow_shift": 2.0}).video))
 
 
-def test_the_scheduler_is_the_one_of_the_job(make: Make, engine: DiffusersEngine) -> None:
+def test_scheduler_has_the_jobs_flow_shift(make: Make, engine: DiffusersEngine) -> None:
     make({"mode": "t2v", "flow_shift": 5.0, **SMALL, "num_frames": 5})
     assert engine._checkpoint is not None
     config = engine._checkpoint.omni.scheduler.config
     assert config.flow_shift == 5.0 and not config.use_karras_sigmas and config.use_flow_sigmas
 
 
-def test_progress_is_told_step_by_step(make: Make) -> None:
-    told: list[tuple[int, int]] = []
-    make({"mode": "t2v", **SMALL, "num_frames": 5, "steps": 3}, progress=lambda *step: told.append(step))
-    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+def test_progress_is_reported_for_each_step(make: Make) -> None:
+    steps: list[tuple[int, int]] = []
+    make({"mode": "t2v", **SMALL, "num_frames": 5, "steps": 3}, progress=lambda *step: steps.append(step))
+    assert steps == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
-@pytest.mark.parametrize("said", [{"mode": "t2v"}, {"mode": "transfer", "controls": {"edge": {}}}])
+@pytest.mark.parametrize("parameters", [{"mode": "t2v"}, {"mode": "transfer", "controls": {"edge": {}}}])
 def test_cancelling_stops_between_steps(
-    engine: DiffusersEngine, clip: Path, tmp_path: Path, said: dict[str, Any]
+    engine: DiffusersEngine, clip: Path, tmp_path: Path, parameters: dict[str, Any]
 ) -> None:
     async def cancel() -> list[int]:
-        told: list[int] = []
+        steps: list[int] = []
         loop = asyncio.get_running_loop()
 
         def stop(done: int, _total: int) -> None:
-            told.append(done)
+            steps.append(done)
             if done == 1:
                 loop.call_soon_threadsafe(job.cancel)
-                # The step waits for its cancellation, as a longer one would.
+                # Wait here for the cancellation, as a longer step would.
                 asyncio.run_coroutine_threadsafe(_gone(job), loop).result()
 
-        medium = clip if said["mode"] == "transfer" else None
-        asked = settled({**SHORT, **said, **FEW, "steps": 50}, "video" if medium else None, guardrails=False)
-        job = asyncio.ensure_future(engine.generate(asked, GenerationFiles(medium, {}), tmp_path, stop))
+        medium = clip if parameters["mode"] == "transfer" else None
+        generation = settled({**SHORT, **parameters, **FEW, "steps": 50}, "video" if medium else None, guardrails=False)
+        job = asyncio.ensure_future(engine.generate(generation, GenerationFiles(medium, {}), tmp_path, stop))
         with pytest.raises(asyncio.CancelledError):
             await job
         await loop.run_in_executor(engine._generating, lambda: None)
-        return told
+        return steps
 
     assert asyncio.run(cancel()) == [0, 1]
     assert list(tmp_path.iterdir()) == []
@@ -76,7 +76,7 @@ async def _gone(job: "asyncio.Future[Any]") -> None:
         await asyncio.sleep(0)
 
 
-def test_an_image_is_guided_in_its_interval_alone(
+def test_image_is_guided_only_within_its_guidance_interval(
     make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert engine._checkpoint is not None
@@ -94,20 +94,20 @@ def test_an_image_is_guided_in_its_interval_alone(
     assert 0 < len(seen["uncond"]) < len(seen["cond"]) == 6
 
 
-def test_no_prompt_is_cut(make: Make) -> None:
-    said = {"mode": "t2i", **SMALL}
-    made = make(said, prompt="A cube. " * 600)
-    assert (made.made.generation.max_sequence_length or 0) > 1200
-    assert make(said).made.generation.max_sequence_length == 512
-    error = refused(make, {**said, "max_sequence_length": 600}, prompt="A cube. " * 600)
+def test_long_prompt_is_not_truncated(make: Make) -> None:
+    parameters = {"mode": "t2i", **SMALL}
+    result = make(parameters, prompt="A cube. " * 600)
+    assert (result.output.generation.max_sequence_length or 0) > 1200
+    assert make(parameters).output.generation.max_sequence_length == 512
+    error = refused(make, {**parameters, "max_sequence_length": 600}, prompt="A cube. " * 600)
     assert error.code == "InvalidInput" and "would be cut" in error.message
 
 
 @pytest.mark.parametrize("whose", ["the GPU's", "the host's"])
-def test_memory_that_runs_out_has_a_remedy(
+def test_out_of_memory_error_has_a_remedy(
     make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
-    """A GPU has one job at a time, which would need as much again; the host's memory is others' too."""
+    """Only the host's memory makes it retryable: a GPU has one job at a time, which would need as much again."""
     import torch
 
     def full(*_: Any) -> None:
@@ -120,12 +120,12 @@ def test_memory_that_runs_out_has_a_remedy(
     assert "numFrames" in error.remedy
 
 
-@pytest.mark.parametrize("said", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
-def test_layers_that_wait_in_the_hosts_memory_make_the_same(
-    make: Make, checkpoint: Path, clip: Path, tmp_path: Path, said: dict[str, Any]
+@pytest.mark.parametrize("parameters", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
+def test_offloaded_layers_give_the_same_output(
+    make: Make, checkpoint: Path, clip: Path, tmp_path: Path, parameters: dict[str, Any]
 ) -> None:
-    medium = clip if said is FOLLOWED else None
-    expected = frames(make({**said, "seed": 3}, medium).video)
+    medium = clip if parameters is FOLLOWED else None
+    expected = frames(make({**parameters, "seed": 3}, medium).video)
     engine = DiffusersEngine()
     engine.guardrails, engine.plan = False, ParallelPlan(offload=True)
     engine.load(checkpoint)
@@ -133,14 +133,14 @@ def test_layers_that_wait_in_the_hosts_memory_make_the_same(
         assert any("its layers offloaded" in line for line in engine.startup_logs)
         transformer = engine._loaded().omni.transformer
         assert all(hasattr(layer, "_diffusers_hook") for layer in transformer.layers)
-        asked = settled({**SHORT, **said, "seed": 3}, "video" if medium else None, guardrails=False)
-        made = asyncio.run(engine.generate(asked, GenerationFiles(medium, {}), tmp_path))
+        generation = settled({**SHORT, **parameters, "seed": 3}, "video" if medium else None, guardrails=False)
+        result = asyncio.run(engine.generate(generation, GenerationFiles(medium, {}), tmp_path))
     finally:
         engine.close()
-    assert np.array_equal(frames(Files(made, tmp_path).video), expected)
+    assert np.array_equal(frames(Files(result, tmp_path).video), expected)
 
 
-def test_a_broken_checkpoint_is_named(tmp_path: Path, checkpoint: Path) -> None:
+def test_broken_checkpoint_is_refused(tmp_path: Path, checkpoint: Path) -> None:
     with pytest.raises(Failure) as empty:
         DiffusersEngine().load(tmp_path)
     assert empty.value.error.code == "ModelUnavailable" and "model_index.json" in empty.value.error.message

@@ -1,4 +1,4 @@
-"""What is faster and changes what is made: off, unless it is asked for, and then as its name says or not at all."""
+"""Lossy modes: off by default, and if configured they do what their names say, or the engine does not load."""
 
 import asyncio
 from importlib import import_module
@@ -19,15 +19,15 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import LossyEngine
-from tests.engines.generator.diffusers.test_acceleration import LAYERS, made, same
+from tests.engines.generator.diffusers.test_acceleration import LAYERS, generate_media, same
 from tests.support import generations, generator_jobs
 
-STEPS = 4  # of which the second is skipped where one at each end is computed
+STEPS = 4  # with one computed step at each end, the second step is skipped
 SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 VIDEO = {"mode": "t2v", **SMALL, "num_frames": 5}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
-OF_NOISE = {
+NOISE_STREAM_WEIGHTS = {
     *(f"self_attn.{name}.weight" for name in ("add_q_proj", "add_k_proj", "add_v_proj", "to_add_out")),
     *(f"mlp_moe_gen.{name}.weight" for name in ("gate_proj", "up_proj", "down_proj")),
 }
@@ -50,7 +50,7 @@ def skipping(checkpoint: Path) -> LoadedCheckpoint:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Tokens of the noise in each layer that is computed."""
+    """Record how many tokens the noise stream has in each layer that is computed."""
     from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
 
     seen: list[int] = []
@@ -65,20 +65,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four steps suffice to skip one."""
+def skipping_after_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute one step instead of four at each end, so that four steps suffice to skip one."""
     for name in ("FIRST", "LAST"):
         monkeypatch.setattr(f"cosmos_batch.engines.generator.diffusers.transformer.{name}", 1)
 
 
 def parts(rendered: GeneratedMedia) -> list[np.ndarray]:
-    """All that was made, as numbers."""
+    """Return frames, sound and actions as arrays."""
     sound = [] if rendered.sound is None else [rendered.sound.samples]
     return [rendered.frames, *sound, *([] if rendered.actions is None else [rendered.actions])]
 
 
 @pytest.mark.parametrize(
-    ("said", "shown", "passes"),
+    ("parameters", "medium_name", "passes"),
     [
         ({"mode": "t2i", **SMALL}, None, 2),
         ({**VIDEO, "sound": True}, None, 2),
@@ -87,38 +87,38 @@ def parts(rendered: GeneratedMedia) -> list[np.ndarray]:
     ],
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
-def test_every_second_step_in_the_middle_runs_no_layer(
+def test_step_cache_skips_the_layers_in_every_second_step_in_the_middle(
     exact: LoadedCheckpoint,
     skipping: LoadedCheckpoint,
-    often: None,
+    skipping_after_one_step: None,
     calls: list[int],
     request: pytest.FixtureRequest,
-    said: dict[str, Any],
-    shown: str | None,
+    parameters: dict[str, Any],
+    medium_name: str | None,
     passes: int,
 ) -> None:
-    medium = request.getfixturevalue(shown) if shown else None
-    expected = made(exact, said, medium)
+    medium = request.getfixturevalue(medium_name) if medium_name else None
+    expected = generate_media(exact, parameters, medium)
     computed = len(calls)
     calls.clear()
-    found = made(skipping, said, medium)
+    found = generate_media(skipping, parameters, medium)
     assert len(calls) == computed - passes * LAYERS
-    assert not same(found, expected), "or nothing would be lost"
+    assert not same(found, expected), "skipped steps must change the output"
     for one, other in zip(parts(found), parts(expected), strict=True):
         assert one.shape == other.shape and np.isfinite(one).all()
-    assert skipping.omni.transformer._changes == {}, "what was kept is freed with its job"
+    assert skipping.omni.transformer._changes == {}, "the step cache must be freed at the end of a job"
 
 
-def test_the_first_and_the_last_four_steps_are_computed(exact: LoadedCheckpoint, skipping: LoadedCheckpoint) -> None:
+def test_step_cache_computes_the_first_and_last_four_steps(exact: LoadedCheckpoint, skipping: LoadedCheckpoint) -> None:
     from cosmos_batch.engines.generator.diffusers.transformer import is_step_reused
 
     assert [step for step in range(35) if is_step_reused(step, 35)] == list(range(4, 31, 2))
     assert [step for step in range(8) if is_step_reused(step, 8)] == []
-    assert same(made(skipping, VIDEO), made(exact, VIDEO))
+    assert same(generate_media(skipping, VIDEO), generate_media(exact, VIDEO))
 
 
-def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: LoadedCheckpoint) -> None:
-    """The noise behind the layers follows from the noise before them and the change of the step before."""
+def test_skipped_step_adds_the_change_of_the_same_pass(skipping: LoadedCheckpoint) -> None:
+    """The output of a skipped step is its input plus the change of the step before, for each pass separately."""
     import torch
 
     transformer = skipping.omni.transformer
@@ -142,7 +142,7 @@ def test_a_skipped_step_adds_what_its_own_pass_added_before(skipping: LoadedChec
 
 @pytest.fixture
 def fp8(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The transformer in bfloat16 and FP8, which PyTorch's CPU computes and torchao does not want it to."""
+    """Return the transformer in bfloat16 and FP8. PyTorch computes FP8 on a CPU; torchao's check of it is disabled."""
     import torch
     from torch._inductor import config
 
@@ -150,25 +150,25 @@ def fp8(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     transformer = loaded(checkpoint).omni.transformer.to(torch.bfloat16)
     before = config.save_config_portable()
     lossy.quantize_to_fp8(transformer)
-    assert config.save_config_portable() == before, "the compiler's settings are those of all other layers too"
+    assert config.save_config_portable() == before, "the compiler's settings must stay unchanged for all other layers"
     return transformer
 
 
-def test_the_matrices_of_the_noises_stream_are_in_fp8_and_no_others(fp8: Any) -> None:
+def test_only_the_weights_of_the_noise_stream_are_in_fp8(fp8: Any) -> None:
     import torch
 
     for layer in fp8.layers:
         weights = {name: weight for name, weight in layer.named_parameters() if type(weight) is not torch.nn.Parameter}
-        assert weights.keys() == OF_NOISE
+        assert weights.keys() == NOISE_STREAM_WEIGHTS
         for weight in weights.values():
             assert weight.qdata.dtype == torch.float8_e4m3fn
             assert weight.scale.shape == (weight.shape[0], 1), "a scale for each row"
     outside = [one for name, one in fp8.named_parameters() if not name.startswith("layers.")]
     assert {type(weight) for weight in outside} == {torch.nn.Parameter}
-    lossy.quantize_to_fp8(fp8)  # what is in FP8 stays as it is
+    lossy.quantize_to_fp8(fp8)  # weights in FP8 already stay unchanged
 
 
-def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
+def test_fp8_layers_are_close_to_exact_ones_and_compiled_once(checkpoint: Path, fp8: Any) -> None:
     import torch
     from torch._dynamo.testing import CompileCounter
 
@@ -179,7 +179,7 @@ def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
     def random(*shape: int) -> Any:
         return torch.randn(*shape, generator=noise).to(torch.bfloat16)
 
-    def given(tokens: int) -> list[Any]:
+    def inputs_of(tokens: int) -> list[Any]:
         heads = (attention.num_key_value_heads, attention.head_dim)
         cos_sin = [random(tokens, 1, attention.head_dim) for _ in range(2)]
         return [random(7, *heads), random(7, *heads), random(tokens, attention.to_q.in_features), *cos_sin]
@@ -190,7 +190,7 @@ def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
     with torch.no_grad():
         for tokens in (20, 33):
             for one, other in zip(fp8.layers, exact.layers, strict=True):
-                inputs = given(tokens)
+                inputs = inputs_of(tokens)
                 added = other(*inputs) - inputs[2]
                 apart = one(*inputs) - other(*inputs)
                 assert 0 < apart.norm() < 0.1 * added.norm()
@@ -199,20 +199,20 @@ def test_fp8_is_near_and_is_compiled_once(checkpoint: Path, fp8: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("modes", "offload", "capability", "told"),
+    ("modes", "offload", "capability", "message"),
     [
         (("fp8",), False, None, "fp8: impossible here, because there is no GPU"),
         (("fp8", "stepCache"), False, (8, 6), "the GPU has compute capability 8.6"),
         (("stepCache",), True, None, "stepCache: impossible here, because the layers wait in the host's memory"),
     ],
 )
-def test_a_worker_that_cannot_have_them_does_not_start(
+def test_engine_does_not_load_with_an_impossible_lossy_mode(
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
     modes: tuple[LossyMode, ...],
     offload: bool,
     capability: tuple[int, int] | None,
-    told: str,
+    message: str,
 ) -> None:
     import torch
 
@@ -221,12 +221,12 @@ def test_a_worker_that_cannot_have_them_does_not_start(
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     engine = DiffusersEngine()
     engine.guardrails, engine.lossy, engine.plan = False, modes, ParallelPlan(offload=offload)
-    with pytest.raises(Failure, match=told) as raised:
+    with pytest.raises(Failure, match=message) as raised:
         engine.load(checkpoint)
     assert "config.json" in raised.value.error.remedy and not raised.value.error.retryable
 
 
-def test_a_gpu_that_has_fp8_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_with_fp8_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -234,16 +234,18 @@ def test_a_gpu_that_has_fp8_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     lossy.refuse_lossy_modes(["fp8", "stepCache"], offload=False)
 
 
-def test_an_engine_is_what_it_is_told_to_be(checkpoint: Path, tmp_path: Path, often: None, calls: list[int]) -> None:
+def test_engine_uses_the_configured_lossy_modes(
+    checkpoint: Path, tmp_path: Path, skipping_after_one_step: None, calls: list[int]
+) -> None:
     engine = DiffusersEngine()
     assert isinstance(engine, LossyEngine) and engine.lossy == ()
     as_it_is = engine.compiled_for()
     engine.guardrails, engine.lossy = False, ["stepCache"]
-    assert engine.compiled_for() != as_it_is, "compiled code is kept apart"
+    assert engine.compiled_for() != as_it_is, "compiled code of another mode must not be reused"
     engine.load(checkpoint)
     asyncio.run(engine.generate(generations.settled(VIDEO, guardrails=False), GenerationFiles(None, {}), tmp_path))
     engine.close()
     assert len(calls) == 2 * (STEPS - 1) * LAYERS
     assert any("lossy: stepCache" in line for line in engine.startup_logs)
     warning = import_module("diffusers.quantizers.torchao.torchao_quantizer").logger
-    assert warning.disabled, "no document has its word about checkpoints of torchao's own"
+    assert warning.disabled, "its warning about torchao's checkpoints must not get into documents"

@@ -1,4 +1,4 @@
-"""The vLLM-Omni engine on a server that does what it is told, and what its tests have in common."""
+"""Fixtures: the vLLM-Omni engine with the stand-in server, and the requests that the server received."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ VIDEO = {"mode": "t2v", **FEW}
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is read of one before its server starts."""
+    """Write the files of a checkpoint that the engine reads before its server starts."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     (folder / "text_tokenizer").mkdir(parents=True)
     (folder / "transformer").mkdir()
@@ -36,8 +36,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
-    """What the stand-in was asked, which is started in place of the real one."""
+def sent_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """Start the stand-in in place of the real server, and return a function that reads the requests it received."""
     file = tmp_path / "asked"
     script = str(Path(vllm_omni_server.__file__))
 
@@ -50,7 +50,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
 
 
 @pytest.fixture
-def engine(asked: Any, checkpoint: Path) -> Iterator[VllmOmniEngine]:
+def engine(sent_requests: Any, checkpoint: Path) -> Iterator[VllmOmniEngine]:
     engine = VllmOmniEngine()
     engine.load(checkpoint)
     yield engine
@@ -62,17 +62,21 @@ Make = Callable[..., Made]
 
 @pytest.fixture
 def make(engine: VllmOmniEngine, tmp_path: Path) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        controls = how.pop("controls", {})
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+        controls = options.pop("controls", {})
         return asyncio.run(
-            engine.generate(generation(said, medium, **how), GenerationFiles(medium, controls), folder(tmp_path))
+            engine.generate(
+                generation(parameters, medium, **options), GenerationFiles(medium, controls), folder(tmp_path)
+            )
         )
 
     return make
 
 
-def generation(said: dict[str, Any], medium: Path | None = None, prompt: str = PROMPT, **how: Any) -> Generation:
-    return settled(said, kind_of(medium), prompt, **how)
+def generation(
+    parameters: dict[str, Any], medium: Path | None = None, prompt: str = PROMPT, **options: Any
+) -> Generation:
+    return settled(parameters, kind_of(medium), prompt, **options)
 
 
 def folder(tmp_path: Path) -> Path:
@@ -80,16 +84,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def video(made: Made, tmp_path: Path) -> tuple[int, int, int, float]:
-    """Width, height, frames and rate; it must be what was asked for, sound and all."""
+def video(result: Made, tmp_path: Path) -> tuple[int, int, int, float]:
+    """Return width, height, frame count and frame rate, after checking them, and the sound, against the generation."""
     path = tmp_path / "out" / "output.mp4"
-    assert made.files[0].name == path.name
-    generator_jobs.check(path, made.generation)
+    assert result.files[0].name == path.name
+    generator_jobs.check(path, result.generation)
     return generator_jobs.video(path)[:4]
 
 
-def probe_upload(said: dict[str, Any], field: str) -> str:
-    """The name of what was sent, which was not empty."""
-    name, size = said["files"][field]
-    assert size > 100 and set(said["files"]) == {field}
+def probe_upload(parameters: dict[str, Any], field: str) -> str:
+    """Return the file name of the only upload, which must not be empty."""
+    name, size = parameters["files"][field]
+    assert size > 100 and set(parameters["files"]) == {field}
     return str(name)

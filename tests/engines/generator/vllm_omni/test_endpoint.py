@@ -1,4 +1,4 @@
-"""A vLLM-Omni server that runs already: what is sent to it, and what its faults mean. This one does as it is told."""
+"""The engine for a remote vLLM-Omni server: its requests and faults, with the stand-in server over HTTP."""
 
 import asyncio
 import json
@@ -35,8 +35,8 @@ KEY = "a-very-secret-key"
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where it listens."""
-    monkeypatch.setattr(Handler, "asked", tmp_path / "asked", raising=False)
+    """Serve the stand-in on a port, and return its URL."""
+    monkeypatch.setattr(Handler, "record", tmp_path / "asked", raising=False)
     monkeypatch.setattr(Handler, "jobs", {})
     monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -46,7 +46,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def asked(served: str, tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
+def sent_requests(served: str, tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
     return lambda: [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
 
 
@@ -55,11 +55,11 @@ Make = Callable[..., Made]
 
 @pytest.fixture
 def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    def make(said: dict[str, Any], medium: Path | None = None, **how: Any) -> Made:
-        files = GenerationFiles(medium, how.pop("controls", {}))
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+        files = GenerationFiles(medium, options.pop("controls", {}))
         monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: files)
-        key = how.pop("key", None)
-        job = make_job("clip.mp4").model_copy(update={"generation": settled(said, kind_of(medium), **how)})
+        key = options.pop("key", None)
+        job = make_job("clip.mp4").model_copy(update={"generation": settled(parameters, kind_of(medium), **options)})
         engine = OmniEndpointEngine(Endpoint(url=served), lambda: key)
         engine.load(Path("/nothing"))
         (tmp_path / "out").mkdir(exist_ok=True)
@@ -71,19 +71,19 @@ def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def test_a_video_with_sound(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
-    made = make({**VIDEO, "sound": True, "max_sequence_length": 100}, prompt="A cube. " * 600)
-    check(tmp_path / "out" / "output.mp4", made.generation)
-    first, forgotten = asked()
-    assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
+def test_a_video_with_sound(make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
+    result = make({**VIDEO, "sound": True, "max_sequence_length": 100}, prompt="A cube. " * 600)
+    check(tmp_path / "out" / "output.mp4", result.generation)
+    first, deletion = sent_requests()
+    assert deletion == {"path": "/v1/videos/video_gen_0", "deleted": True}
     length = json.loads(first["extra_params"])["max_sequence_length"]
-    assert length > len("A cube. " * 600), "its tokenizer is not at hand: no prompt can have more tokens than bytes"
-    assert "maxSequenceLength is unknown" in made.notes[0]
+    assert length > len("A cube. " * 600), "without a tokenizer, the number of bytes is the limit"
+    assert "maxSequenceLength is unknown" in result.notes[0]
     other = make({**VIDEO, "max_sequence_length": 400, "negative_prompt": ""}).notes
     assert not any("maxSequenceLength" in note for note in other)
 
 
-def test_a_server_of_a_distilled_model_is_refused(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_with_a_distilled_model_is_refused(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "model", "nvidia/Cosmos3-Super-Text2Image-4Step")
     with pytest.raises(Failure, match="Cosmos3-Super-Text2Image-4Step is distilled") as raised:
         OmniEndpointEngine(Endpoint(url=served), lambda: None).load(Path("/nothing"))
@@ -94,25 +94,27 @@ def test_an_image(make: Make, tmp_path: Path) -> None:
     assert [one.role for one in make({"mode": "t2i", **SMALL}).files] == ["image"]
 
 
-def test_inputs_and_actions_travel(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path) -> None:
-    make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, clip)
-    assert asked()[0]["files"]["input_reference"][0] == "input.png"
-    assert json.loads(asked()[0]["extra_params"])["action"] == ROWS
-
-
-def test_a_control_is_uploaded_and_a_second_one_refused(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
+def test_inputs_and_actions_are_sent_in_the_request(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path
 ) -> None:
-    made = make({"mode": "transfer", "controls": {"edge": {}}, **TABLE}, clip)
-    check(tmp_path / "out" / "output.mp4", made.generation)
-    (said, _) = asked()
-    assert said["control_type"] == "edge" and said["files"]["control_reference"][0] == "edge.mp4"
-    assert json.loads(said["extra_params"])["edge"] == {"control_weight": 1.0}, "it sees none of our files"
+    make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, clip)
+    assert sent_requests()[0]["files"]["input_reference"][0] == "input.png"
+    assert json.loads(sent_requests()[0]["extra_params"])["action"] == ROWS
+
+
+def test_one_control_is_uploaded_and_two_are_refused(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
+) -> None:
+    result = make({"mode": "transfer", "controls": {"edge": {}}, **TABLE}, clip)
+    check(tmp_path / "out" / "output.mp4", result.generation)
+    (sent, _) = sent_requests()
+    assert sent["control_type"] == "edge" and sent["files"]["control_reference"][0] == "edge.mp4"
+    assert json.loads(sent["extra_params"])["edge"] == {"control_weight": 1.0}, "the server cannot read our files"
     error = refused(make, {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, **TABLE}, clip)
-    assert error.code == "InvalidInput" and "one control" in error.remedy and len(asked()) == 2
+    assert error.code == "InvalidInput" and "one control" in error.remedy and len(sent_requests()) == 2
 
 
-def test_its_key_is_sent_and_not_told(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_key_is_sent_and_not_quoted_in_errors(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Handler, "key", KEY)
     check(tmp_path / "out" / "output.mp4", make(VIDEO, key=KEY).generation)
     error = refused(make, VIDEO, key="another")
@@ -121,11 +123,11 @@ def test_its_key_is_sent_and_not_told(make: Make, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("prompt", "code"), [("block it", "Blocked"), ("fail", "EngineFailed")])
-def test_a_fault_is_told(make: Make, prompt: str, code: str) -> None:
+def test_fault_of_the_server_fails_the_job(make: Make, prompt: str, code: str) -> None:
     assert refused(make, VIDEO, prompt=prompt).code == code
 
 
-def test_one_that_loses_what_it_had_begun_may_have_died_of_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_lost_after_the_job_began_is_an_interruption(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outages, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(Handler, "_poll", lambda handler, _job: handler._answer(503, {}))
     with pytest.raises(ServerUnavailable) as raised:
@@ -133,7 +135,7 @@ def test_one_that_loses_what_it_had_begun_may_have_died_of_it(make: Make, monkey
     assert raised.value.kind == "interrupted" and raised.value.error.retryable
 
 
-def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
     engine = OmniEndpointEngine(Endpoint(url="http://127.0.0.1:9/v1"), lambda: None)
     with pytest.raises(Failure, match="does not answer") as raised:
@@ -141,12 +143,12 @@ def test_one_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.error.retryable and isinstance(engine, GuardrailEngine)
 
 
-def test_its_checks_are_not_verified(make: Make) -> None:
+def test_checks_of_a_remote_server_are_not_verified(make: Make) -> None:
     assert make({"mode": "t2i", **SMALL}, guardrails=True).checks == NOT_VERIFIED
     assert make({"mode": "t2i", **SMALL}, guardrails=False).checks == Checks()
 
 
-def test_steps_and_guidance_are_told_as_what_was_asked(make: Make) -> None:
+def test_note_tells_that_steps_and_guidance_are_unconfirmed(make: Make) -> None:
     assert any("does not report the ones that it used" in note for note in make({"mode": "t2i", **SMALL}).notes)
 
 
@@ -157,7 +159,7 @@ def configured(**entry: Any) -> EnabledPipeline:
     return enabled
 
 
-def test_a_pipeline_on_it_has_no_plan_and_its_engines_limits() -> None:
+def test_pipeline_on_an_endpoint_has_no_plans_and_the_limits_of_vllm_omni() -> None:
     enabled = configured(guardrails=False)
     assert (enabled.engine, enabled.image) == ("endpoint", "reasoner")
     assert enabled.endpoint is not None and enabled.endpoint.url == "http://10.0.1.7:8000/v1"
@@ -165,24 +167,26 @@ def test_a_pipeline_on_it_has_no_plan_and_its_engines_limits() -> None:
     assert (enabled.serving.engine, enabled.serving.guardrails) == ("vllm-omni", False)
 
 
-def test_it_has_guardrails_only_where_the_configuration_says_so() -> None:
+def test_configuration_must_say_whether_an_endpoint_has_guardrails() -> None:
     with pytest.raises(ConfigError, match="a server does not report whether it was started with guardrails"):
         configured()
     checked = configured(guardrails=True)
     assert checked.serving is not None and checked.serving.guardrails
     engine = OmniEndpointEngine(Endpoint(url="http://10.0.1.7:8000/v1"), lambda: None)
-    assert not engine.guardrails, "until it is told"
+    assert not engine.guardrails, "off unless configured"
 
 
-def test_several_controls_are_refused_when_they_are_planned() -> None:
+def test_several_controls_are_refused_when_the_job_is_planned() -> None:
     enabled = configured(guardrails=False)
     assert enabled.serving is not None
     controls = {name: {"path": f"s3://my-bucket/{name}.mp4"} for name in ("edge", "depth")}
 
     def planned(*names: str) -> None:
-        said = read_generation_parameters({"mode": "transfer", "controls": {name: controls[name] for name in names}})
+        parameters = read_generation_parameters(
+            {"mode": "transfer", "controls": {name: controls[name] for name in names}}
+        )
         assert enabled.serving is not None
-        settle(said, "A car.", enabled.pipeline, None, "job-1", enabled.serving)
+        settle(parameters, "A car.", enabled.pipeline, None, "job-1", enabled.serving)
 
     planned("edge")
     with pytest.raises(Failure, match="controls: are 2, and the server of this pipeline accepts one upload"):

@@ -1,4 +1,4 @@
-"""What faults of vLLM-Omni mean, how its server lives, and how it is started. The real server is in tests/omni."""
+"""Faults, crashes, steps and start options of the vLLM-Omni engine. `tests/omni` has the real server."""
 
 import asyncio
 import json
@@ -30,37 +30,39 @@ from tests.support.generator_jobs import ACTIONS, PROMPT, SMALL, refused
 from tests.support.vllm_omni_server import PLUGINLESS
 
 
-def test_one_frame_where_more_were_asked_for_is_not_delivered(make: Make, tmp_path: Path) -> None:
-    """All that came is kept, and the worker looks at all of it."""
-    made = make(VIDEO, prompt="a single frame")
+def test_wrong_frame_count_is_not_delivered(make: Make, tmp_path: Path) -> None:
+    """The engine keeps all frames; the worker's check of the file refuses it."""
+    result = make(VIDEO, prompt="a single frame")
     with pytest.raises(Failure, match="1 instead of 9 frames") as raised:
-        video(made, tmp_path)
+        video(result, tmp_path)
     assert raised.value.error.code == "EngineFailed"
 
 
-@pytest.mark.parametrize(("said", "told"), [({}, "48 x 64 instead of 64 x 48"), ({"sound": True}, "no sound")])
-def test_another_size_or_no_sound_is_not_delivered(make: Make, tmp_path: Path, said: dict[str, Any], told: str) -> None:
-    made = make({**VIDEO, **said}, prompt="a mute one" if said else "a small one")
-    with pytest.raises(Failure, match=told):
-        video(made, tmp_path)
+@pytest.mark.parametrize(("parameters", "message"), [({}, "48 x 64 instead of 64 x 48"), ({"sound": True}, "no sound")])
+def test_wrong_size_or_missing_sound_is_not_delivered(
+    make: Make, tmp_path: Path, parameters: dict[str, Any], message: str
+) -> None:
+    result = make({**VIDEO, **parameters}, prompt="a mute one" if parameters else "a small one")
+    with pytest.raises(Failure, match=message):
+        video(result, tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["t2i", "t2v"])
 @pytest.mark.parametrize("prompt", ["broken", "nonsense"])
-def test_what_is_no_medium_is_the_engines_fault(make: Make, mode: str, prompt: str) -> None:
+def test_unusable_output_is_the_engines_fault(make: Make, mode: str, prompt: str) -> None:
     error = refused(make, {**VIDEO, "mode": mode, "num_frames": 1 if mode == "t2i" else 9}, prompt=prompt)
     assert error.code == "EngineFailed"
 
 
 @pytest.mark.parametrize("mode", ["t2i", "t2v"])
-def test_what_guardrails_block_is_said_without_the_prompt(make: Make, mode: str) -> None:
+def test_blocked_job_does_not_quote_its_prompt(make: Make, mode: str) -> None:
     error = refused(make, {**SMALL, "mode": mode}, prompt="block this secret")
     assert error.code == "Blocked" and "refused the prompt" in error.message
     assert "secret" not in error.model_dump_json()
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told", "retryable"),
+    ("prompt", "message", "retryable"),
     [
         ("fail", "HTTP 500", True),
         ("refuse", "HTTP 400", False),
@@ -68,38 +70,38 @@ def test_what_guardrails_block_is_said_without_the_prompt(make: Make, mode: str)
         ("gone", "HTTP 422", False),
     ],
 )
-def test_a_fault_is_one_jobs_alone(
-    make: Make, asked: Callable[[], Any], prompt: str, told: str, retryable: bool
+def test_fault_of_one_job_does_not_affect_the_next(
+    make: Make, sent_requests: Callable[[], Any], prompt: str, message: str, retryable: bool
 ) -> None:
     error = refused(make, VIDEO, prompt=prompt)
-    assert error.code == "EngineFailed" and told in error.message and error.retryable == retryable
-    assert asked()[-1]["deleted"]
+    assert error.code == "EngineFailed" and message in error.message and error.retryable == retryable
+    assert sent_requests()[-1]["deleted"]
     make(VIDEO)
 
 
-def test_a_death_for_want_of_memory_is_the_jobs_that_was_alone_and_would_come_again(make: Make, tmp_path: Path) -> None:
+def test_crash_out_of_memory_fails_the_only_job_without_retry(make: Make, tmp_path: Path) -> None:
     error = refused(make, VIDEO, prompt="starve")
     assert error.code == "EngineFailed" and not error.retryable
     assert "ran out of GPU memory" in error.message and "lower resolution" in error.remedy
     assert video(make(VIDEO), tmp_path)
 
 
-def test_a_death_is_told_and_the_next_is_made(make: Make, tmp_path: Path) -> None:
+def test_server_restarts_after_a_crash(make: Make, tmp_path: Path) -> None:
     with pytest.raises(EngineDied, match="was killed by SIGKILL") as died:
         make(VIDEO, prompt="die")
     assert not died.value.for_good
     assert video(make(VIDEO), tmp_path)
 
 
-def test_one_that_dies_again_and_again_is_given_up(make: Make) -> None:
+def test_engine_gives_up_after_several_crashes_in_a_row(make: Make) -> None:
     for count in range(1, CRASHES_IN_A_ROW + 1):
         with pytest.raises(EngineDied) as died:
             make(VIDEO, prompt="die")
         assert died.value.for_good == (count == CRASHES_IN_A_ROW)
 
 
-def test_one_that_is_silent_is_a_dead_one(
-    asked: Any, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_hung_server_is_killed(
+    sent_requests: Any, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(watchdog, "SILENT_POLLS", 5)
@@ -111,8 +113,8 @@ def test_one_that_is_silent_is_a_dead_one(
     engine.close()
 
 
-def test_cancelling_has_the_server_drop_it(
-    engine: VllmOmniEngine, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path
+def test_cancelled_job_is_deleted_on_the_server(
+    engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     async def cancel() -> None:
         job = asyncio.ensure_future(
@@ -127,13 +129,13 @@ def test_cancelling_has_the_server_drop_it(
         await engine.generate(generation(VIDEO), GenerationFiles(None, {}), folder(tmp_path))
 
     asyncio.run(cancel())
-    first, dropped, second, forgotten = asked()
+    first, dropped, second, deletion = sent_requests()
     assert dropped == {"path": "/v1/videos/video_gen_0", "deleted": True} and first["prompt"].startswith("stuck")
-    assert second["prompt"].startswith(PROMPT) and forgotten["deleted"]
+    assert second["prompt"].startswith(PROMPT) and deletion["deleted"]
 
 
-def test_one_is_made_while_the_next_is_prepared(
-    engine: VllmOmniEngine, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path
+def test_jobs_are_generated_one_at_a_time(
+    engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     async def both() -> list[Made]:
         (tmp_path / "other").mkdir()
@@ -145,13 +147,15 @@ def test_one_is_made_while_the_next_is_prepared(
 
     folder(tmp_path)
     assert len(asyncio.run(both())) == 2
-    assert [one.get("deleted", False) for one in asked()] == [False, True, False, True], "one at a time"
+    assert [one.get("deleted", False) for one in sent_requests()] == [False, True, False, True], (
+        "each job must be deleted before the next is sent"
+    )
 
 
-def test_the_next_is_sent_when_the_last_step_is_done_and_not_when_the_file_came(
-    engine: VllmOmniEngine, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path
+def test_next_job_is_sent_after_the_last_step_of_the_one_before(
+    engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The first does not complete before the second is there: held back until then, neither would ever be made."""
+    """The stand-in completes the first job only after the second was sent: both complete only then."""
 
     async def both() -> list[Made]:
         (tmp_path / "other").mkdir()
@@ -164,16 +168,16 @@ def test_the_next_is_sent_when_the_last_step_is_done_and_not_when_the_file_came(
         return await asyncio.gather(first, other)
 
     assert len(asyncio.run(both())) == 2
-    assert [one.get("deleted", False) for one in asked()][:2] == [False, False], "both were in the server"
+    assert [one.get("deleted", False) for one in sent_requests()][:2] == [False, False], "both must be in the server"
 
 
-def test_a_bar_counts_when_it_begins_and_ends_here() -> None:
+def test_progress_bar_counts_if_it_starts_and_ends_in_the_lines() -> None:
     bar = ["0%| | 0/2 [00:00", "50%|#| 1/2 [00:01", "100%|##| 2/2 [00:02"]
     assert [finished_bars(lines) for lines in ([], bar[:2], bar, [*bar, bar[2]], [*bar, *bar])] == [0, 0, 1, 1, 2]
-    assert finished_bars(bar[1:]) == 0, "of a job that was dropped"
+    assert finished_bars(bar[1:]) == 0, "a bar that started before belongs to a cancelled job"
 
 
-def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path: Path) -> None:
+def test_steps_come_from_the_servers_progress_bar(engine: VllmOmniEngine, tmp_path: Path) -> None:
     async def watched() -> tuple[Made, list[tuple[int, int] | None]]:
         making = asyncio.ensure_future(
             engine.generate(generation(VIDEO, prompt="slow"), GenerationFiles(None, {}), folder(tmp_path), "job")
@@ -185,45 +189,45 @@ def test_steps_are_those_that_the_server_prints(engine: VllmOmniEngine, tmp_path
             await asyncio.sleep(0.02)
         return await making, seen
 
-    made, seen = asyncio.run(watched())
+    result, seen = asyncio.run(watched())
     assert isinstance(engine, StepReportingEngine) and seen[0] is None and seen[-1] == (1, 2)
-    assert made.timings.keys() == {"prepare", "firstStep", "generate", "write"}
-    assert made.timings["firstStep"] <= made.timings["generate"]
+    assert result.timings.keys() == {"prepare", "firstStep", "generate", "write"}
+    assert result.timings["firstStep"] <= result.timings["generate"]
     bars = ["  0%|  | 0/35 [00:00<?, ?it/s]", " 49%|##| 17/35 [00:01<00:01, 9.00it/s]", "INFO Decoding video..."]
     assert latest_progress(bars) == (17, 35) and latest_progress(["INFO 1/2"]) is None
-    assert latest_progress(bars[1:]) is None, "of a job that was dropped, and whose bar began before"
+    assert latest_progress(bars[1:]) is None, "a bar that started before belongs to a cancelled job"
 
 
-def test_no_prompt_is_cut(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:
-    made = make(VIDEO, prompt="A cube. " * 600)
-    length = made.generation.max_sequence_length
+def test_long_prompt_is_not_truncated(make: Make, sent_requests: Callable[[], list[dict[str, Any]]]) -> None:
+    result = make(VIDEO, prompt="A cube. " * 600)
+    length = result.generation.max_sequence_length
     assert length is not None and length > 1200
-    sent = json.loads(asked()[0]["extra_params"])["max_sequence_length"]
-    assert sent == length + 256, "the server counts what stands around a prompt, too"
+    sent = json.loads(sent_requests()[0]["extra_params"])["max_sequence_length"]
+    assert sent == length + 256, "the server also counts chat markup and system prompt"
     error = refused(make, {**VIDEO, "max_sequence_length": 600}, prompt="A cube. " * 600)
     assert error.code == "InvalidInput" and "would be cut" in error.message
 
 
 @pytest.mark.parametrize(
-    ("said", "told"), [({**VIDEO, "sound": True}, "sound"), ({"mode": "policy", **ACTIONS}, "policy")]
+    ("parameters", "message"), [({**VIDEO, "sound": True}, "sound"), ({"mode": "policy", **ACTIONS}, "policy")]
 )
-def test_what_a_checkpoint_lacks_is_refused_before_it_works(
-    asked: Any, checkpoint: Path, tmp_path: Path, clip: Path, said: dict[str, Any], told: str
+def test_generation_that_the_checkpoint_cannot_do_is_refused_before_any_work(
+    sent_requests: Any, checkpoint: Path, tmp_path: Path, clip: Path, parameters: dict[str, Any], message: str
 ) -> None:
     lacking = tmp_path / "lacking"
     lacking.symlink_to(checkpoint)
     engine = VllmOmniEngine()
     engine.load(lacking)
     engine._transformer = {"sound_gen": False}
-    medium = clip if told == "policy" else None
-    with pytest.raises(Failure, match=told) as raised:
-        asyncio.run(engine.generate(generation(said, medium), GenerationFiles(medium, {}), folder(tmp_path)))
+    medium = clip if message == "policy" else None
+    with pytest.raises(Failure, match=message) as raised:
+        asyncio.run(engine.generate(generation(parameters, medium), GenerationFiles(medium, {}), folder(tmp_path)))
     assert raised.value.error.code == "InvalidInput" and not (tmp_path / "asked").exists()
     engine.close()
 
 
 @pytest.mark.parametrize("part", ["model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json"])
-def test_a_folder_that_is_no_checkpoint_is_refused(asked: Any, checkpoint: Path, tmp_path: Path, part: str) -> None:
+def test_incomplete_checkpoint_is_refused(sent_requests: Any, checkpoint: Path, tmp_path: Path, part: str) -> None:
     import shutil
 
     broken = shutil.copytree(checkpoint, tmp_path / "broken")
@@ -233,10 +237,10 @@ def test_a_folder_that_is_no_checkpoint_is_refused(asked: Any, checkpoint: Path,
     assert raised.value.error.code == "ModelUnavailable"
 
 
-def test_one_that_cannot_start_and_does_not_end_is_ended(
+def test_server_that_neither_starts_nor_ends_is_killed(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a plan that its workers refuse: the reason is told, and no process of it is left."""
+    """As with a plan that its workers refuse: the error has the reason, and no process is left."""
     child = tmp_path / "child"
     script = (
         "import subprocess, sys, time\n"
@@ -256,17 +260,17 @@ def test_one_that_cannot_start_and_does_not_end_is_ended(
 
 
 @pytest.mark.parametrize("mode", ["t2i", "t2v"])
-def test_guardrails_report_what_they_said_of_each_job(make: Make, mode: str) -> None:
-    said = {**VIDEO, "mode": mode, "num_frames": 1 if mode == "t2i" else 9}
-    assert make(said).checks == Checks(by="cosmos_guardrail 0.30.0", prompt="passed", output="facesBlurred")
-    assert make(said, prompt="unheard").checks == Checks(), "that the one before passed says nothing of this one"
-    assert make(said, guardrails=False).checks == Checks()
-    error = refused(make, said, prompt="unjudged")
+def test_checks_hold_the_verdicts_on_each_job(make: Make, mode: str) -> None:
+    parameters = {**VIDEO, "mode": mode, "num_frames": 1 if mode == "t2i" else 9}
+    assert make(parameters).checks == Checks(by="cosmos_guardrail 0.30.0", prompt="passed", output="facesBlurred")
+    assert make(parameters, prompt="unheard").checks == Checks(), "verdicts of the job before must not count"
+    assert make(parameters, guardrails=False).checks == Checks()
+    error = refused(make, parameters, prompt="unjudged")
     assert error.code == "EngineFailed" and "gave no verdict. The guardrail could not judge the prompt" in error.message
 
 
-def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
-    asked: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+def test_server_without_our_plugin_is_not_used_with_guardrails(
+    sent_requests: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PLUGINLESS, "1")
     engine = VllmOmniEngine()
@@ -278,29 +282,29 @@ def test_a_server_whose_guardrails_stayed_as_they_come_is_not_used(
     engine.close()
 
 
-def test_what_was_made_in_other_steps_than_were_asked_for_is_not_delivered(make: Make) -> None:
-    """As with a distilled checkpoint, whose steps are its own; this server makes two, whatever is asked."""
+def test_output_of_another_number_of_steps_is_not_delivered(make: Make) -> None:
+    """A distilled checkpoint has steps of its own; the stand-in prints two, whatever is requested."""
     error = refused(make, {**VIDEO, "steps": 35})
     assert error.code == "EngineFailed" and "used 2 steps instead of the 35 requested" in error.message
 
 
-def told(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:
+def command_of(plan: ParallelPlan, gpus: int = 8, guardrails: bool = True) -> list[str]:
     return OmniPlan(plan, gpus, guardrails).command(Path("/models/nano"), Path("/tmp/s"))
 
 
-def test_the_server_is_told_the_plan() -> None:
-    command = told(ParallelPlan(tp=2, cfg=2, ulysses=2, offload=True))
+def test_plan_becomes_options_of_the_server() -> None:
+    command = command_of(ParallelPlan(tp=2, cfg=2, ulysses=2, offload=True))
     pairs = dict(pairwise(command))
     assert pairs["--tensor-parallel-size"] == pairs["--cfg-parallel-size"] == pairs["--ulysses-degree"] == "2"
     assert "--enable-layerwise-offload" in command and "--enforce-eager" not in command
-    alone = told(ParallelPlan(), gpus=0)
+    alone = command_of(ParallelPlan(), gpus=0)
     assert not {"--tensor-parallel-size", "--cfg-parallel-size", "--ulysses-degree"} & set(alone)
     assert "--enforce-eager" in alone and "--enable-layerwise-offload" not in alone
     assert pairs["--init-timeout"] == "1800" and pairs["--uds"] == "/tmp/s/socket"
 
 
-def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On one GPU, and on several that share no weights; never against what the machine's owner has set."""
+def test_expandable_segments_are_used_without_tensor_parallelism(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are used on one GPU, and on several without tensor parallelism, unless the environment sets them."""
 
     def variables(plan: ParallelPlan, gpus: int) -> Mapping[str, str]:
         return OmniPlan(plan, gpus, guardrails=False).environment(None, Path("/tmp/s"))
@@ -315,8 +319,10 @@ def test_torch_grows_its_memory_piece_by_piece_where_no_all_reduce_shares_it(mon
     assert "PYTORCH_CUDA_ALLOC_CONF" not in variables(ParallelPlan(), 1)
 
 
-def test_guardrails_are_loaded_or_not_and_only_they_ask_the_network() -> None:
-    assert "--no-guardrails" not in told(ParallelPlan()) and "--no-guardrails" in told(ParallelPlan(), guardrails=False)
+def test_only_guardrails_without_local_copies_use_the_network() -> None:
+    assert "--no-guardrails" not in command_of(ParallelPlan()) and "--no-guardrails" in command_of(
+        ParallelPlan(), guardrails=False
+    )
     for guardrails in (True, False):
         variables = OmniPlan(ParallelPlan(), 1, guardrails).environment(Path("/caches"), Path("/tmp/s"))
         assert ("HF_HUB_OFFLINE" in variables) == (not guardrails)

@@ -1,4 +1,4 @@
-"""What is sent to vLLM-Omni of each mode, and what is made of what comes back. The real server is in tests/omni."""
+"""The requests to vLLM-Omni in each mode, and the files from its responses. `tests/omni` has the real server."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, probe_upload
 from tests.support.generator_jobs import ACTIONS, PROMPT, ROWS, SMALL, TABLE
 
 
-def test_it_is_what_a_worker_sets_up(engine: VllmOmniEngine) -> None:
+def test_engine_has_the_optional_interfaces(engine: VllmOmniEngine) -> None:
     assert (
         isinstance(engine, GuardrailEngine)
         and isinstance(engine, ParallelEngine)
@@ -28,13 +28,13 @@ def test_it_is_what_a_worker_sets_up(engine: VllmOmniEngine) -> None:
     assert engine.compiled_for()["plan"] == "one GPU"
 
 
-def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
-    made = make({"mode": "t2i", "image_format": "jpeg", "seed": 2**32 - 1, **SMALL}, guardrails=False)
-    assert probe(tmp_path / "out" / made.files[0].name) == ImageInfo(64, 48) and made.files[0].role == "image"
-    (said,) = asked()
-    extra = said.pop("extra_params")
-    assert said.pop("extra_args") == extra and extra.pop(REQUEST_NAME)
-    assert said == {
+def test_an_image(make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
+    result = make({"mode": "t2i", "image_format": "jpeg", "seed": 2**32 - 1, **SMALL}, guardrails=False)
+    assert probe(tmp_path / "out" / result.files[0].name) == ImageInfo(64, 48) and result.files[0].role == "image"
+    (sent,) = sent_requests()
+    extra = sent.pop("extra_params")
+    assert sent.pop("extra_args") == extra and extra.pop(REQUEST_NAME)
+    assert sent == {
         "path": "/v1/images/generations",
         "prompt": f"{PROMPT} This image is of 48x64 resolution.",
         "negative_prompt": "This image is not of 48x64 resolution.",
@@ -49,25 +49,25 @@ def test_an_image(make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_pat
     }
     assert extra == {
         "guardrails": False,
-        "max_sequence_length": 512 + 256,  # with what stands around a prompt
+        "max_sequence_length": 512 + 256,  # 256 for chat markup and system prompt
         "use_resolution_template": False,
         "use_duration_template": False,
         "negative_metadata_mode": "none",
         "use_system_prompt": True,
         "guidance_interval": [400.0, 1000.0],
     }
-    assert made.timings.keys() == {"prepare", "generate", "write"}
+    assert result.timings.keys() == {"prepare", "generate", "write"}
 
 
 @pytest.mark.parametrize("sound", [False, True])
-def test_text_becomes_a_video_with_all_that_is_asked(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], tmp_path: Path, sound: bool
+def test_request_of_a_video_has_every_parameter(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path, sound: bool
 ) -> None:
-    made = make({**VIDEO, "fps": 29.97, "sound": sound, "negative_prompt": "", "seed": 5})
-    assert video(made, tmp_path) == (64, 48, 9, 29.97)
-    said, forgotten = asked()
-    extra = json.loads(said.pop("extra_params"))
-    assert said == {
+    result = make({**VIDEO, "fps": 29.97, "sound": sound, "negative_prompt": "", "seed": 5})
+    assert video(result, tmp_path) == (64, 48, 9, 29.97)
+    sent, deletion = sent_requests()
+    extra = json.loads(sent.pop("extra_params"))
+    assert sent == {
         "path": "/v1/videos",
         "prompt": f"{PROMPT} The video is 0.3 seconds long and is of 30 FPS. This video is of 48x64 resolution.",
         "negative_prompt": "The video is not 0.3 seconds long and is not of 30 FPS. "
@@ -83,9 +83,9 @@ def test_text_becomes_a_video_with_all_that_is_asked(
         "files": {},
     }
     assert extra["guardrails"] is True and "guidance_interval" not in extra
-    assert extra["video_codec_options"]["qp"] == "0", "it is compressed once, by us"
-    assert forgotten == {"path": "/v1/videos/video_gen_0", "deleted": True}
-    assert made.facts == {
+    assert extra["video_codec_options"]["qp"] == "0", "only our own encoding may be lossy"
+    assert deletion == {"path": "/v1/videos/video_gen_0", "deleted": True}
+    assert result.facts == {
         "scheduler": "UniPC",
         "plan": "one GPU",
         "stages": {"stage_0_gen_ms": 500.0},
@@ -93,70 +93,72 @@ def test_text_becomes_a_video_with_all_that_is_asked(
     }
 
 
-def test_an_image_is_sent_at_exactly_its_size(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], picture: Path, tmp_path: Path
+def test_input_image_is_sent_at_the_outputs_size(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], picture: Path, tmp_path: Path
 ) -> None:
-    """It would be stretched to it."""
+    """The server would stretch an image of another aspect ratio."""
     assert video(make({**SMALL, "num_frames": 9}, picture), tmp_path)[:3] == (64, 48, 9)
-    assert probe_upload(asked()[0], "input_reference") == "input.png"
+    assert probe_upload(sent_requests()[0], "input_reference") == "input.png"
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])
-def test_of_a_video_that_goes_on_only_the_frames_that_stay_are_sent(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, keep: str
+def test_only_conditioning_frames_of_a_video_are_sent(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, keep: str
 ) -> None:
-    made = make({**SMALL, "num_frames": 13, "condition_keep": keep, "condition_frames": [0, 1, 2]}, clip)
-    assert video(made, tmp_path) == (64, 48, 13, 24)
-    extra = json.loads(asked()[0]["extra_params"])
+    result = make({**SMALL, "num_frames": 13, "condition_keep": keep, "condition_frames": [0, 1, 2]}, clip)
+    assert video(result, tmp_path) == (64, 48, 13, 24)
+    extra = json.loads(sent_requests()[0]["extra_params"])
     assert (extra["condition_frame_indexes_vision"], extra["condition_video_keep"]) == ([0, 1, 2], "first")
     sent = probe(tmp_path / "out" / "input.mp4")
     assert isinstance(sent, VideoInfo) and (sent.width, sent.height, len(sent.timeline.times)) == (64, 48, 9)
 
 
-def test_a_domain_that_it_knows_by_its_number_alone(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path
+def test_domain_without_a_name_in_vllm_omni_is_sent_as_a_number(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path
 ) -> None:
     make({"mode": "forward_dynamics", **ACTIONS, "domain_name": "robotwin", "action": [[0.1] * 14] * 4}, clip)
-    extra = json.loads(asked()[0]["extra_params"])
+    extra = json.loads(sent_requests()[0]["extra_params"])
     assert (extra["domain_id"], extra["raw_action_dim"]) == (17, 14) and "domain_name" not in extra
 
 
 @pytest.mark.parametrize("mode", ["forward_dynamics", "inverse_dynamics", "policy"])
-def test_actions(make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, mode: str) -> None:
+def test_actions(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, mode: str
+) -> None:
     given = {"action": ROWS} if mode == "forward_dynamics" else {}
-    made = make({"mode": mode, **given, **ACTIONS}, clip)
-    assert video(made, tmp_path) == (320, 240, 5, 5)
+    result = make({"mode": mode, **given, **ACTIONS}, clip)
+    assert video(result, tmp_path) == (320, 240, 5, 5)
     assert np.array(json.loads((tmp_path / "out" / "actions.json").read_text())).shape == (4, 10)
-    said = asked()[0]
-    extra = json.loads(said["extra_params"])
-    assert (said["num_frames"], said["fps"], said["flow_shift"], said["guidance_scale"]) == ("5", "5.0", "10.0", "1.0")
+    sent = sent_requests()[0]
+    extra = json.loads(sent["extra_params"])
+    assert (sent["num_frames"], sent["fps"], sent["flow_shift"], sent["guidance_scale"]) == ("5", "5.0", "10.0", "1.0")
     assert (extra["action_mode"], extra["domain_name"]) == (mode, "bridge_orig_lerobot")
     assert (extra["raw_action_dim"], extra["action_chunk_size"], extra.get("action")) == (10, 4, given.get("action"))
     assert extra["use_system_prompt"] is False
-    name = probe_upload(said, "input_reference")
+    name = probe_upload(sent, "input_reference")
     assert name == ("input.mp4" if mode == "inverse_dynamics" else "input.png")
-    assert not made.notes
+    assert not result.notes
 
 
-def test_a_prompt_in_json_is_sent_as_no_json(make: Make, asked: Callable[[], list[dict[str, Any]]]) -> None:
-    """It would write size and duration into it."""
+def test_prompt_in_json_is_protected(make: Make, sent_requests: Callable[[], list[dict[str, Any]]]) -> None:
+    """The server would write size and duration into a caption that parses as JSON."""
     make(VIDEO, prompt={"subject": "a robot"})
-    assert asked()[0]["prompt"] == '{"subject": "a robot"}\f'
+    assert sent_requests()[0]["prompt"] == '{"subject": "a robot"}\f'
 
 
-def test_several_controls_lie_beside_each_other(
-    make: Make, asked: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
+def test_several_controls_are_shared_as_files(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path
 ) -> None:
     controls = {"edge": {"weight": 0.5}, "blur": {}, "depth": {"path": "s3://my-bucket/depth.mp4"}}
-    said = {"mode": "transfer", "controls": controls, "frames_per_chunk": 21, **TABLE}
-    made = make(said, clip, controls={"depth": clip})
-    assert video(made, tmp_path)[:3] == (320, 192, 9)
-    sent = json.loads(asked()[0]["extra_params"])
-    assert asked()[0]["files"] == {}
+    parameters = {"mode": "transfer", "controls": controls, "frames_per_chunk": 21, **TABLE}
+    result = make(parameters, clip, controls={"depth": clip})
+    assert video(result, tmp_path)[:3] == (320, 192, 9)
+    sent = json.loads(sent_requests()[0]["extra_params"])
+    assert sent_requests()[0]["files"] == {}
     for hint, weight in (("edge", 0.5), ("blur", 1.0), ("depth", 1.0)):
         assert sent[hint] == {"control_weight": weight, "control_path": str(tmp_path / "out" / f"{hint}.mp4")}
         found = probe(Path(sent[hint]["control_path"]))
         assert isinstance(found, VideoInfo) and (found.width, found.height, len(found.timeline.times)) == (320, 192, 9)
     assert (sent["resolution"], sent["num_video_frames_per_chunk"], sent["control_guidance"]) == ("256", 9, 1.5)
-    assert "use_system_prompt" not in sent, "it has its own"
+    assert "use_system_prompt" not in sent, "a transfer has its own"
     assert sent["emphasize_control_in_prompt"] is False
