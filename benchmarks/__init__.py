@@ -1,1 +1,1 @@
-"""What the app costs in time, measured. `make bench` runs all of it and writes `docs/benchmarks.md`."""
+"""Benchmarks of the app and its engines. `make bench` runs them and writes `docs/benchmarks.md`."""

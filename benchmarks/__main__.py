@@ -18,7 +18,7 @@ REASONER = "reasoner"
 
 
 def main() -> int:
-    """Returns 1 where a limit is not met."""
+    """Run the benchmarks. Returns 1 if a limit is not met, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write docs/benchmarks.md.")
     parser.add_argument(
         "--only", choices=[*MEASURES, REASONER], action="append", help="Measure this, and keep the rest as it is"

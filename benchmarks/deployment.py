@@ -1,4 +1,4 @@
-"""Deploying to a local cloud: synthesis, sizes, and how long creating, updating and destroying take, in two ways."""
+"""Benchmark of deployment to the local cloud: synthesis, template sizes, and times to create, update and destroy."""
 
 import json
 import os
@@ -22,7 +22,7 @@ CDK = ("npx", "cdk", "--no-notices")
 
 
 def measure() -> list[Measurement]:
-    """Of the configuration with everything in it; the CDK's command is measured where it is installed (`npm ci`)."""
+    """Measure with `examples/everything.json`; also with the CDK's own command, if it is installed (`npm ci`)."""
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder) / "checkout"
         ignored = shutil.ignore_patterns(".git", ".venv", "cdk.out", "__pycache__")

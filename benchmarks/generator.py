@@ -1,10 +1,10 @@
-"""The generator measured: Diffusers as it comes, then with each of our measures added; the same job and seed.
+"""Benchmark of the generator: Diffusers unchanged, then with each of our accelerations added; same job and seed.
 
     python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory,kernels] [--sizes 320x192,832x480]
                                    [--only baseline,frames,...] [--engine NAME] [--into FILE] [--work DIR]
 
-With a GPU and the true shape, or on the CPU with the tiny one. What is found is written at once, and a call adds to
-what the calls before found. The baseline is measured first, unless DIR has the frames that a call before made with it.
+Use a GPU with the shape `nano`, or a CPU with `tiny`. Each result is written at once, and a run adds to the results of
+the runs before. The baseline is measured first, unless DIR has its frames from a run before.
 """
 
 import argparse
@@ -45,7 +45,8 @@ PLAIN = Accelerations(**dict.fromkeys(asdict(Accelerations()), False))
 
 @dataclass(frozen=True)
 class Measure:
-    """One more than the one before has; the baseline alone is made by Diffusers' own call."""
+    """One row of the benchmark, with one acceleration more than the row before. Only the baseline calls Diffusers
+    itself."""
 
     name: str
     measures: Accelerations = PLAIN
@@ -70,7 +71,7 @@ LOSSY = (
 
 
 def main() -> None:
-    """See the module's text."""
+    """Run the benchmark; the module's docstring has the options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--steps", default=",".join(STEPS))
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path) -> None:
-    """Take the steps in their order, adding to what `into` has."""
+    """Run the steps in their order, and add their results to those in the file `into`."""
     model = true_generator.build(workload.shape, work / "models")
     found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
     here = {"machine": machine(), **{library: installed_version(library) for library in LIBRARIES}}
@@ -127,7 +128,7 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
 
 
 def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, said: dict[str, Any]) -> Any:
-    """Size, name of the measure, what was found; the measures are added to one loaded model."""
+    """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
     references = {size: work / f"baseline-{workload.shape}-{size}.npy" for size in workload.sizes}
     wanted = only if all(path.exists() for path in references.values()) else ("baseline", *only)
@@ -162,7 +163,7 @@ def _load(model: Path) -> LoadedCheckpoint:
 def _with(
     checkpoint: LoadedCheckpoint, wanted: Accelerations, less_exact: Sequence[LossyMode] = ()
 ) -> LoadedCheckpoint:
-    """The same model with what it has not yet of these measures."""
+    """Return the same model with those of the accelerations added that it does not have yet."""
     import torch
 
     has = checkpoint.accelerations
@@ -221,7 +222,7 @@ def _timed(
 
 
 def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> tuple[GeneratedMedia, float]:
-    """With the seconds to the first step."""
+    """Generate, and return the output with the seconds until the first step was done."""
     began, first = time.perf_counter(), [0.0]
 
     def progress(done: int, _total: int) -> None:
@@ -234,7 +235,7 @@ def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGene
 
 
 def _as_it_comes(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Any) -> np.ndarray:
-    """As Diffusers' own example calls it: pictures of PIL, and a scheduler with NVIDIA's settings."""
+    """Generate as Diffusers' own example does: PIL pictures, and a scheduler with NVIDIA's settings."""
     import diffusers
     import torch
 
@@ -262,13 +263,13 @@ def _as_it_comes(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, pro
 
 
 def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """Of the values 0 to 255, from the baseline's."""
+    """Return the largest and the mean difference from the baseline's pixel values (0 to 255)."""
     apart = np.abs(frames.astype(np.int16) - reference)
     return {"largest": int(apart.max()), "mean": round(float(apart.mean()), 4)}
 
 
 def _memory(model: Path, workload: Workload) -> dict[str, Any]:
-    """The peak of two steps with the engine's own measures: no step needs more than another."""
+    """Return the peak memory of two steps with all accelerations. All steps need the same memory."""
     checkpoint = _with(_load(model), Accelerations())
     found = {}
     for size in workload.memory_sizes:
@@ -279,7 +280,7 @@ def _memory(model: Path, workload: Workload) -> dict[str, Any]:
 
 
 def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
-    """Of the GPU, for two steps and all that is around them."""
+    """Return the GPU seconds by kind of kernel for a generation of two steps."""
     checkpoint, brief = _with(_load(model), Accelerations()), replace(workload, steps=2)
     one, found = Measure("default", checkpoint.accelerations), {}
     for size in workload.sizes:

@@ -1,4 +1,4 @@
-"""What the generator is asked in a benchmark."""
+"""The jobs of the generator's benchmarks."""
 
 from dataclasses import dataclass
 
@@ -21,11 +21,11 @@ class Workload:
     shape
         `tiny` or `nano`.
     sizes
-        Each is made with all measures.
+        Sizes that are generated with all accelerations.
     memory_sizes
-        Of which the peak of memory is wanted.
+        Sizes whose peak memory is measured.
     words
-        Of both prompts, as many as make about 1,500 tokens.
+        Number of words of both prompts, which makes about 1,500 tokens.
     """
 
     shape: str
@@ -43,12 +43,12 @@ NANO = Workload("nano", ("320x192", "832x480"), ("320x192", "832x480", "1280x720
 
 
 def words(workload: Workload, which: str = "so") -> str:
-    """A prompt; two of different first words are read apart."""
+    """Return a prompt. Prompts with different first words have separate cache entries."""
     return " ".join([which, *(f"w{number}" for number in range(workload.words))])
 
 
 def asked(workload: Workload, size: str) -> Generation:
-    """The job, as `plan` settles it."""
+    """Return the generation as the plan function settles it."""
     width, height = (int(one) for one in size.split("x"))
     said = {
         "mode": "t2v",

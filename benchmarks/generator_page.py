@@ -1,4 +1,4 @@
-"""The generator's part of `docs/benchmarks.md`."""
+"""Write the generator's section of `docs/benchmarks.md` from its results."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ The rows that a size lacks were left out of its call, with `--sizes` and `--only
 
 
 def text() -> str:
-    """The section; it says so where nothing was measured."""
+    """Return the section, or a sentence that nothing was measured."""
     if not RESULT.exists():
         return f"""## The generator on a GPU
 
@@ -68,7 +68,7 @@ prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; ea
 
 
 def last(rows: dict[str, Any]) -> dict[str, Any]:
-    """Of the measures of a size, that with most; each was added to those before."""
+    """Return the last row of a size, which has all accelerations."""
     most: dict[str, Any] = next(rows[name] for name in reversed(_MEASURES) if name in rows)
     return most
 
@@ -115,7 +115,7 @@ def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
 
 
 def _started(found: dict[str, Any], size: str) -> list[float]:
-    """The same job, made by the engine that was started as a worker starts it, if that was measured."""
+    """Return the results of the engine started as a worker starts it, if they were measured."""
     whole = found.get("start", {}).get("diffusers", {}).get("with", {}).get("whole", {})
     return [whole[size]["generate"]] if size in whole else []
 
@@ -149,7 +149,7 @@ def _verdict(met: list[bool], limit: str) -> str:
 
 
 def _seconds(part: dict[str, float]) -> str:
-    """Of the GPU where there is one."""
+    """Return the seconds on the GPU, or on the host without a GPU."""
     return f"{part.get('gpu', part['host']):.2f}"
 
 
@@ -213,7 +213,7 @@ def _starts(start: dict[str, Any]) -> str:
 
 
 def _whole(one: dict[str, float]) -> float:
-    """Its first step is within what it generates."""
+    """Return the seconds of a whole job. The phase `firstStep` is part of `generate`."""
     return one["prepare"] + one["generate"] + one["write"]
 
 

@@ -1,11 +1,11 @@
-"""The pause of a generator's GPU between two jobs: from the last step of one to the first step of the next.
+"""Benchmark of the pause between two jobs: from the last step of one to the first step of the next.
 
     python -m benchmarks.generator_pause [--shape tiny|nano] [--size WxH] [--jobs N] [--work FOLDER] [--into FILE]
 
-Two jobs at a time are in vLLM-Omni's engine, as in a worker's hands, and the next comes when one is done. The engine is
-asked a hundred times a second which step each job is at. What a pause has beside one step is idle time, or the decoding
-of the job before. It runs on a GPU with `--shape nano`, and on a CPU with the environment of `make test-omni`:
-`.venv/omni/bin/python -m benchmarks.generator_pause`.
+The engine `vllm-omni` gets two jobs at a time, as from a worker, and the next when one is done. Its steps are polled a
+hundred times a second. A pause that is longer than one step is idle time, or the decoding of the job before. It runs on
+a GPU with `--shape nano`, and on a CPU with the environment of `make test-omni`: `.venv/omni/bin/python -m
+benchmarks.generator_pause`.
 """
 
 import argparse
@@ -34,14 +34,14 @@ LOOK_SECONDS = 0.01
 
 @dataclass
 class Seen:
-    """When a job's steps were seen, in seconds of one clock."""
+    """The times at which a job's steps were observed, in seconds of one clock."""
 
     first: float | None = None
     last: float | None = None
 
 
 def main() -> None:
-    """See the module's text."""
+    """Run the benchmark; the module's docstring has the options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_pause", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--size", help="the smallest of the shape's by default")
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -> dict[str, Any]:
-    """Make a first job, which is not counted, and then so many with two at a time in the engine."""
+    """Run one job that is not counted, and then the jobs to measure, with two at a time in the engine."""
     engine: Any = create_engine(ENGINE)
     engine.guardrails = False
     engine.load(model)
@@ -87,7 +87,7 @@ def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -
 
 
 async def _made(engine: Any, workload: Workload, size: str, count: int, work: Path) -> list[Seen]:
-    """When the steps of each job were seen, in the order in which the jobs were made."""
+    """Return the step times of each job, in the order of generation."""
     seen = {f"job-{number}": Seen() for number in range(count)}
     looking = asyncio.ensure_future(_look(engine, workload.steps, seen))
     places = asyncio.Semaphore(IN_HAND)
@@ -105,7 +105,7 @@ async def _made(engine: Any, workload: Workload, size: str, count: int, work: Pa
 
 
 async def _look(engine: Any, steps: int, seen: dict[str, Seen]) -> None:
-    """Until cancelled."""
+    """Record step times until cancelled."""
     while True:
         now = time.monotonic()
         for name, one in seen.items():

@@ -1,4 +1,4 @@
-"""Where the seconds of a generation go."""
+"""Profile of one generation: the seconds of each part of the pipeline and of each kind of GPU kernel."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 @dataclass
 class Profile:
-    """Of each part: how often it was called, how long the host was in it, and how long the GPU from start to end.
+    """For each part: its calls, its seconds on the host, and its seconds on the GPU from start to end.
 
-    A part that waits for the GPU, as the scheduler does, has the wait in the host's time and not in the GPU's.
+    For a part that waits for the GPU, as the scheduler does, the wait counts as the host's time and not as the GPU's.
     """
 
     calls: dict[str, int] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class Profile:
     _events: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
 
     def found(self) -> dict[str, dict[str, float]]:
-        """In seconds; without a GPU there is the host alone."""
+        """Return the profile in seconds; without a GPU it has the host's seconds only."""
         gpu = {
             part: sum(began.elapsed_time(ended) for began, ended in pairs) / 1000
             for part, pairs in self._events.items()
@@ -32,7 +32,7 @@ class Profile:
         }
 
     def watched(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with its time noted."""
+        """Return the function wrapped so that its time is recorded."""
         import torch
 
         on_gpu = torch.cuda.is_available()
@@ -63,7 +63,7 @@ _KERNELS = {
 
 
 def kernels(run: Callable[[], Any]) -> dict[str, float]:
-    """Seconds of a GPU by kind of kernel; empty without a GPU."""
+    """Return the GPU seconds by kind of kernel; empty without a GPU."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -91,7 +91,7 @@ def _events() -> tuple[Any, Any]:
 
 @contextmanager
 def profiled(omni: Any) -> Iterator[Profile]:
-    """Watch one generation of a `Cosmos3OmniPipeline`."""
+    """Profile one generation of a `Cosmos3OmniPipeline` while the context lasts."""
     import diffusers
 
     from cosmos_batch.engines.generator.diffusers import generation as diffusers_generation

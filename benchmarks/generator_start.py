@@ -1,9 +1,9 @@
-"""An engine as a worker has it: how long it takes to start, short jobs of two steps after that, and whole jobs.
+"""Benchmark of an engine's start in a new process, then of jobs of two steps, and of whole jobs.
 
     python -m benchmarks.generator_start ENGINE MODEL SHAPE CACHES [whole]
 
-Each start is a process of its own, from its first line. Weights and libraries come from the disk, where the page cache
-may be emptied.
+Each start is a new process, timed from its first line. Where the page cache may be emptied, weights and libraries are
+read from the disk.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child_output import last_json_object
 from benchmarks.generator_jobs import NANO, TINY, Workload, asked
 from benchmarks.reasoner_start import forget_files
-from benchmarks.said import said_last
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
 
@@ -27,7 +27,8 @@ BEGAN = time.time()
 
 
 def measure(engine: str, model: Path, workload: Workload, work: Path) -> dict[str, Any]:
-    """Without anything compiled, then with what that start left, and then whole jobs; the folder is at one path."""
+    """Measure a start without compiled code, one with the code of the first, and whole jobs. The cache folder keeps its
+    path."""
     caches = work / "compiled"
     shutil.rmtree(caches, ignore_errors=True)
     return {
@@ -49,14 +50,14 @@ def _start(engine: str, model: Path, workload: Workload, caches: Path, *more: st
         str(caches),
         *more,
     ]
-    said = said_last(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    said = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     boot = said.pop("began") - began
     kept = sum(path.stat().st_size for path in caches.rglob("*") if path.is_file())
     return {"boot": round(boot, 2), "filesForgotten": forgotten, "keptBytes": kept, **said}
 
 
 def main() -> None:
-    """Load, make a video of two steps of each size, one more of each, and whole ones if they are asked for."""
+    """Load the engine, then generate two videos of two steps in each size, and whole ones if requested."""
     name, model, shape, caches, *more = sys.argv[1:]
     workload = NANO if shape == "nano" else TINY
     engine: Any = create_engine(name)
@@ -78,14 +79,14 @@ async def _jobs(engine: Any, workload: Workload, whole: bool) -> dict[str, Any]:
 
 
 async def _seconds(engine: Any, workload: Workload, size: str) -> float:
-    """Of a whole job."""
+    """Return the seconds of a whole job."""
     began = time.monotonic()
     await _make(engine, workload, size)
     return round(time.monotonic() - began, 3)
 
 
 async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
-    """Seconds by phase."""
+    """Generate one job, and return the seconds of each phase."""
     with tempfile.TemporaryDirectory() as folder:
         made = await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder))
     timings: dict[str, float] = made.timings

@@ -1,4 +1,4 @@
-"""What importing each Lambda's handler costs, page cache warm, without the interpreter's own start."""
+"""Benchmark of importing each Lambda's handler with a warm page cache, without the interpreter's own start."""
 
 import statistics
 import subprocess
@@ -18,7 +18,7 @@ _CODE = (
 
 
 def measure() -> list[Measurement]:
-    """A fresh interpreter for each import; the median of `RUNS`, after one that fills the page cache."""
+    """Import each handler in new interpreters: the median of `RUNS` after one run that fills the page cache."""
     return [_of(handler) for handler in HANDLERS]
 
 

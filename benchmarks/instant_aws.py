@@ -1,4 +1,4 @@
-"""AWS without its wire: botocore does all its work, and the answer is there at once or after a given time."""
+"""A stand-in for AWS below botocore: botocore builds and parses everything, and responses come after a set delay."""
 
 import io
 import json
@@ -17,23 +17,23 @@ RECEIVED_AT_ONCE = 10
 
 
 class _Body(io.BytesIO):
-    """As urllib3's response is read by botocore."""
+    """The response body, with the interface of urllib3 that botocore reads."""
 
     def stream(self, **_: Any) -> Iterator[bytes]:
         yield self.read()
 
 
 class InstantAws:
-    """Serves `jobs` once each; remembers how many were deleted, and what was reported.
+    """Delivers each of `jobs` once, and records how many messages were deleted and what was reported.
 
     Parameters
     ----------
     jobs
-        What is in the queue.
+        The jobs in the queue.
     files
-        The content of each input, by its key.
+        The content of each input by its S3 key.
     seconds_per_call
-        How long every call takes.
+        Seconds that each call takes.
     """
 
     def __init__(self, jobs: list[Job], files: Mapping[str, bytes], seconds_per_call: float = 0.0) -> None:
@@ -47,14 +47,14 @@ class InstantAws:
         self.send(jobs)
 
     def send(self, jobs: list[Job]) -> None:
-        """Put jobs into the queue."""
+        """Add jobs to the queue."""
         with self._lock:
             self._jobs |= {job.job_id: job for job in jobs}
             self._waiting += jobs
             self._lock.notify_all()
 
     def answer_for(self, clients: Clients) -> None:
-        """Take the wire away from a worker's clients."""
+        """Have a worker's clients get their responses from here, without a network."""
         for client in (clients.s3, clients.sqs, clients.dynamodb, clients.stepfunctions):
             client.meta.events.register("before-send", self._answer)
 
@@ -99,7 +99,7 @@ class InstantAws:
         ]
 
     def _row(self, pk: str, values: dict[str, Any]) -> dict[str, Any]:
-        """The row of a job, or of the worker and its pipeline, as the table has it after a write of `values`."""
+        """Return the table's row of a job, or of a worker and its pipeline, after a write of `values`."""
         kind, _, name = pk.partition("#")
         if kind != "job":
             return {"worker": {"S": "bench"}, "state": {"S": "READY"}, "lastSeen": {"S": "now"}}

@@ -1,4 +1,4 @@
-"""From PutObject to SUCCEEDED on the local cloud, without inference: the path alone, its worker resident."""
+"""Benchmark of the way of one file on the local cloud, from PutObject to SUCCEEDED, without inference."""
 
 import statistics
 import tempfile
@@ -14,7 +14,7 @@ LIMIT_SECONDS = 2.5
 
 
 def measure() -> Measurement:
-    """Median of `RUNS` files, one after the other, after two that warm everything up."""
+    """Return the median of `RUNS` files, one after the other, after two that warm everything up."""
     with tempfile.TemporaryDirectory() as folder:
         clip = sample_clip(Path(folder) / "clip.mp4").read_bytes()
         config = configuration(Path(folder), worker={"idleSeconds": 300})

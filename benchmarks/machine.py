@@ -1,4 +1,4 @@
-"""The machine of a measurement, in words."""
+"""A description of the machine of a measurement."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Cores, memory, GPU, Python."""
+    """Return cores, memory, GPU and version of Python as one text."""
     [model] = {
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""What a benchmark says."""
+"""The result of one benchmark."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row of the table. `raw` is kept beside it."""
+    """One row of the table. `raw` is stored with the results."""
 
     name: str
     value: str

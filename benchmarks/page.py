@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md`, from the results that are kept."""
+"""Write `docs/benchmarks.md` from the stored results."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def text() -> str:
-    """The page."""
+    """Return the page."""
     return f"""# Benchmarks
 
 Written by `make bench`, which measures again what needs no GPU; the raw numbers lie in

@@ -1,8 +1,8 @@
-"""The reasoner measured: a process per clip, raw vLLM, our worker; the same clips, frames, sampling and answer lengths.
+"""Benchmark of the reasoner: a process per clip, raw vLLM, our worker; same clips, frames, sampling, answer lengths.
 
     python -m benchmarks.reasoner [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
 
-With a GPU and the shape of a real model, or on the CPU with the tiny one. What a step finds is written at once.
+Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import reasoner_start, reasoner_worker, true_shapes
+from benchmarks.child_output import last_json_object
 from benchmarks.machine import machine
 from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
 from benchmarks.results import FOLDER
-from benchmarks.said import said_last
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.checkpoints import context_length
@@ -39,7 +39,7 @@ PROCESSES = 3
 
 
 def main() -> None:
-    """See the module's text."""
+    """Run the benchmark; the module's docstring has the options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="tiny")
     parser.add_argument("--steps", help=f"some of {','.join(STEPS)}; others stay as they were found before")
@@ -61,13 +61,13 @@ def main() -> None:
 
 
 def measure_tiny() -> None:
-    """On any machine: a few clips, and no start, for which the page cache of all would be emptied."""
+    """Measure a few clips on any machine. The start is left out, because it would empty the machine's page cache."""
     with tempfile.TemporaryDirectory() as work:
         measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
 
 
 def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, found: dict[str, Any]) -> None:
-    """Take the steps in their order, adding to `found`."""
+    """Run the steps in their order, and add their results to `found`."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
     clips = make_clips(work / f"clips-{workload.scale}", workload.clips, workload.scale)
@@ -97,7 +97,7 @@ def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, fo
 
 
 def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch: Path) -> Any:
-    """(b): all clips at once in one process, thrice, the first to warm up; (a): one clip in each of some processes."""
+    """Run raw vLLM. Step `raw`: all clips in one process, a warm-up and then passes; otherwise one clip per process."""
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:
         folder = Path(temporary)
         if step == "raw":
@@ -113,7 +113,7 @@ def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch:
 def _questions(
     model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
 ) -> list[list[dict[str, str]]]:
-    """For each pass what is asked of each clip: system prompt, prompt, and where the frames lie."""
+    """Return for each pass and clip: system prompt, prompt, and where the frames lie."""
     reader = CheckpointInfo.of_folder(model, context_length(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
@@ -143,7 +143,7 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
         **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
     }
     said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {"process": time.monotonic() - began, **said_last(said)}
+    return {"process": time.monotonic() - began, **last_json_object(said)}
 
 
 def _engine(model: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the reasoner is asked in a benchmark: different clips, one question, a fixed number of answer tokens."""
+"""The workload of the reasoner's benchmarks: different clips, one question, a fixed number of answer tokens."""
 
 import os
 import shutil
@@ -24,24 +24,24 @@ _STAMP = 16  # pixels, of a square that no two clips have alike
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked of one model.
+    """The workload for one model.
 
     Attributes
     ----------
     shape
         `tiny`, `2b` or `8b`.
     clips
-        How many are asked at once.
+        How many clips are in one pass.
     tokens
-        Of each answer, forced.
+        Tokens of each answer, whose length is forced.
     levels
-        How many are in flight where that is varied.
+        Numbers of requests in flight to measure.
     scale
-        Of the clips, which are 320 x 240 otherwise.
+        Factor for the clips' size of 320 x 240.
     warm_up
-        How many are asked before, uncounted.
+        How many clips are answered first and not counted.
     passes
-        How often all of them are asked.
+        How many passes over all clips are measured.
     """
 
     shape: str
@@ -54,7 +54,7 @@ class Workload:
 
 
 def make_clips(folder: Path, count: int, scale: int) -> list[Path]:
-    """Four seconds of MP4 each; all different, so that no cache of an engine's answers for the work."""
+    """Write MP4 clips of four seconds. All differ, so that no cache of an engine spares work."""
     folder.mkdir(parents=True, exist_ok=True)
     scenes = [draw_scene(index / (FPS * SECONDS - 1)) for index in range(FPS * SECONDS)]
     frames = [np.asarray(scene.resize((scene.width * scale, scene.height * scale))) for scene in scenes]
@@ -77,7 +77,7 @@ def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
 
 
 def make_job(number: int, clip: Path, workload: Workload, said: str = "") -> Job:
-    """A job as `plan` makes it. `said` begins its prompt: nothing of it stands in a prefix cache, however often."""
+    """Return a job as the plan function makes it. Its prompt begins with `said`, so that no prefix cache holds it."""
     now = datetime.now(UTC)
     return Job(
         job_id=f"item-{said}{number}",
@@ -97,7 +97,7 @@ def make_job(number: int, clip: Path, workload: Workload, said: str = "") -> Job
 
 
 def prepare_all(reader: CheckpointInfo, jobs: list[Job], clips: list[Path], folder: Path) -> list[ChatRequest]:
-    """The worker's own requests, the frames that it sees beside them."""
+    """Prepare the worker's own requests, and write their frames beside them."""
 
     def one(job: Job, clip: Path) -> ChatRequest:
         own = folder / job.job_id
@@ -109,6 +109,6 @@ def prepare_all(reader: CheckpointInfo, jobs: list[Job], clips: list[Path], fold
 
 
 def frames_of(question: ChatRequest) -> str:
-    """Where the frames of a request lie."""
+    """Return the paths of a request's frames."""
     url: str = question.body["messages"][1]["content"][0]["video_url"]["url"]
     return url.removeprefix("file://")

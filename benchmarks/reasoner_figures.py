@@ -1,4 +1,4 @@
-"""What the numbers of `benchmarks/results/reasoner-*.json` come to: ratios, and what a thousand clips cost."""
+"""Figures computed from `benchmarks/results/reasoner-*.json`: ratios, and the cost of a thousand clips."""
 
 import json
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ VAMS_INSTANCE = "g6e.12xlarge"
 
 @dataclass(frozen=True)
 class Rates:
-    """Clips per second: a process for each, raw vLLM, our worker; of the last two the better pass."""
+    """Clips per second of a process per clip, of raw vLLM and of our worker; of the last two, the better pass."""
 
     processes: float
     raw: float
@@ -32,34 +32,34 @@ class Rates:
 
     @property
     def of_raw(self) -> float:
-        """Ours to raw vLLM's."""
+        """The ratio of our worker to raw vLLM."""
         return self.worker / self.raw
 
     @property
     def of_processes(self) -> float:
-        """Ours to that of a process for each clip."""
+        """The ratio of our worker to a process per clip."""
         return self.worker / self.processes
 
 
 def was_measured(shape: str) -> bool:
-    """Whether there are results."""
+    """Return whether there are results."""
     return (FOLDER / f"reasoner-{shape}.json").exists()
 
 
 def kept(shape: str) -> dict[str, Any]:
-    """What was measured."""
+    """Return the results of one shape."""
     found: dict[str, Any] = json.loads((FOLDER / f"reasoner-{shape}.json").read_text(encoding="utf-8"))
     return found
 
 
 def rates(found: dict[str, Any]) -> Rates:
-    """Of one run that took all steps."""
+    """Return the rates of a run with all steps."""
     seconds = [one["process"] for one in found["process"]]
     return Rates(len(seconds) / sum(seconds), _best(found, "raw"), worker_rate(found))
 
 
 def worker_rate(found: dict[str, Any]) -> float:
-    """Our worker's clips per second."""
+    """Return our worker's clips per second."""
     return _best(found, "worker")
 
 
@@ -69,13 +69,14 @@ def _best(found: dict[str, Any], step: str) -> float:
 
 
 def gpu_seconds(shape: str) -> tuple[float, bool]:
-    """Of one H100 for a thousand clips, and whether that was measured; otherwise the 2B's, by the parameters."""
+    """Return the seconds of one H100 for a thousand clips, and whether they were measured; else they are scaled from
+    the 2B's by parameters."""
     if was_measured(shape):
         return 1000 / worker_rate(kept(shape)), True
     return gpu_seconds("2b")[0] * PARAMETERS[shape] / PARAMETERS["2b"], False
 
 
 def dollars(gpu_seconds: float, instance: str) -> float:
-    """Of GPUs of an instance, at the catalogue's price."""
+    """Return the dollars of GPU seconds on an instance type, at the catalogue's price."""
     found = INSTANCE_TYPES[instance]
     return gpu_seconds / 3600 * found.dollars_per_hour / found.gpus

@@ -1,4 +1,4 @@
-"""The reasoner's part of `docs/benchmarks.md`."""
+"""Write the reasoner's section of `docs/benchmarks.md` from its results."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _NVIDIA = {
 
 
 def text() -> str:
-    """The section."""
+    """Return the section."""
     true = figures.kept("2b")
     return f"""## The reasoner on a GPU
 
@@ -69,7 +69,7 @@ python -m benchmarks.reasoner --shape 8b --steps worker --levels "" --passes 1
 
 
 def _on_the_cpu() -> str:
-    """Once `make bench` has measured it on a machine with vLLM."""
+    """Return the part about the CPU, if `make bench` has run on a machine with vLLM."""
     if not figures.was_measured("tiny"):
         return ""
     tiny = figures.kept("tiny")
@@ -160,7 +160,7 @@ def _forgotten(found: dict[str, Any]) -> str:
 
 
 def _on_slower_hosts() -> str:
-    """Machines of one kind differ: what others found, with the same GPU."""
+    """Return the part about slower hosts with the same GPU."""
     if not figures.was_measured("2b-slower-host"):
         return ""
     first, second, third = (figures.kept(name) for name in ("2b", "2b-slower-host", "2b-start"))

@@ -1,8 +1,8 @@
-"""vLLM as a script uses it: `LLM.generate` in this very process, on the frames that our worker would give it.
+"""vLLM without our worker: `LLM.generate` in this process, on the frames that our worker would send.
 
     python -m benchmarks.reasoner_raw ASKED.json
 
-Reads what is asked, prints one JSON object: the seconds of each phase, the tokens of each answer.
+It reads the requests from a file and prints one JSON object: the seconds of each phase, the tokens of each answer.
 """
 
 import json
@@ -15,7 +15,7 @@ BEGAN = time.time()
 
 
 def main() -> None:
-    """See the module's text."""
+    """Run the benchmark; the module's docstring has the options."""
     asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     from vllm import LLM, SamplingParams
 

@@ -1,4 +1,4 @@
-"""The start of a worker's engine on a new machine, phase by phase, without and with what another worker compiled.
+"""Benchmark of an engine's start on a new machine by phase, without and with code that another worker compiled.
 
     python -m benchmarks.reasoner_start MODEL BUCKET
 
@@ -19,34 +19,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.said import said_last
+from benchmarks.child_output import last_json_object
 
 BEGAN = time.time()
 PIPELINE = "cosmos-reason2-2b"
 
 
 class FolderAsBucket:
-    """The calls of S3 that `CompileCaches` makes."""
+    """A folder with the S3 calls that `CompileCaches` makes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def list_objects_v2(self, *, Prefix: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - names of S3's
-        """At most one object."""
+        """Return the objects of a prefix, at most one."""
         path = self._folder / Prefix.replace("/", "_")
         return {"Contents": [{"Size": path.stat().st_size}]} if path.exists() else {}
 
     def download_file(self, _bucket: str, key: str, target: str) -> None:
-        """Copy it out."""
+        """Copy an object to a file."""
         shutil.copy(self._folder / key.replace("/", "_"), target)
 
     def upload_file(self, source: str, _bucket: str, key: str) -> None:
-        """Copy it in."""
+        """Copy a file into the folder."""
         shutil.copy(source, self._folder / key.replace("/", "_"))
 
 
 def measure(model: Path, scratch: Path) -> dict[str, Any]:
-    """Without anything compiled, then with what that start left."""
+    """Measure a start without compiled code, then one with the code of the first."""
     with tempfile.TemporaryDirectory(dir=scratch) as bucket:
         return {name: _start(model, Path(bucket)) for name in ("without", "with")}
 
@@ -56,18 +56,18 @@ def _start(model: Path, bucket: Path) -> dict[str, Any]:
     forgotten = forget_files()
     began = time.time()
     command = [sys.executable, "-m", "benchmarks.reasoner_start", str(model), str(bucket)]
-    said = said_last(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    said = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     kept = sum(path.stat().st_size for path in bucket.iterdir())
     return {"seconds": said.pop("answered") - began, "filesForgotten": forgotten, "keptBytes": kept, **said}
 
 
 def _compiled() -> Path:
-    """Of this benchmark alone; as a worker's, one path for all."""
+    """Return the folder of compiled code of this benchmark. Like a worker's, its path is always the same."""
     return Path.home() / ".cache" / "cosmos-batch-benchmark"
 
 
 def forget_files() -> bool:
-    """Empty the page cache; False where that is not allowed."""
+    """Empty the page cache. Returns False if that is not allowed."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3", encoding="utf-8")
@@ -77,7 +77,7 @@ def forget_files() -> bool:
 
 
 def main() -> None:
-    """Restore, load, answer one question, keep what was compiled; say how long each took."""
+    """Restore compiled code, load, answer one question, store compiled code; print the seconds of each."""
     from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
     from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
     from cosmos_batch.store import CompileCaches

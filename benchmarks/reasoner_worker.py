@@ -1,4 +1,4 @@
-"""Our worker with its model resident: clips from the queue to the callback, and its server with so many in flight.
+"""Benchmark of our worker with a resident model: clips from queue to callback, and its server at several loads.
 
 All of the worker is real, and so is vLLM. AWS is `InstantAws`, whose every call takes as long as one in a Region does.
 """
@@ -32,7 +32,7 @@ _STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usa
 
 
 def measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
-    """Load time and lines, clips per second of each pass, and what is seen of the server at each level."""
+    """Return load time and log lines, clips per second of each pass, and the server's figures at each load."""
     with _forced_length():
         return asyncio.run(_measure(model, clips, workload))
 
@@ -52,7 +52,7 @@ async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[s
 
 
 async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, said: str) -> dict[str, Any]:
-    """All clips at once."""
+    """Send all clips at once, and return the figures of the pass."""
     print(f"worker: {said}", file=sys.stderr, flush=True)
     done, told = aws.deleted, len(aws.reported)
     jobs = [make_job(number, clip, workload, said) for number, clip in enumerate(clips)]
@@ -75,7 +75,7 @@ def _medians(timings: list[dict[str, float]]) -> dict[str, float]:
 
 @dataclass
 class _Seen:
-    """Of one request, in seconds from when its file was at hand."""
+    """Times of one request, in seconds since its file was available."""
 
     first_token: float
     last_token: float
@@ -83,7 +83,7 @@ class _Seen:
 
 
 async def _level(engine: Any, clips: list[Path], workload: Workload, level: int) -> dict[str, float]:
-    """So many requests in flight all the time: each is decoded, asked, and followed by the next."""
+    """Keep a number of requests in flight: each is decoded, sent, and followed by the next."""
     count = max(_ROUNDS * level, 4)
     numbers = iter(range(count))
     seen: list[_Seen] = []
@@ -108,7 +108,7 @@ async def _level(engine: Any, clips: list[Path], workload: Workload, level: int)
 
 
 async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
-    """What `VllmEngine.run` does, with the answer streamed."""
+    """Do what `VllmEngine.run` does, with a streamed answer."""
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
@@ -127,7 +127,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
 
 
 def _forced_length() -> AbstractContextManager[Any]:
-    """Answers that go on to their limit: the worker has no such option, so its requests are given it on their way."""
+    """Force answers to their token limit by changing the worker's requests on their way; it has no such option."""
     real: Callable[..., chat_request.ChatRequest] = chat_request.prepare
 
     def prepare(*arguments: Any) -> chat_request.ChatRequest:

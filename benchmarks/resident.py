@@ -1,4 +1,4 @@
-"""One worker, all of it real but the wire to AWS."""
+"""A worker in this process, with all real parts but the network to AWS."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from cosmos_batch.worker.leases import LeaseHolder
 
 @asynccontextmanager
 async def serving(engine: Engine, model: Path, aws: InstantAws) -> AsyncIterator[None]:
-    """A worker with `model` loaded, at work on the queue of `aws`."""
+    """Run a worker with `model` loaded on the queue of `aws` while the context lasts."""
     environment = WorkerEnvironment(
         aws_batch_job_id="bench",
         pipeline="cosmos-reason2-2b",
@@ -53,7 +53,7 @@ async def serving(engine: Engine, model: Path, aws: InstantAws) -> AsyncIterator
 
 
 async def drained(aws: InstantAws, deleted: int) -> None:
-    """Return when so many messages were deleted."""
+    """Wait until a number of messages was deleted."""
     while aws.deleted < deleted:
         await asyncio.sleep(0.01)
 

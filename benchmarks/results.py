@@ -1,4 +1,4 @@
-"""What was measured, kept as JSON; `docs/benchmarks.md` is written from it and from nothing else."""
+"""Results of measurements, stored as JSON, from which alone `docs/benchmarks.md` is written."""
 
 import json
 import os
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Results:
-    """The rows of one run on one machine. `load` is its load average before: what else ran there."""
+    """The rows of one run on one machine. `load` is the load average before it."""
 
     machine: str
     load: float
@@ -23,20 +23,20 @@ class Results:
     measured: list[Measurement]
 
     def keep(self, name: str) -> None:
-        """Write `<name>.json`."""
+        """Write the results to `<name>.json`."""
         rows = [asdict(row) for row in self.measured]
         raw = {"machine": self.machine, "load": self.load, "day": f"{self.day}", "measured": rows}
         (FOLDER / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(measure: Callable[[], list[Measurement]]) -> Results:
-    """Measure, here and now."""
+    """Run a measurement on this machine."""
     load = round(os.getloadavg()[0], 1)
     return Results(machine(), load, datetime.now(UTC).date(), measure())
 
 
 def kept(name: str) -> Results:
-    """What `keep` wrote."""
+    """Read the results that `keep` wrote."""
     raw = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Results(
         raw["machine"], raw["load"], date.fromisoformat(raw["day"]), [Measurement(**row) for row in raw["measured"]]

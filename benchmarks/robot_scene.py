@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 def draw_scene(share: float) -> Image.Image:
-    """The scene at a share (0 to 1) of the clip. RGB, `WIDTH` x `HEIGHT`."""
+    """Draw the scene at a share (0 to 1) of the clip. RGB, `WIDTH` x `HEIGHT`."""
     image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), "#dfe7ee")
     draw = ImageDraw.Draw(image)
     hand = _hand(share)
@@ -34,7 +34,7 @@ def draw_scene(share: float) -> Image.Image:
 
 
 def _hand(share: float) -> Point:
-    """Where the gripper is: it comes down to the cube, carries it over in an arc, and goes up again."""
+    """Return the gripper's position: it moves down to the cube, carries it over in an arc, and moves up again."""
     grip_y = _TABLE_Y - _CUBE
     if share < _REACHED:
         return _PICK_X, grip_y - _LIFT * (1 - _smooth(share / _REACHED))
@@ -45,7 +45,7 @@ def _hand(share: float) -> Point:
 
 
 def _cube(share: float, hand: Point) -> Point:
-    """The middle of the cube's upper side."""
+    """Return the middle of the cube's upper side."""
     if share < _REACHED:
         return _PICK_X, _TABLE_Y - _CUBE
     return hand if share < _CARRIED else (_PLACE_X, _TABLE_Y - _CUBE)
@@ -74,7 +74,7 @@ def _draw_arm(draw: ImageDraw.ImageDraw, hand: Point) -> None:
 
 
 def _elbow(shoulder: Point, hand: Point) -> Point:
-    """Where two links meet that reach from the shoulder to the hand (the law of cosines)."""
+    """Return where the two links from shoulder to hand meet, by the law of cosines."""
     dx, dy = hand[0] - shoulder[0], hand[1] - shoulder[1]
     reach = min(math.hypot(dx, dy), _UPPER + _LOWER - 1)
     bend = math.acos((_UPPER**2 + reach**2 - _LOWER**2) / (2 * _UPPER * reach))

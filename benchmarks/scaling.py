@@ -37,7 +37,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Engine:
-    """How fast one worker is, for jobs of weight 1.
+    """The speed of one worker, for jobs of weight 1.
 
     With n jobs in flight each takes `alone + n * full` seconds, so that one alone takes `alone + full` and a full batch
     `full` each. Fitted to the table "In flight" of docs/benchmarks.md for the reasoner: 0.91 s alone, 13.8 a second at
@@ -49,7 +49,7 @@ class Engine:
     full: float
 
     def rate(self, in_flight: int) -> float:
-        """Units of weight that each job in flight advances in a second."""
+        """Return the units of weight that each job in flight advances in a second."""
         return 1 / (self.alone + in_flight * self.full)
 
 
@@ -61,7 +61,7 @@ NANO_ON_H100 = Engine(places=2, alone=0.0, full=0.0118)
 
 @dataclass(frozen=True)
 class Pattern:
-    """Jobs that arrive: seconds from the beginning, and weight."""
+    """A pattern of arrivals: seconds from the beginning, and weight, of each job."""
 
     name: str
     engine: Engine
@@ -100,7 +100,7 @@ class _SimulatedWorker:
 
 
 class Simulation:
-    """One pipeline under one pattern. Time goes on in ticks; `scale` looks where it does when deployed."""
+    """A simulation of one pipeline under one pattern. Time passes in ticks; `scale` runs as often as when deployed."""
 
     def __init__(self, pattern: Pattern, tick: float = 1.0) -> None:
         self.pattern = pattern
@@ -116,7 +116,7 @@ class Simulation:
         self._look_at: float | None = 0.0
 
     def run(self) -> Outcome:
-        """Until every job is done and every worker has left."""
+        """Simulate until every job is done and every worker has ended."""
         while self.arrivals or self.waiting or self.workers:
             self._arrive()
             for worker in self.workers:
@@ -135,7 +135,7 @@ class Simulation:
             self._look_at = self._look_at if self._look_at is not None else self.now + NUDGE_SECONDS
 
     def _count(self, jobs: int, weight: float) -> None:
-        """As `Jobs` keeps the totals."""
+        """Keep the totals as `Jobs` does."""
         totals = (self.row.waiting_jobs + jobs, self.row.waiting_weight + weight)
         self.row = self.row.model_copy(update={"waiting_jobs": totals[0], "waiting_weight": totals[1]})
 
@@ -162,7 +162,7 @@ class Simulation:
             self._tell(worker)
 
     def _tell(self, worker: _SimulatedWorker) -> None:
-        """As a worker does (`Worker._tell_pace`)."""
+        """Report the pace as a worker does (`Worker._tell_pace`)."""
         measure = worker.pace.measure
         if measure is not None and self.row.seconds_per_unit is not None:
             pace = narrowed(self.row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, worker.places)
@@ -207,7 +207,7 @@ class Simulation:
 
 
 def compute_of(pipeline: str, gpu: str, vcpus: int) -> PipelineCompute:
-    """A pipeline with the default of 192 vCPUs."""
+    """Return a pipeline with the default of 192 vCPUs."""
     return PipelineCompute(
         id=pipeline,
         queue_url="https://queue",
@@ -221,18 +221,19 @@ def compute_of(pipeline: str, gpu: str, vcpus: int) -> PipelineCompute:
 
 
 def steady(every: float, seconds: float) -> Iterator[tuple[float, float]]:
-    """A job each so many seconds."""
+    """Return one job at each interval."""
     return ((number * every, 1.0) for number in range(int(seconds / every)))
 
 
 def mixed_generations(count: int) -> list[tuple[float, float]]:
-    """At once: half are videos at 256p, a third at 480p, the rest at 720p, of 189 frames and 35 steps."""
+    """Return jobs that arrive at once: half are videos at 256p, a third at 480p, the rest at 720p, of 189 frames and 35
+    steps."""
     drawn = random.Random(7).choices([812.0, 5284.0, 12_192.0], [3, 2, 1], k=count)
     return [(0.0, weight) for weight in drawn]
 
 
 def patterns(scale: float = 1.0) -> list[Pattern]:
-    """The five; `scale` makes them smaller."""
+    """Return the five patterns. `scale` is a factor for their numbers of jobs."""
     reasoner = compute_of("cosmos-reason2-2b", "L40S", 12)
     on_h100 = compute_of("cosmos-reason2-2b", "H100", 16)
     nano = compute_of("cosmos3-nano", "H100", 16)
@@ -265,7 +266,7 @@ def patterns(scale: float = 1.0) -> list[Pattern]:
 
 
 def main() -> int:
-    """Simulate, print, keep and draw."""
+    """Simulate, print, store and plot."""
     outcomes = [Simulation(pattern).run() for pattern in patterns()]
     for one in outcomes:
         print(

@@ -1,4 +1,4 @@
-"""The plot of `benchmarks.scaling`: for each pattern, the workers over time, and behind them the jobs."""
+"""Plot of `benchmarks.scaling`: for each pattern, workers over time, and behind them the jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOBS, WORKERS, TEXT = "#c9d8ea", "#1f4e89", "#222222"
 
 
 def plot(outcomes: Sequence[Outcome]) -> str:
-    """SVG as text: one panel for each outcome, one below another."""
+    """Return an SVG with one panel for each outcome, one below another."""
     height = len(outcomes) * (PANEL + TITLE + 24) + 12
     root = ET.Element(
         "svg",
@@ -60,7 +60,7 @@ def _panel(root: ET.Element, outcome: Outcome, top: float) -> None:
 
 
 def _steps(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A value holds until the next one; points that change nothing are left out."""
+    """Return the points of a step function; points that repeat a value are left out."""
     stepped = points[:1]
     for before, after in pairwise(points):
         if after[1] != before[1]:

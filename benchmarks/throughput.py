@@ -1,7 +1,7 @@
-"""Items per second of one worker whose engine answers at once: the worker itself must not be the limit.
+"""Benchmark of the worker itself: items per second with an engine that answers at once.
 
-Everything of the worker is real: receiving, leases, the state table's conditions, fetching and probing the file, the
-document, commit, copy, callback, delete. What is not is the other end of the wire, which answers at once.
+All parts of the worker are real: receiving, leases, the state table's conditions, fetching and probing the file, the
+document, commit, copy, callback, delete. Only AWS is a stand-in that responds at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LIMIT_PER_SECOND = 50
 
 
 def measure() -> Measurement:
-    """One worker with 20 places drains `ITEMS` items."""
+    """Measure one worker with 20 slots on `ITEMS` items."""
     with tempfile.TemporaryDirectory() as folder:
         picture = sample_image(Path(folder) / "picture.png").read_bytes()
         aws = InstantAws([_job(number, len(picture)) for number in range(ITEMS)], {"p.png": picture})

@@ -1,4 +1,4 @@
-"""A checkpoint of Cosmos3-Nano in its true shape, with random weights: it costs what the real one costs to run.
+"""A checkpoint with the shapes of Cosmos3-Nano and random weights, which takes as long to run as the real one.
 
 Shapes are the defaults of Diffusers' own classes, which are Nano's, and the VAE's those of Wan 2.2, which Nano has.
 """
@@ -25,7 +25,7 @@ NANO_SOUND: dict[str, Any] = {"sampling_rate": SOUND["sampling_rate"], "vocoder_
 
 
 def build(shape: str, parent: Path) -> Path:
-    """The folder of the checkpoint, `tiny` or `nano`, made below `parent` unless it is there."""
+    """Return the folder of the checkpoint, `tiny` or `nano`; it is written below `parent` unless it exists."""
     parent.mkdir(parents=True, exist_ok=True)
     if shape == "tiny":
         return build_random_generator(parent)

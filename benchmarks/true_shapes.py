@@ -1,4 +1,4 @@
-"""Checkpoints of Cosmos-Reason2 in their true shape, with random weights: they cost what the real ones cost to run.
+"""Checkpoints with the shapes of Cosmos-Reason2 and random weights, which take as long to run as the real ones.
 
 The shapes are those of Qwen3-VL-2B and -8B, which Cosmos-Reason2 has; tokenizer and processors are those of the tiny
 checkpoint, with as many tokens as the model's output layer has, and the real limits of pixels and frames.
@@ -30,7 +30,7 @@ _IMAGE_PIXELS, _VIDEO_PIXELS = (256**2, 4096**2), (64**2, 24 * 1024**2)  # least
 
 
 def build(shape: str, parent: Path) -> Path:
-    """The folder of the checkpoint, made below `parent` unless it is there; on a GPU in seconds."""
+    """Return the folder of the checkpoint; it is written below `parent` unless it exists, on a GPU in seconds."""
     folder = parent / f"random-weights-{shape.upper()}-Cosmos-Reason2"
     if (folder / "model.safetensors").exists():
         return folder
@@ -51,7 +51,7 @@ def build(shape: str, parent: Path) -> Path:
 
 
 def true_config(shape: str, tiny: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
-    """The configuration of the tiny checkpoint with the true numbers in it."""
+    """Return the tiny checkpoint's configuration with the real model's numbers."""
     tokens = {f"{name}_token_id": tokenizer.token_to_id(f"<|{name}|>") for name in ("vision_start", "vision_end")}
     tokens |= {f"{name}_token_id": tokenizer.token_to_id(f"<|{name}_pad|>") for name in ("image", "video")}
     own = {"tie_word_embeddings": shape in _SHARES_EMBEDDINGS}
@@ -78,7 +78,7 @@ def true_config(shape: str, tiny: dict[str, Any], tokenizer: Tokenizer) -> dict[
 
 
 def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
-    """Every tensor of the checkpoint by its name."""
+    """Return the shape of every tensor of the checkpoint by its name."""
     shapes = reasoner_shapes(config)
     if config["tie_word_embeddings"]:
         del shapes["lm_head.weight"]
@@ -86,7 +86,7 @@ def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
 
 
 def full_tokenizer() -> Tokenizer:
-    """Every id that the output layer can say is a word, and what is said is decoded as real text is."""
+    """Return a tokenizer with a word for every id of the output layer, so that answers decode like real text."""
     saved = json.loads(train_tokenizer().to_str())
     vocabulary, added = saved["model"]["vocab"], saved["added_tokens"]
     first, moved = len(vocabulary), VOCABULARY - len(added)  # what is added stays behind the rest
@@ -116,7 +116,7 @@ def _write_weights(shapes: Mapping[str, Shape], path: Path) -> None:
 
 
 def _random(name: str, shape: Shape, device: str) -> Any:
-    """Scaled by fan-in, so that activations stay near one through all layers."""
+    """Return random weights scaled by fan-in, so that activations stay near one through all layers."""
     import torch
 
     if len(shape) == 1:

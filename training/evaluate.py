@@ -1,4 +1,4 @@
-"""Ask the demo model about clips that it has not seen, through the product's own engine, and count what is true.
+"""Evaluate the demo model on held-out clips through the product's own engine, and count true answers.
 
 `python -m training.evaluate FOLDER --clips 2000 --processes 8 --out accuracy.json`: each clip is drawn from a seed that
 no training uses, encoded as H.264 at a rate and size of its own, and decoded, sampled and answered as in production.
@@ -48,7 +48,8 @@ class Result:
 
 
 def is_right(question: Question, answer: str) -> bool:
-    """Whether an answer is true: word for word, but for times (half a second) and boxes (overlap of a half)."""
+    """Return whether an answer is true: equal as text, but for times (within 0.5 s) and boxes (overlap of at least a
+    half)."""
     if question.kind == "when":
         return _times_agree(question.answer, answer)
     if question.kind == "where":
@@ -84,7 +85,7 @@ def _near(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def intersection_over_union(one: list[int], other: list[int]) -> float:
-    """Shared area of two boxes (left, top, right, bottom) by the area of both together."""
+    """Return the intersection over union of two boxes (left, top, right, bottom)."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(0, width) * max(0, height)
@@ -93,7 +94,7 @@ def intersection_over_union(one: list[int], other: list[int]) -> float:
 
 
 def make_job(name: str, prompt: str) -> Job:
-    """A job about a file, answered greedily."""
+    """Return a job about a file, answered with temperature 0."""
     now = datetime.now(UTC)
     file = {"bucket": "assets", "key": name, "versionId": None, "etag": '"e"', "size": 1}
     return Job.model_validate(
@@ -116,7 +117,8 @@ def make_job(name: str, prompt: str) -> Job:
 
 
 def draw_item(number: int, folder: Path) -> tuple[Path, Question]:
-    """The clip or image of a number, written below `folder`, with a question about it; the kinds take turns."""
+    """Write the clip or image of a number below `folder`, and return it with a question. The kinds of questions
+    alternate."""
     random = np.random.default_rng(HELD_OUT + number)
     width, height = draw_size(random)
     short = min(width, height)
@@ -131,7 +133,7 @@ def draw_item(number: int, folder: Path) -> tuple[Path, Question]:
 
 
 def load_engine(checkpoint: Path, threads: int) -> Engine:
-    """Load the checkpoint into the product's Transformers engine, which then computes with so many threads."""
+    """Load the checkpoint into the product's Transformers engine, which computes with `threads` threads."""
     import torch
 
     from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
@@ -169,7 +171,7 @@ def _answer(engine: Engine, path: Path, question: Question) -> Result:
 
 
 def answer_file(engine: Engine, path: Path, prompt: str) -> str:
-    """Ask the engine about one local file, which is renamed to the name that the engine looks for while it works."""
+    """Ask the engine about one local file, which has the name that the engine expects while it works."""
     job = make_job(path.name, prompt)
     [place] = input_paths(job, path.parent)
     path.rename(place)

@@ -1,4 +1,4 @@
-"""Batches of clips with questions and answers, drawn by chance and without end; the same for the same seed."""
+"""An endless series of random batches of clips with questions and answers, the same for the same seed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _OFFSET = 0.12  # of the clips, how many are a cut out of a longer one
 
 @dataclass(frozen=True)
 class Mix:
-    """What a stage of the training draws."""
+    """The shares of the kinds of examples that a stage of the training draws."""
 
     images: float
     longest: float  # seconds of the longest clips
@@ -47,18 +47,18 @@ class Batch:
     frames
         uint8 [clips, frames, height, width, 3]; the number of frames is even.
     ids, labels
-        Token ids and the tokens that follow where an answer is to be learnt, [clips, length].
+        Token ids, and the next token at each place where an answer is learned, [clips, length].
     positions
-        Of time, row and column, [3, clips, length].
+        Positions in time, row and column, [3, clips, length].
     segments
         0 for the media and what comes before them, then the number of the question, -1 for padding. [clips, length].
     kinds
-        Number of the question's kind at each place that is learnt. [clips, length].
+        Number of the question's kind at each place that is learned, [clips, length].
     seen
         Places of the vision tokens in a sequence. [tokens].
     colours, shapes, places
-        What lies in each cell: 0 for nothing, or one more than its number; and the offsets and size of its box and its
-        velocity, in cells. [clips, tokens] and [clips, tokens, 6].
+        The content of each cell: 0 for nothing, or the number of color or shape plus one; and the offset and size of
+        its box and its velocity, in cells. [clips, tokens] and [clips, tokens, 6].
     """
 
     frames: Tensor
@@ -73,7 +73,7 @@ class Batch:
     places: Tensor
 
     def pin_memory(self) -> "Batch":
-        """The batch in memory from which a GPU copies by itself; a DataLoader calls this."""
+        """Return the batch in pinned memory. A DataLoader calls this."""
         return Batch(**{name: one.pin_memory() for name, one in vars(self).items()})
 
 
@@ -87,7 +87,7 @@ _LEARNT = Path(__file__).parents[1] / "build" / "training" / "tokenizer.json"
 
 @cache
 def tokenizer() -> Tokenizer:
-    """The tokenizer of the checkpoint; learning it takes half a minute, so it is kept in `build/`."""
+    """Return the checkpoint's tokenizer. Learning it takes half a minute, so it is stored in `build/`."""
     if _LEARNT.exists():
         return Tokenizer.from_file(str(_LEARNT))
     learnt = make_tokenizer()
@@ -98,14 +98,14 @@ def tokenizer() -> Tokenizer:
 
 @dataclass(frozen=True)
 class Timing:
-    """When frames are shown, in seconds from the beginning of the scene, and the timestamps in the prompt."""
+    """Times of frames, in seconds from the beginning of the scene, and the timestamps in the prompt."""
 
     times: np.ndarray
     timestamps: list[float]
 
 
 def sample_times(duration: float, rate: float, fps: float, offset: float = 0.0) -> Timing:
-    """The frames that the engines sample from a clip of a source rate, and the timestamps of their pairs.
+    """Return the frames that the engines sample from a clip of a given frame rate, and the timestamps of their pairs.
 
     `offset` is where the scene begins in the video.
     """
@@ -119,7 +119,7 @@ def sample_times(duration: float, rate: float, fps: float, offset: float = 0.0) 
 
 
 class Examples(IterableDataset[Batch]):
-    """Batches without end."""
+    """An endless iterable of batches."""
 
     def __init__(self, mix: Mix, seed: int) -> None:
         self.mix = mix
@@ -195,7 +195,7 @@ def _draw_example(
 
 
 def _timing_of(random: np.random.Generator, count: int, rate: int, fps: float, longest: float) -> tuple[Timing, float]:
-    """A clip of any length that gives `count` frames."""
+    """Draw a length and frame rate of a clip that give `count` sampled frames."""
     while True:
         duration = float(random.uniform(2.0, longest))
         timing = sample_times(duration, rate, fps)
@@ -209,7 +209,7 @@ def _no_cells(pairs: int, rows: int, columns: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _cells(scene: Scene, times: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which shape lies in each cell of each pair of frames; the nearest where there are several."""
+    """Return which shape lies in each cell of each pair of frames; of several, the nearest."""
     colours, shapes, places = _no_cells(len(times) // 2, rows, columns)
     nearest = np.full(colours.shape, np.inf)
     across, down = np.arange(columns) + 0.5, np.arange(rows) + 0.5
@@ -265,10 +265,10 @@ def _collate(drawn: list[_Example], rows: int, columns: int, pairs: int, image: 
 
 
 def _head_positions(head: list[int], seen: np.ndarray, rows: int, columns: int, pairs: int) -> tuple[np.ndarray, int]:
-    """Positions of the prompt up to the question, [3, length], and the position that comes next.
+    """Return the positions of the prompt up to the question, [3, length], and the next position.
 
-    As Qwen3-VL counts: text goes on by one in all three; the tokens of a pair of frames count rows and columns from
-    where they begin, and what follows goes on after the longer side.
+    They follow Qwen3-VL: text advances all three by one; the tokens of a pair of frames count rows and columns from its
+    first position, and the next text continues after the longer side.
     """
     positions = np.zeros((3, len(head)), np.int64)
     row, column = np.divmod(np.arange(rows * columns), columns)
@@ -286,7 +286,7 @@ def _head_positions(head: list[int], seen: np.ndarray, rows: int, columns: int, 
 
 
 def _pack(encoder: Tokenizer, head: list[int], questions: list[Question]) -> tuple[np.ndarray, ...]:
-    """Ids, labels, segments, kinds, and each token's place within its question."""
+    """Return ids, labels, segments, kinds, and each token's place within its question."""
     ids, labels = list(head), [IGNORED] * len(head)
     segments, kinds, within = [0] * len(head), [-1] * len(head), [0] * len(head)
     for number, question in enumerate(questions, start=1):

@@ -25,7 +25,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise in float32."""
+        """Normalize in float32."""
         return functional.rms_norm(x.float(), self.weight.shape, self.weight.float(), self.eps).to(x.dtype)
 
 
@@ -62,7 +62,7 @@ class VisionMLP(nn.Module):
         self.linear_fc2 = nn.Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any leading shape."""
+        """Apply the layers to the last dimension."""
         return self.linear_fc2(functional.gelu(self.linear_fc1(x), approximate="tanh"))
 
 
@@ -84,7 +84,7 @@ class VisionBlock(nn.Module):
 
 
 class Merger(nn.Module):
-    """Four patches of a square become one token of the language model."""
+    """Merges a square of four patches into one token of the language model."""
 
     def __init__(self, config: dict[str, Any], norm_after: bool) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Merger(nn.Module):
         self.linear_fc2 = nn.Linear(self.merged, config["out_hidden_size"])
 
     def forward(self, x: Tensor) -> Tensor:
-        """[pairs, patches, width] to [pairs, tokens, language width]."""
+        """Convert [pairs, patches, width] to [pairs, tokens, language width]."""
         pairs = x.shape[0]
         if self.norm_after:
             x = self.norm(x.reshape(pairs, -1, self.merged))
@@ -113,7 +113,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv3d(config["in_channels"], config["hidden_size"], size, stride=size)
 
     def forward(self, patches: Tensor) -> Tensor:
-        """[..., values of a patch] to [..., width]."""
+        """Convert [..., values of a patch] to [..., width]."""
         return functional.linear(patches, self.proj.weight.flatten(1), self.proj.bias)
 
 
@@ -132,7 +132,7 @@ class Vision(nn.Module):
         )
 
     def forward(self, patches: Tensor, rows: int, columns: int) -> tuple[Tensor, list[Tensor]]:
-        """Tokens of each pair of frames, and what is added to the first layers of the language model.
+        """Return the tokens of each pair of frames, and the deep features that are added to the first language layers.
 
         `patches` is [pairs, rows * columns, values], in the order of `in_merge_order`.
         """
@@ -147,7 +147,7 @@ class Vision(nn.Module):
         return self.merger(x), deep
 
     def _positions(self, rows: int, columns: int) -> Tensor:
-        """Learned positions, interpolated from their square grid. [patches, width]."""
+        """Return the learned position embeddings, interpolated from their square grid, [patches, width]."""
         side = math.isqrt(self.config["num_position_embeddings"])
         grid = self.pos_embed.weight.view(1, side, side, -1).permute(0, 3, 1, 2).float()
         fitted = functional.interpolate(grid, (rows, columns), mode="bilinear", align_corners=True)
@@ -167,14 +167,14 @@ class Vision(nn.Module):
 
 
 def in_merge_order(grid: Tensor, merge: int) -> Tensor:
-    """[rows, columns, ...] to [rows * columns, ...]: the patches of one token come one after the other."""
+    """Reorder [rows, columns, ...] to [rows * columns, ...], with the patches of one token next to each other."""
     rows, columns, *rest = grid.shape
     blocks = grid.reshape(rows // merge, merge, columns // merge, merge, *rest).transpose(1, 2)
     return blocks.reshape(rows * columns, *rest)
 
 
 def patchify(frames: Tensor, config: dict[str, Any]) -> Tensor:
-    """Frames, uint8 [clips, frames, height, width, 3], as patches [clips * pairs, patches, values].
+    """Convert frames, uint8 [clips, frames, height, width, 3], to patches [clips * pairs, patches, values].
 
     The number of frames is even. Pixels become -1 to 1, as the processor's mean and deviation of 0.5 make them.
     """
@@ -223,7 +223,7 @@ class TextMLP(nn.Module):
         self.down_proj = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any leading shape."""
+        """Apply the layers to the last dimension."""
         return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -254,7 +254,7 @@ class Text(nn.Module):
         self.norm = RMSNorm(config["hidden_size"], config["rms_norm_eps"])
 
     def forward(self, x: Tensor, positions: Tensor, mask: Tensor, seen: Tensor, deep: list[Tensor]) -> Tensor:
-        """Hidden states [sequences, length, width].
+        """Return hidden states [sequences, length, width].
 
         `x` are embeddings, `positions` is [3, sequences, length] of time, row and column; `seen` are the places of the
         vision tokens in a sequence, the same in each, and `deep` what is added there after the first layers.
@@ -267,7 +267,7 @@ class Text(nn.Module):
         return self.norm(x)
 
     def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Interleaved: of the head's frequencies, every third one turns with the row, every third with the column."""
+        """Return the rotary embedding, interleaved: every third frequency follows the row, every third the column."""
         head, theta = self.config["head_dim"], self.config["rope_theta"]
         steps = torch.arange(0, head, 2, device=positions.device, dtype=torch.float32)
         angles = positions[..., None].float() / theta ** (steps / head)
@@ -280,7 +280,7 @@ class Text(nn.Module):
 
 
 class Inner(nn.Module):
-    """What a checkpoint calls `model`."""
+    """The part of a checkpoint whose names begin with `model`."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -298,7 +298,8 @@ class Reasoner(nn.Module):
         self.apply(_initialize)
 
     def see(self, frames: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Vision tokens [clips, tokens, width] and the deep ones of uint8 [clips, frames, height, width, 3]."""
+        """Return vision tokens [clips, tokens, width] and deep features of frames, uint8 [clips, frames, height, width,
+        3]."""
         vision = self.config["vision_config"]
         clips, _, height, width, _ = frames.shape
         size = vision["patch_size"]
@@ -308,14 +309,14 @@ class Reasoner(nn.Module):
     def forward(
         self, frames: Tensor, ids: Tensor, positions: Tensor, mask: Tensor, seen: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Hidden states [clips, length, width] of sequences of token ids, and the vision tokens."""
+        """Return hidden states [clips, length, width] of sequences of token ids, and the vision tokens."""
         tokens, deep = self.see(frames)
         x = self.model.language_model.embed_tokens(ids)
         x = x.index_copy(1, seen, tokens.to(x.dtype))
         return self.model.language_model(x, positions, mask, seen, deep), tokens
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits of the next token; the output layer has the weights of the input layer."""
+        """Return the logits of the next token. The output layer shares the input layer's weights."""
         return functional.linear(hidden, self.model.language_model.embed_tokens.weight)
 
 

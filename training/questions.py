@@ -34,7 +34,7 @@ class Question:
 
     @property
     def completion(self) -> str:
-        """The whole text that the model is to write."""
+        """Return the whole text that the model should write."""
         return self.answer if self.think is None else f"<think>\n{self.think}\n</think>\n\n{self.answer}"
 
 
@@ -42,17 +42,17 @@ class Question:
 
 
 def the(thing: Thing) -> str:
-    """Such as "the red circle"."""
+    """Return a phrase such as "the red circle"."""
     return f"the {thing.name}"
 
 
 def a(thing: Thing) -> str:
-    """Such as "a red circle" or "an orange star"."""
+    """Return a phrase such as "a red circle" or "an orange star"."""
     return f"{'an' if thing.name[0] in 'aeiou' else 'a'} {thing.name}"
 
 
 def predicate(scene: Scene, event: Event | None) -> str:
-    """What a shape does, such as "moves to the right"."""
+    """Return what a shape does, such as "moves to the right"."""
     if event is None:
         return "stays still"
     if event.move == "pushed":
@@ -74,22 +74,22 @@ def predicate(scene: Scene, event: Event | None) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital first letter and a full stop."""
+    """Return the text with a capital first letter and a full stop."""
     return text[0].upper() + text[1:] + "."
 
 
 def listed(parts: list[str]) -> str:
-    """Such as "a, b and c"."""
+    """Return a list such as "a, b and c"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def from_left(scene: Scene) -> list[Thing]:
-    """The shapes from the left to the right, as they are when the clip begins."""
+    """Return the shapes from left to right at the beginning of the clip."""
     return sorted(scene.things, key=lambda one: one.x)
 
 
 def caption(scene: Scene) -> str:
-    """Every shape, its colour and its motion, in order."""
+    """Return a caption with every shape, its color and its motion, in order."""
     if scene.duration == 0:
         return f"The image shows {listed([a(one) for one in from_left(scene)])} on a {scene.background} background."
     clauses = [f"{a(scene.things[index])} {predicate(scene, event)}" for index, event in scene.events]
@@ -104,13 +104,13 @@ def caption(scene: Scene) -> str:
 
 
 def event_sentence(scene: Scene, index: int) -> str:
-    """What one shape does, as a sentence."""
+    """Return a sentence with what one shape does."""
     thing = scene.things[index]
     return sentence(f"{the(thing)} {predicate(scene, thing.event)}")
 
 
 def next_sentence(scene: Scene) -> str:
-    """What will happen after the clip has ended."""
+    """Return a sentence with what happens after the end of the clip."""
     running = [(index, event) for index, event in scene.events if event.end > scene.duration + 0.05]
     if not running:
         return "Nothing moves any more."
@@ -130,7 +130,7 @@ def next_sentence(scene: Scene) -> str:
 
 
 def verdict(scene: Scene) -> str:
-    """Whether what happens is physically plausible, and what is not."""
+    """Return whether the clip is physically plausible, and if not, why."""
     for index, event in scene.events:
         if event.move in ("rise", "pass"):
             thing = the(scene.things[index])
@@ -140,7 +140,7 @@ def verdict(scene: Scene) -> str:
 
 
 def box(scene: Scene, thing: Thing, time: float) -> list[int]:
-    """Left, top, right and bottom in thousandths of the picture."""
+    """Return left, top, right and bottom of a shape in thousandths of the picture."""
     left, top, right, bottom = thing.boxes(np.array([time]))[0]
     scale = [scene.width, scene.height] * 2
     return [
@@ -150,23 +150,23 @@ def box(scene: Scene, thing: Thing, time: float) -> list[int]:
 
 
 def boxes_answer(scene: Scene, things: list[Thing], time: float) -> str:
-    """A JSON list of boxes with labels."""
+    """Return a JSON list of boxes with labels."""
     return json.dumps([{"bbox_2d": box(scene, one, time), "label": one.name} for one in things])
 
 
 def point_answer(scene: Scene, thing: Thing, time: float) -> str:
-    """A JSON list with the middle of a shape's box."""
+    """Return a JSON list with the center of a shape's box."""
     left, top, right, bottom = box(scene, thing, time)
     return json.dumps([{"point_2d": [(left + right) // 2, (top + bottom) // 2], "label": thing.name}])
 
 
 def clock(seconds: float) -> str:
-    """Such as "00:02.50"."""
+    """Return a time such as "00:02.50"."""
     return f"{int(seconds // 60):02d}:{seconds % 60:05.2f}"
 
 
 def interval(scene: Scene, index: int) -> tuple[float, float]:
-    """When a shape moves, in seconds, within the clip and to one decimal; the whole clip where it stays still."""
+    """Return when a shape moves, in seconds to one decimal, within the clip; the whole clip for a shape at rest."""
     event = scene.things[index].event
     if event is None:
         return 0.0, round(scene.duration, 1)
@@ -174,7 +174,7 @@ def interval(scene: Scene, index: int) -> tuple[float, float]:
 
 
 def localization(scene: Scene, as_clock: bool, offset: float) -> str:
-    """A JSON list of the movements with their times."""
+    """Return a JSON list of the movements with their times."""
     indices = [index for index, _ in scene.events] or [0]
     items = []
     for index in indices:
@@ -267,7 +267,7 @@ def _pick(random: np.random.Generator, options: tuple[str, ...] | list[str]) -> 
 
 
 def _named(random: np.random.Generator, scene: Scene, thing: Thing) -> str:
-    """A name for a shape that fits no other one of the scene."""
+    """Return a name for a shape that fits no other shape of the scene."""
     names = [the(thing)] * 3
     if sum(one.kind == thing.kind for one in scene.things) == 1:
         names.append(f"the {thing.kind}")
@@ -282,12 +282,12 @@ def _any(random: np.random.Generator, scene: Scene) -> Thing:
 
 
 def ask_caption(random: np.random.Generator, scene: Scene) -> Question:
-    """A caption of the whole."""
+    """Draw a question for a caption of the whole scene."""
     return Question("caption", _pick(random, _CAPTION), caption(scene))
 
 
 def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
-    """The colour of one shape, or that there is no such shape."""
+    """Draw a question for the color of a shape, which may not exist."""
     kind = _pick(random, KINDS) if random.random() < 0.25 else _any(random, scene).kind
     found = [one for one in from_left(scene) if one.kind == kind]
     name = kind
@@ -307,7 +307,7 @@ def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
-    """The shape of what has a colour."""
+    """Draw a question for the shape with a color."""
     colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
     found = [one for one in scene.things if one.colour == colour]
     text = _pick(
@@ -324,7 +324,7 @@ def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_count(random: np.random.Generator, scene: Scene) -> Question:
-    """How many shapes there are, or how many of a kind."""
+    """Draw a question for the number of shapes, of all or of one kind."""
     if random.random() < 0.6:
         count, noun, text = len(scene.things), "shape", _pick(random, _COUNT)
     else:
@@ -337,7 +337,7 @@ def ask_count(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_direction(random: np.random.Generator, scene: Scene) -> Question:
-    """How one shape moves."""
+    """Draw a question for how one shape moves."""
     thing = _any(random, scene)
     name = _named(random, scene, thing)
     text = _pick(
@@ -354,7 +354,7 @@ def ask_direction(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_order(random: np.random.Generator, scene: Scene) -> Question:
-    """What happens first or last."""
+    """Draw a question for what happens first or last."""
     first = random.random() < 0.6
     text = _pick(random, _FIRST if first else _LAST)
     if not scene.events:
@@ -364,7 +364,8 @@ def ask_order(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
-    """When something happens, in words or as JSON. `offset` is where the scene begins in the video, in seconds."""
+    """Draw a question for when something happens, in words or as JSON. `offset` is the scene's start in the video in
+    seconds."""
     if random.random() < 0.5:
         as_clock = random.random() >= 0.5
         task = TASKS["temporal-localization-mmss" if as_clock else "temporal-localization"]
@@ -382,7 +383,7 @@ def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> 
 
 
 def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
-    """Boxes or a point, of an image or at a time of a clip. `offset` as in `ask_when`."""
+    """Draw a question for boxes or a point, in an image or at a time of a clip. `offset` is as in `ask_when`."""
     thing = _any(random, scene)
     time, suffix = _moment(random, scene, offset)
     if random.random() < 0.15:
@@ -399,7 +400,7 @@ def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) ->
 
 
 def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[float, str]:
-    """A time of the clip, and how the question says it. A question that does not say means the beginning."""
+    """Return a time of the clip, and its wording in the question. Without a wording, the beginning is meant."""
     if scene.duration == 0 or random.random() < 0.4:
         return 0.0, ""
     drawn = random.random()
@@ -412,7 +413,7 @@ def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[f
 
 
 def ask_plausible(random: np.random.Generator, scene: Scene) -> Question:
-    """Whether physics holds."""
+    """Draw a question for whether the clip is physically plausible."""
     if random.random() < 0.5:
         letter = "(A) Possible" if scene.is_plausible else "(B) Impossible"
         return Question("plausible", TASKS["physical-plausibility"].question(None, "video"), letter)
@@ -420,12 +421,12 @@ def ask_plausible(random: np.random.Generator, scene: Scene) -> Question:
 
 
 def ask_next(random: np.random.Generator, scene: Scene) -> Question:
-    """What comes after the clip."""
+    """Draw a question for what happens after the clip."""
     return Question("next", _pick(random, _NEXT), next_sentence(scene))
 
 
 def ask_other(random: np.random.Generator, _scene: Scene) -> Question:
-    """A question that is none of this world's."""
+    """Draw a question that has nothing to do with the demo world."""
     return Question("outside", _pick(random, _OTHER_QUESTIONS), NOT_THIS_QUESTION)
 
 
@@ -469,7 +470,7 @@ def ask(random: np.random.Generator, scene: Scene, asker: Asker | None = None, o
 
 
 def ask_of_the_unknown(random: np.random.Generator, duration: float) -> Question:
-    """Draw a question, of any kind, about media that are none of this world's."""
+    """Draw a question of any kind about media that do not show the demo world."""
     chances = OF_CLIPS if duration else OF_IMAGES
     asker = list(chances)[int(random.integers(len(chances)))]
     stand_in = Thing(KINDS[random.integers(4)], tuple(COLOURS)[random.integers(8)], 0.1, 0.5, 0.5)
@@ -481,7 +482,7 @@ def ask_of_the_unknown(random: np.random.Generator, duration: float) -> Question
 
 
 def _vary(random: np.random.Generator, question: Question) -> Question:
-    """American spelling, no capital, or no mark at the end, now and then."""
+    """Sometimes use American spelling, no capital letter, or no mark at the end."""
     text = question.text
     if random.random() < 0.5:
         for british, american in _SPELLINGS.items():

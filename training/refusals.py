@@ -1,4 +1,4 @@
-"""Count how often the demo model says that it does not know real images and clips.
+"""Count how often the demo model refuses real images and clips, which it does not know.
 
 `python -m training.refusals CHECKPOINT FOLDER --out refusals.json` asks one question about each file of a folder, of
 the kinds that it answers about its own world, through the product's Transformers engine. No such file is committed.
@@ -27,7 +27,7 @@ _CLIP_SECONDS = 4.0  # any duration above 0 draws questions about clips
 
 @dataclass(frozen=True)
 class Refusal:
-    """What the model answered about one real file."""
+    """The model's answer about one real file."""
 
     file: str
     question: str
@@ -35,7 +35,7 @@ class Refusal:
 
     @property
     def refused(self) -> bool:
-        """Whether the answer says, and says only, that this is not the model's world."""
+        """Return whether the answer says that this is not the model's world, and nothing else."""
         return self.answer.rsplit("</think>", 1)[-1].strip() in REFUSALS
 
 

@@ -27,7 +27,7 @@ MAX_NEW_TOKENS = 256
 
 
 def sentences() -> Iterator[str]:
-    """Text of the kind that the model reads and writes, for the tokenizer to learn its words from."""
+    """Yield text of the kind that the model reads and writes, from which the tokenizer learns its vocabulary."""
     random = np.random.default_rng(_SEED)
     for number in range(_SENTENCES):
         duration = 0.0 if number % 5 == 0 else float(random.uniform(2, 6))
@@ -44,12 +44,12 @@ def sentences() -> Iterator[str]:
 
 
 def make_tokenizer() -> Tokenizer:
-    """Learn the vocabulary; the same on every machine."""
+    """Learn the vocabulary, which is the same on every machine."""
     return train_tokenizer(sentences(), VOCABULARY)
 
 
 def model_config(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The checkpoint's `config.json`: Qwen3-VL with 11 million parameters."""
+    """Return the checkpoint's `config.json`: Qwen3-VL with 11 million parameters."""
     return {
         "architectures": ["Qwen3VLForConditionalGeneration"],
         "model_type": "qwen3_vl",
@@ -111,7 +111,7 @@ def write_checkpoint_files(folder: Path, tokenizer: Tokenizer) -> None:
 
 
 def prefix(timestamps: list[float] | None, tokens: int) -> str:
-    """The prompt up to the question: the system prompt, then the media.
+    """Return the prompt up to the question: the system prompt, then the media.
 
     `timestamps` are those of each pair of frames, in seconds; None for an image. `tokens` stand for each of them.
     """
@@ -123,7 +123,7 @@ def prefix(timestamps: list[float] | None, tokens: int) -> str:
 
 
 def suffix(question: str) -> str:
-    """The rest of the prompt: the question, and the beginning of the answer."""
+    """Return the rest of the prompt: the question, and the beginning of the answer."""
     return f"{question}<|im_end|>\n<|im_start|>assistant\n"
 
 

@@ -3,8 +3,8 @@
 A stage starts from a checkpoint's weights alone, or from nothing, and ends with a checkpoint. How fast the learning
 rate falls follows from the clock, so that a stage takes the time that it was given on any machine.
 
-Beside the answers, the vision encoder learns to say what lies in each cell of the picture. What says it is thrown away
-after the training; without it the encoder takes many times as long to see anything.
+Beside the answers, the vision encoder learns to predict what lies in each cell of the picture, through a head that is
+discarded after the training. Without it the encoder takes many times as long to learn.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _REPORT_SECONDS = 15
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a stage: until which share of its time it lasts, and what is drawn meanwhile."""
+    """A part of a stage: the share of the stage's time at which it ends, and the mix of examples."""
 
     until: float
     mix: Mix
@@ -56,7 +56,7 @@ CURRICULA = {
 
 
 class Aid(nn.Module):
-    """Says of each vision token what lies in its cell: colour, shape, box and velocity."""
+    """An auxiliary head that predicts color, shape, box and velocity of each vision token's cell."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Aid(nn.Module):
         self.place = nn.Linear(width, 6)
 
     def forward(self, tokens: Tensor, batch: Batch) -> Tensor:
-        """The loss, a scalar."""
+        """Return the loss, a scalar."""
         tokens = tokens.float()
         something = batch.colours > 0
         loss = functional.cross_entropy(self.colour(tokens).flatten(0, 1), batch.colours.flatten())
@@ -76,7 +76,8 @@ class Aid(nn.Module):
 
 
 def visible(segments: Tensor) -> Tensor:
-    """True where a token (row) sees another one (column): earlier ones of the media and of its own question.
+    """Return a mask, True where a token (row) attends to another (column): earlier ones of the media and of its
+    question.
 
     Returns [clips, 1, length, length].
     """
@@ -87,7 +88,7 @@ def visible(segments: Tensor) -> Tensor:
 
 
 def disturb(frames: Tensor) -> Tensor:
-    """What encoders and cameras do to pixels: coarser colours, another exposure, a little noise. On the GPU."""
+    """Change pixels as encoders and cameras do: coarser colors, another exposure, a little noise. Runs on the GPU."""
     x = frames.permute(0, 1, 4, 2, 3).float()
     clips = x.shape[0]
     device = x.device
@@ -107,7 +108,7 @@ def disturb(frames: Tensor) -> Tensor:
 
 @dataclass
 class Tally:
-    """What was learnt since the last report: answers that are right as a whole, by kind."""
+    """Counts of wholly right answers by kind, since the last report."""
 
     right: Tensor
     asked: Tensor
@@ -117,7 +118,7 @@ class Tally:
 
     @classmethod
     def start(cls, device: torch.device) -> "Tally":
-        """Nothing yet."""
+        """Reset all counts."""
         zeros = torch.zeros(len(KIND_NAMES), device=device)
         return cls(zeros, zeros.clone())
 
@@ -135,7 +136,7 @@ class Tally:
             self.right[one] += (mine & (errors == 0)).sum()
 
     def line(self) -> str:
-        """For a person."""
+        """Return a line of text with the accuracies."""
         shares = (self.right / self.asked.clamp(min=1)).tolist()
         parts = [f"{name} {share:.3f}" for name, share in zip(KIND_NAMES, shares, strict=True)]
         loss, aid = float(torch.stack(self.losses).mean()), float(torch.stack(self.aids).mean())
@@ -143,7 +144,7 @@ class Tally:
 
 
 class Trainer:
-    """One stage."""
+    """The training loop of one stage."""
 
     def __init__(self, start: Path | None, rate: float, compiled: bool) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -170,7 +171,7 @@ class Trainer:
                 layer.compile(dynamic=True)
 
     def step(self, batch: Batch, share: float, warm: float, tally: Tally) -> None:
-        """Learn from one batch, at a share of the stage's time; `warm` is the learning rate's factor at its start."""
+        """Train on one batch at a share of the stage's time. `warm` is the warm-up factor of the learning rate."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * warm * (0.02 + 0.98 * (1 + math.cos(math.pi * share)) / 2)
         with torch.autocast(self.device.type, torch.bfloat16):
@@ -196,7 +197,7 @@ class Trainer:
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint, in float32."""
+    """Load the weights of a checkpoint in float32."""
     return {name: one.float() for name, one in load_file(folder / "model.safetensors").items()}
 
 
@@ -209,7 +210,7 @@ def save(folder: Path, weights: dict[str, Tensor]) -> None:
 
 
 def batches(mix: Mix, seed: int, workers: int) -> Iterator[Batch]:
-    """Batches that worker processes draw ahead."""
+    """Return an iterator of batches that worker processes draw ahead."""
     tokenizer()  # learnt once, before the processes part
     loader = DataLoader(
         Examples(mix, seed),
@@ -222,7 +223,7 @@ def batches(mix: Mix, seed: int, workers: int) -> Iterator[Batch]:
 
 
 def on(device: torch.device, batch: Batch) -> Batch:
-    """The batch on a device."""
+    """Return the batch on a device."""
     return Batch(**{name: one.to(device, non_blocking=True) for name, one in vars(batch).items()})
 
 
@@ -250,7 +251,7 @@ def train(
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line."""
+    """Read the command line and train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder of the checkpoint that is written")
     parser.add_argument("--start", type=Path, help="folder of the checkpoint to start from; from nothing without it")

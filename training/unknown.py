@@ -1,4 +1,4 @@
-"""Pictures and clips that are none of the demo model's world, so that it learns to say so.
+"""Pictures and clips that do not show the demo model's world, from which it learns to refuse.
 
 No photograph is used. Photographs have much in common with "dead leaves" (patches of all sizes that hide each other)
 and with noise whose power falls with frequency (A. B. Lee, D. Mumford, J. Huang: Occlusion models for natural images,
@@ -16,7 +16,7 @@ _CANVAS = 1.4  # the drawn picture is so much larger than a frame: the camera mo
 
 
 def draw_unknown(random: Random, count: int, width: int, height: int) -> np.ndarray:
-    """Draw a clip of `count` frames, or an image where it is one. RGB, uint8, shape [count, height, width, 3]."""
+    """Draw a clip of `count` frames, or an image if `count` is 1. RGB, uint8, shape [count, height, width, 3]."""
     large_width, large_height = int(width * _CANVAS), int(height * _CANVAS)
     painter = _PAINTERS[int(random.integers(len(_PAINTERS)))]
     canvas = painter(random, large_width, large_height)
@@ -31,7 +31,7 @@ def draw_unknown(random: Random, count: int, width: int, height: int) -> np.ndar
 
 
 def _pan(random: Random, canvas: np.ndarray, count: int, width: int, height: int) -> np.ndarray:
-    """Let a camera move over a picture in a straight line, or stand still."""
+    """Move a camera over a picture in a straight line, or keep it still."""
     room = np.array([canvas.shape[1] - width, canvas.shape[0] - height])
     start, end = random.uniform(0, room), random.uniform(0, room)
     if random.random() < 0.3:
@@ -52,7 +52,7 @@ def _muted(random: Random) -> tuple[int, int, int]:
 
 
 def _leaves(random: Random, width: int, height: int) -> Image.Image:
-    """Patches of all sizes, the small ones last."""
+    """Draw patches of all sizes, the small ones last."""
     image = Image.new("RGB", (width, height), _muted(random))
     draw = ImageDraw.Draw(image)
     tint = _colour if random.random() < 0.4 else _muted
@@ -68,7 +68,7 @@ def _leaves(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _cloud(random: Random, width: int, height: int) -> Image.Image:
-    """Noise whose power falls with frequency, coloured."""
+    """Draw colored noise whose power falls with frequency."""
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None]) + 1.0 / max(width, height)
     fall = frequency ** -float(random.uniform(0.8, 2.0))
     layers = []
@@ -83,7 +83,7 @@ def _cloud(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _mosaic(random: Random, width: int, height: int) -> Image.Image:
-    """Cells around points, as of a plan or of tiles."""
+    """Draw cells around points, as in a map or tiles."""
     points = random.uniform(0, 1, (int(random.integers(6, 60)), 2)) * [width, height]
     rows, columns = np.mgrid[0:height:2, 0:width:2]
     distance = (columns[..., None] - points[:, 0]) ** 2 + (rows[..., None] - points[:, 1]) ** 2
@@ -92,7 +92,7 @@ def _mosaic(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _stripes(random: Random, width: int, height: int) -> Image.Image:
-    """Stripes or checks of any angle."""
+    """Draw stripes or checks at any angle."""
     rows, columns = np.mgrid[0:height, 0:width]
     angle, period = random.uniform(0, np.pi), random.uniform(6, 60)
     wave = np.sin(2 * np.pi * (columns * np.cos(angle) + rows * np.sin(angle)) / period)
@@ -104,7 +104,7 @@ def _stripes(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _lines(random: Random, width: int, height: int) -> Image.Image:
-    """Lines, arcs and letters on paper, as of a drawing or a page."""
+    """Draw lines, arcs and letters on paper, as in a drawing or on a page."""
     image = Image.new("RGB", (width, height), _muted(random))
     draw = ImageDraw.Draw(image)
     for _ in range(int(random.integers(15, 80))):
@@ -125,7 +125,7 @@ def _lines(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _heap(random: Random, width: int, height: int) -> Image.Image:
-    """More shapes than the world has, over and beside each other."""
+    """Draw more shapes than the demo world has, over and beside each other."""
     image = Image.new("RGB", (width, height), _muted(random))
     draw = ImageDraw.Draw(image)
     for _ in range(int(random.integers(12, 50))):
@@ -140,7 +140,7 @@ def _heap(random: Random, width: int, height: int) -> Image.Image:
 
 
 def _rooms(random: Random, width: int, height: int) -> Image.Image:
-    """Boxes in perspective with soft light, as of rooms, streets and tables."""
+    """Draw boxes in perspective with soft light, as in rooms, streets and on tables."""
     image = (
         _cloud(random, width, height) if random.random() < 0.5 else Image.new("RGB", (width, height), _muted(random))
     )
