@@ -30,7 +30,7 @@ _OFFSET = 0.12  # of the clips, how many are a cut out of a longer one
 
 @dataclass(frozen=True)
 class Mix:
-    """The shares of the kinds of examples that a stage of the training draws."""
+    """What a batch of a training phase holds: the share of images, clips up to a length, and questions about each."""
 
     images: float
     longest: float  # seconds of the longest clips
