@@ -17,12 +17,12 @@ from cosmos_batch.media.action_files import SIZE_LIMIT
 @given(
     st.lists(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=9, max_size=9), min_size=1)
 )
-def test_what_is_written_is_read_exactly(tmp_path: Path, rows: list[list[float]]) -> None:
+def test_actions_are_read_exactly_as_written(tmp_path: Path, rows: list[list[float]]) -> None:
     write_actions(tmp_path / "a.json", np.array(rows, np.float32))
     assert read_actions(tmp_path / "a.json", 9) == rows
 
 
-def test_it_is_plain_json(tmp_path: Path) -> None:
+def test_an_action_file_is_plain_json(tmp_path: Path) -> None:
     write_actions(tmp_path / "a.json", np.array([[1, 2], [3, 4.5]]))
     assert json.loads((tmp_path / "a.json").read_text()) == [[1, 2], [3, 4.5]]
 
@@ -37,7 +37,7 @@ def test_it_is_plain_json(tmp_path: Path) -> None:
         (np.zeros((0, 9)), r"\[0, 9\]"),
     ],
 )
-def test_nonsense_is_not_written(tmp_path: Path, actions: np.ndarray, word: str) -> None:
+def test_invalid_actions_are_not_written(tmp_path: Path, actions: np.ndarray, word: str) -> None:
     with pytest.raises(Failure, match=word) as refused:
         write_actions(tmp_path / "a.json", actions)
     assert refused.value.error.code == "EngineFailed"
@@ -63,7 +63,7 @@ def test_nonsense_is_not_written(tmp_path: Path, actions: np.ndarray, word: str)
     ],
     ids=range(13),
 )
-def test_bad_files_are_refused(tmp_path: Path, text: bytes, word: str) -> None:
+def test_bad_action_files_are_refused(tmp_path: Path, text: bytes, word: str) -> None:
     (tmp_path / "a.json").write_bytes(text)
     with pytest.raises(Failure, match=word) as refused:
         read_actions(tmp_path / "a.json", 2)

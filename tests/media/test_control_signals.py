@@ -50,13 +50,13 @@ def test_edges_of_a_square_are_its_border() -> None:
         (120, list(STRENGTHS)),
     ],
 )
-def test_a_stronger_preset_sees_only_higher_steps(step: int, seen: list[str]) -> None:
+def test_a_stronger_preset_keeps_only_stronger_edges(step: int, seen: list[str]) -> None:
     picture = np.full((80, 100, 3), 100, np.uint8)
     picture[:, 50:] += step
     assert [strength for strength in STRENGTHS if edges(picture, strength).any()] == seen
 
 
-def test_an_edge_of_colour_alone_is_seen() -> None:
+def test_an_edge_in_one_channel_is_found() -> None:
     """Red and green of one lightness: a grey picture would have none."""
     picture = np.zeros((80, 100, 3), np.uint8)
     picture[:, :50], picture[:, 50:] = (150, 0, 0), (0, 76, 0)
@@ -64,13 +64,13 @@ def test_an_edge_of_colour_alone_is_seen() -> None:
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
-def test_a_plain_picture_has_no_edges_and_stays_as_it_is(strength: Strength) -> None:
+def test_a_picture_of_one_color_has_no_edges_and_stays_unchanged(strength: Strength) -> None:
     plain = np.full((80, 100, 3), (200, 100, 50), np.uint8)
     assert not edges(plain, strength).any()
     assert (blurred(plain, strength) == plain).all()
 
 
-def test_blur_takes_details_and_keeps_what_is_large() -> None:
+def test_blur_removes_details_and_keeps_large_shapes() -> None:
     checked = square()
     checked[::2, ::2] = 128
     soft = blurred(checked).astype(int)
@@ -80,7 +80,7 @@ def test_blur_takes_details_and_keeps_what_is_large() -> None:
     assert not edges(blurred(noise()), "medium").any()
 
 
-def test_faint_noise_goes_and_high_steps_stay() -> None:
+def test_blur_removes_faint_noise_and_keeps_strong_edges() -> None:
     """What a bilateral filter is for; shrinking alone leaves twice as much noise."""
     faint = np.random.default_rng(0).integers(118, 138, (192, 320, 3), np.uint8)
     assert blurred(faint, "very_low").std() < 1
@@ -89,7 +89,7 @@ def test_faint_noise_goes_and_high_steps_stay() -> None:
     assert (blurred(step, "very_low")[:, 168:] > 230).all() and (blurred(step, "very_low")[:, :152] < 25).all()
 
 
-def test_more_strength_keeps_less() -> None:
+def test_a_stronger_preset_blurs_more() -> None:
     left = [blurred(noise(), strength).astype(float).std() for strength in ("very_low", "medium", "very_high")]
     assert left == sorted(left, reverse=True)
     assert left[-1] < noise().std() / 4
@@ -103,19 +103,19 @@ def test_the_same_frame_gives_the_same_signal(signal: object) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(width=st.integers(1, 64), height=st.integers(1, 64), strength=st.sampled_from(STRENGTHS))
-def test_any_size(width: int, height: int, strength: Strength) -> None:
+def test_frames_of_any_size_are_accepted(width: int, height: int, strength: Strength) -> None:
     frame = noise(height, width)
     assert edges(frame, strength).shape == blurred(frame, strength).shape == frame.shape
 
 
-def test_a_view_of_a_frame_is_as_good_as_a_frame() -> None:
+def test_a_numpy_view_of_a_frame_is_accepted() -> None:
     """What was turned or cropped without copying."""
     turned = np.rot90(square())
     assert (edges(turned) == edges(turned.copy())).all()
     assert (blurred(turned) == blurred(turned.copy())).all()
 
 
-def test_a_control_video_from_a_video(tmp_path: Path) -> None:
+def test_a_control_video_is_made_from_a_video(tmp_path: Path) -> None:
     """A square that moves: its edges are followed, and come back out of the file that an engine reads."""
 
     def paint(index: int) -> np.ndarray:

@@ -58,7 +58,7 @@ def near(pixel: np.ndarray, colour: tuple[int, int, int]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(64, 64), (128, 32), (32, 128), (96, 80), (640, 480)])
-def test_an_image_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
+def test_an_image_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size) -> None:
     Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png")
     pixels = image_at_size(tmp_path / "a.png", size)
     assert (pixels.shape, pixels.dtype) == ((size[1], size[0], 3), np.uint8)
@@ -69,7 +69,7 @@ def test_an_image_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size
         assert near(pixels[64, 2], GREEN) and near(pixels[64, -3], GREEN)
 
 
-def test_a_circle_stays_one(tmp_path: Path) -> None:
+def test_the_aspect_ratio_is_kept(tmp_path: Path) -> None:
     """An image that is stretched, as one engine would do, has an ellipse."""
     rows, columns = np.mgrid[:100, :300]
     disc = ((rows - 50) ** 2 + (columns - 150) ** 2 < 40**2).astype(np.uint8) * 255
@@ -78,7 +78,7 @@ def test_a_circle_stays_one(tmp_path: Path) -> None:
     assert inside.any(0).sum() == pytest.approx(inside.any(1).sum(), abs=2) == pytest.approx(160, abs=3)
 
 
-def test_a_phones_picture_is_turned_before_it_is_cropped(tmp_path: Path) -> None:
+def test_a_phones_image_is_rotated_before_it_is_cropped(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
     Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png", exif=exif)
@@ -91,7 +91,7 @@ def test_transparency_becomes_white(tmp_path: Path) -> None:
     assert (image_at_size(tmp_path / "a.png", (32, 32)) == 255).all()
 
 
-def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
+def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path) -> None:
     Image.fromarray(np.full((64, 64), 0x8000, np.uint16)).save(tmp_path / "a.png")
     assert (image_at_size(tmp_path / "a.png", (32, 48)) == 128).all()
 
@@ -135,7 +135,7 @@ def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int,
 
 
 @pytest.mark.parametrize("size", [(160, 128), (64, 64), (256, 64), (48, 128)])
-def test_a_video_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size) -> None:
+def test_a_video_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size) -> None:
     path = media_files.video(tmp_path / "a.mp4", width=240, height=80, paint=lambda _: stripes(240, 80))
     frame = covered(path, size)[0]
     assert near(frame[size[1] // 2, size[0] // 2], GREEN)
@@ -146,7 +146,7 @@ def test_a_video_covers_and_is_cropped_to_its_centre(tmp_path: Path, size: Size)
 
 
 @pytest.mark.parametrize(("rotation", "first"), [(90, "left"), (-90, "right"), (180, "bottom")])
-def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation: int, first: str) -> None:
+def test_a_phones_video_is_rotated_before_it_is_cropped(tmp_path: Path, rotation: int, first: str) -> None:
     """Stored: the upper half red, the lower blue."""
 
     def paint(_: int) -> np.ndarray:
@@ -162,12 +162,12 @@ def test_a_phones_video_is_turned_before_it_is_cropped(tmp_path: Path, rotation:
 
 
 @pytest.mark.parametrize("size", [(128, 48), (48, 128), (320, 64)])
-def test_a_turned_video_covers_any_shape(tmp_path: Path, size: Size) -> None:
+def test_a_rotated_video_is_cropped_to_any_size(tmp_path: Path, size: Size) -> None:
     assert covered(media_files.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
 
 
 @pytest.mark.parametrize("curve", [ColorTrc.SMPTE2084, ColorTrc.ARIB_STD_B67])
-def test_ten_bits_become_eight_of_the_same_colour(tmp_path: Path, curve: ColorTrc) -> None:
+def test_ten_bits_become_eight_of_the_same_color(tmp_path: Path, curve: ColorTrc) -> None:
     """As phones film HDR: BT.2020. Its brightness is taken as it is."""
     path = tmp_path / "hdr.mp4"
     colour = (200, 60, 30)
@@ -196,7 +196,7 @@ def test_the_videos_own_rate_gives_each_frame_once(tmp_path: Path, extension: st
     )
 
 
-def test_first_and_last(tmp_path: Path) -> None:
+def test_the_first_or_the_last_frames_are_picked(tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "a.mp4")
     timeline = timeline_of(path)
     for keep, indices in (("first", range(5)), ("last", range(35, 40))):
@@ -204,7 +204,7 @@ def test_first_and_last(tmp_path: Path) -> None:
         assert greys(frames) == pytest.approx([media_files.grey_at(index, 40) for index in indices], abs=4)
 
 
-def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
+def test_the_last_frames_of_a_long_video_are_reached_by_a_seek(tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "long.mp4", frames=600)  # a minute
     timeline = timeline_of(path)
     decoded: list[int] = []
@@ -218,13 +218,13 @@ def test_the_last_frames_of_a_long_video_are_sought(tmp_path: Path) -> None:
     ("fps", "indices"),
     [(5, [0, 2, 4, 6, 8]), (20, [0, 0, 1, 1, 2]), (24, [0, 0, 1, 1, 2]), (30, [0, 0, 1, 1, 1])],
 )
-def test_another_rate_takes_the_nearest_frames(tmp_path: Path, fps: float, indices: list[int]) -> None:
+def test_at_another_rate_the_nearest_frames_are_picked(tmp_path: Path, fps: float, indices: list[int]) -> None:
     path = media_files.video(tmp_path / "a.mp4")
     frames = covered(path, (32, 32), frame_times_at(timeline_of(path), fps, 5))
     assert greys(frames) == pytest.approx([media_files.grey_at(index, 40) for index in indices], abs=3)
 
 
-def test_a_variable_rate_is_followed_in_time(tmp_path: Path) -> None:
+def test_a_variable_rate_is_sampled_by_time(tmp_path: Path) -> None:
     """Ten frames in the first second, then one a second."""
     path = media_files.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
     frames = covered(path, (32, 32), frame_times_at(timeline_of(path), 2, 7))
@@ -267,20 +267,20 @@ def test_a_control_video_of_another_length_is_refused(tmp_path: Path) -> None:
     assert refused.value.error.code == "InvalidInput"
 
 
-def test_damage_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_video_is_refused(tmp_path: Path) -> None:
     path = media_files.mp4_with_damage(tmp_path)
     timeline = timeline_of(path)
     with pytest.raises(Failure, match="cannot be decoded at"):
         list(frames_at_size(path, timeline, first_frame_times(timeline, 40), (32, 32)))
 
 
-def test_a_strip_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+def test_an_extreme_aspect_ratio_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "a.webm", frames=1, width=600, height=8)
     with pytest.raises(Failure, match="600 x 8"):
         covered(path, (32, 1280))
 
 
-def test_damaged_files_are_covered_or_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_damaged_files_are_cropped_or_refused(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for whole in (media_files.video(tmp_path / "whole.mp4"), media_files.image(tmp_path / "whole.png", 96, 64)):
         path = tmp_path / f"input{whole.suffix}"

@@ -31,7 +31,7 @@ def sample(path: Path, fps: float, budget: PixelBudget = LARGE, **options: Any) 
 
 
 @pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
-def test_frames_per_second(tmp_path: Path, fps: float, count: int) -> None:
+def test_frames_are_sampled_at_the_rate(tmp_path: Path, fps: float, count: int) -> None:
     clip = sample(media_files.video(tmp_path / "clip.mp4"), fps)
     assert clip.frames.shape == (count, 128, 160, 3)
     assert clip.frames.dtype == np.uint8
@@ -46,18 +46,18 @@ def test_each_frame_is_the_one_that_its_index_names(tmp_path: Path, extension: s
         assert frame.mean() == pytest.approx(media_files.grey_at(index, 40), abs=4)
 
 
-def test_the_first_and_last_frame_are_seen_by_sparse_sampling(tmp_path: Path) -> None:
+def test_the_first_and_the_last_frame_are_always_sampled(tmp_path: Path) -> None:
     assert sample(media_files.video(tmp_path / "clip.mp4"), 0.5).indices == [0, 39]
 
 
-def test_variable_rate_is_sampled_in_time(tmp_path: Path) -> None:
+def test_a_variable_rate_is_sampled_by_time(tmp_path: Path) -> None:
     """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
     clip = sample(media_files.variable_mp4(tmp_path), 1)
     times = np.array(clip.indices) / clip.fps
     assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
 
 
-def test_a_long_video_is_sampled_more_sparsely(tmp_path: Path) -> None:
+def test_a_long_video_is_sampled_at_a_lower_rate(tmp_path: Path) -> None:
     clip = sample(media_files.video(tmp_path / "clip.mp4"), 10, max_frames=5)
     assert clip.indices == pytest.approx([0, 10, 19.5, 29, 39], abs=0.5)
 
@@ -84,7 +84,7 @@ def test_a_part_keeps_the_videos_own_times(
 
 
 @pytest.mark.parametrize("extension", media_files.CODECS)
-def test_a_part_far_into_a_video_is_sought(tmp_path: Path, extension: str) -> None:
+def test_a_part_far_into_a_video_is_reached_by_a_seek(tmp_path: Path, extension: str) -> None:
     path = media_files.video(tmp_path / f"long{extension}", frames=600)  # a minute
     calls: list[int] = []
     clip = sample(path, 1, start=40, end=50, check=lambda: calls.append(1))
@@ -112,7 +112,7 @@ def moving(index: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "options"), (GROUPS | WRONG_GROUPS).items(), ids=GROUPS | WRONG_GROUPS)
-def test_what_nobody_looks_at_is_leapt_over_and_the_frames_stay_the_same(
+def test_seeking_over_unsampled_parts_gives_the_same_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str]
 ) -> None:
     path = media_files.video(
@@ -140,7 +140,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
     assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
 
 
-def test_no_more_threads_decode_and_scale_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_and_scaling_use_a_fixed_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the kernel's count, not by what FFmpeg was told."""
     path, threads = media_files.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
     for more in (0, 3):
@@ -150,7 +150,7 @@ def test_no_more_threads_decode_and_scale_than_they_are_told(tmp_path: Path, mon
         assert max(most) == before + more
 
 
-def test_the_size_is_known_of_a_video_that_can_be_sampled(tmp_path: Path) -> None:
+def test_every_video_that_can_be_sampled_has_an_upright_size(tmp_path: Path) -> None:
     """Its first packet is damaged: that is passed over by both."""
     path = media_files.video(tmp_path / "scratched.mp4", rotation=90, options={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
@@ -161,7 +161,7 @@ def test_the_size_is_known_of_a_video_that_can_be_sampled(tmp_path: Path) -> Non
     assert upright_size(path) == (128, 160)
 
 
-def test_a_part_after_the_end_is_refused_by_its_field(tmp_path: Path) -> None:
+def test_a_start_after_the_end_is_refused_and_named(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="start: 4 s is not in the video"):
         sample(media_files.video(tmp_path / "clip.mp4"), 1, start=4)
 
@@ -179,15 +179,15 @@ def test_a_rate_that_cannot_be_kept_is_noted_or_refused(tmp_path: Path) -> None:
     assert sample(path, 10, max_frames=8, end=0.8, may_thin=False).notes == ()
 
 
-def test_a_short_video_gives_at_least_the_least(tmp_path: Path) -> None:
+def test_a_short_video_gives_at_least_min_frames(tmp_path: Path) -> None:
     assert len(sample(media_files.video(tmp_path / "clip.mp4", frames=10), 1, min_frames=4).indices) == 4
 
 
-def test_one_frame_is_a_video(tmp_path: Path) -> None:
+def test_a_video_of_one_frame_is_sampled(tmp_path: Path) -> None:
     assert sample(media_files.video(tmp_path / "one.mp4", frames=1), 4, min_frames=4).frames.shape[0] == 1
 
 
-def test_metadata_is_what_transformers_wants(tmp_path: Path) -> None:
+def test_metadata_has_the_form_of_transformers(tmp_path: Path) -> None:
     clip = sample(media_files.video(tmp_path / "clip.mp4"), 1)
     assert clip.metadata["fps"] == pytest.approx(10)
     assert clip.metadata["duration"] == pytest.approx(4)
@@ -203,7 +203,7 @@ def test_frames_are_scaled_to_the_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rotation", "corner"), [(90, (-1, 0)), (-90, (0, -1)), (180, (-1, -1))])
-def test_rotated_video_is_turned_upright(tmp_path: Path, rotation: int, corner: tuple[int, int]) -> None:
+def test_a_rotated_video_is_sampled_upright(tmp_path: Path, rotation: int, corner: tuple[int, int]) -> None:
     """The stored frame is bright at its upper left, which a turn (counterclockwise) takes to another corner."""
 
     def paint(_: int) -> np.ndarray:
@@ -217,12 +217,12 @@ def test_rotated_video_is_turned_upright(tmp_path: Path, rotation: int, corner: 
     assert max(bright, key=lambda at: bright[at]) == corner
 
 
-def test_noise_in_a_whole_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_noise_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="cannot be decoded at"):
         sample(media_files.mp4_with_damage(tmp_path), 4)
 
 
-def test_damage_between_the_frames_that_are_seen_is_told(tmp_path: Path) -> None:
+def test_damage_between_the_sampled_frames_is_noted(tmp_path: Path) -> None:
     """With fewer frames the file is answered, with more it is refused: what it is must be told with either."""
     path = media_files.mp4_with_a_hole(tmp_path, 1.4, 2.5)
     few = sample(path, 1)
@@ -233,11 +233,11 @@ def test_damage_between_the_frames_that_are_seen_is_told(tmp_path: Path) -> None
     assert sample(media_files.video(tmp_path / "whole.mp4", codec_options={"g": "1"}), 1).notes == ()
 
 
-def test_a_wanted_frame_that_another_stands_for_is_told(tmp_path: Path) -> None:
+def test_a_damaged_sampled_frame_is_noted(tmp_path: Path) -> None:
     assert any("damaged" in note for note in sample(media_files.mp4_with_a_hole(tmp_path, 1.0, 1.6), 4).notes)
 
 
-def test_decoding_ends_when_asked(tmp_path: Path) -> None:
+def test_decoding_ends_when_check_raises(tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "clip.mp4")
     found = probe(path)
     assert isinstance(found, VideoInfo)
@@ -254,7 +254,7 @@ def test_decoding_ends_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", media_files.ODD.values(), ids=media_files.ODD)
-def test_what_is_out_of_the_ordinary_is_seen_as_it_is(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_unusual_videos_are_sampled_correctly(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     clip = sample(make(tmp_path), 4)
     assert clip.frames.dtype == np.uint8 and clip.frames.shape[3] == 3
     assert clip.frames.shape[1] % 32 == clip.frames.shape[2] % 32 == 0

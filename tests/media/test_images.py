@@ -24,7 +24,7 @@ def test_a_small_image_keeps_its_size(tmp_path: Path) -> None:
     assert read_image(media_files.image(tmp_path / "a.png", 64, 96), BUDGET).size == (64, 96)
 
 
-def test_a_phones_picture_is_turned_upright(tmp_path: Path) -> None:
+def test_a_phones_image_is_read_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
     media_files.image(tmp_path / "a.jpg", 128, 64, exif=exif)

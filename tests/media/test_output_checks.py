@@ -46,7 +46,7 @@ def check(folder: Path, wanted: WantedVideo = WANTED, **made: object) -> list[st
 
 @pytest.mark.parametrize("fps", [24, 29.97, 23.976, 10, 12.5, 59.94])
 @pytest.mark.parametrize("sound", [None, tone()])
-def test_what_was_asked_for_passes_without_a_word(tmp_path: Path, fps: float, sound: Sound | None) -> None:
+def test_a_video_as_requested_passes_without_notes(tmp_path: Path, fps: float, sound: Sound | None) -> None:
     wanted = WantedVideo(96, 64, 13, exact_rate(fps), sound is not None)
     assert check(tmp_path, wanted, fps=exact_rate(fps), sound=sound) == []
 
@@ -60,7 +60,7 @@ def test_a_long_video_at_a_broadcast_rate_passes(tmp_path: Path) -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fps=st.floats(0.5, 120), count=st.integers(1, 13), sound=st.booleans())
-def test_whatever_is_written_passes(tmp_path: Path, fps: float, count: int, sound: bool) -> None:
+def test_every_video_that_is_written_here_passes(tmp_path: Path, fps: float, count: int, sound: bool) -> None:
     wanted = WantedVideo(96, 64, count, exact_rate(fps), sound)
     check(tmp_path, wanted, frames=moving(count), fps=wanted.fps, sound=tone() if sound else None)
 
@@ -77,14 +77,14 @@ WRONG: dict[str, tuple[WantedVideo, str]] = {
 
 
 @pytest.mark.parametrize(("wanted", "word"), WRONG.values(), ids=WRONG)
-def test_what_differs_is_refused(tmp_path: Path, wanted: WantedVideo, word: str) -> None:
+def test_a_video_that_differs_from_the_request_is_refused(tmp_path: Path, wanted: WantedVideo, word: str) -> None:
     with pytest.raises(Failure, match=word) as refused:
         check(tmp_path, wanted)
     assert refused.value.error.code == "EngineFailed"
     assert refused.value.error.remedy
 
 
-def test_one_frame_where_189_were_asked_for(tmp_path: Path) -> None:
+def test_one_frame_instead_of_189_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="1 instead of 189 frames"):
         check(tmp_path, replace(WANTED, frames=189), frames=moving(1))
 
@@ -108,7 +108,7 @@ def test_frames_that_cannot_be_decoded_are_missing(tmp_path: Path) -> None:
         check_video(media_files.mp4_with_damage(tmp_path), WantedVideo(160, 128, 40, Fraction(10)))
 
 
-def test_damage_anywhere_is_found_or_harmless_and_nothing_else(tmp_path: Path) -> None:
+def test_damage_anywhere_is_refused_or_harmless(tmp_path: Path) -> None:
     write_video(tmp_path / "whole.mp4", moving(), Fraction(24), tone())
     whole = (tmp_path / "whole.mp4").read_bytes()
     random = np.random.default_rng(0)
@@ -132,12 +132,12 @@ def test_damage_anywhere_is_found_or_harmless_and_nothing_else(tmp_path: Path) -
         ([np.full((64, 96, 3), 10 * index, np.uint8) for index in range(13)], "of one colour each"),
     ],
 )
-def test_what_looks_wrong_is_noted(tmp_path: Path, frames: list[np.ndarray], note: str) -> None:
+def test_a_video_that_looks_wrong_is_noted(tmp_path: Path, frames: list[np.ndarray], note: str) -> None:
     (found,) = check(tmp_path, frames=frames)
     assert note in found
 
 
-def test_a_video_of_one_frame_need_not_move(tmp_path: Path) -> None:
+def test_a_video_of_one_frame_is_not_noted_as_still(tmp_path: Path) -> None:
     assert check(tmp_path, replace(WANTED, frames=1), frames=moving(1)) == []
 
 
@@ -146,7 +146,7 @@ def test_silence_is_noted(tmp_path: Path) -> None:
     assert check(tmp_path, replace(WANTED, sound=True), sound=silence) == ["The sound is silent."]
 
 
-def test_images(tmp_path: Path) -> None:
+def test_images_are_checked(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", moving(1)[0])
     assert check_image(tmp_path / "a.png", 96, 64) == []
     with pytest.raises(Failure, match="96 x 64 instead of 64 x 96 pixels") as refused:
@@ -159,7 +159,7 @@ def test_images(tmp_path: Path) -> None:
     assert damaged.value.error.code == "EngineFailed"
 
 
-def test_actions() -> None:
+def test_actions_are_checked() -> None:
     check_actions(np.zeros((16, 9)), 16, 9)
     with pytest.raises(Failure, match=r"\[16, 64\] instead of \[16, 9\]") as refused:
         check_actions(np.zeros((16, 64)), 16, 9)

@@ -26,7 +26,7 @@ def test_frames_stay_within_the_budget(width: int, height: int, frames: int) -> 
 
 
 @given(SIDES, SIDES, FRAMES)
-def test_what_fits_is_not_fitted_again(width: int, height: int, frames: int) -> None:
+def test_a_size_that_fits_is_not_changed_again(width: int, height: int, frames: int) -> None:
     if max(width, height) > 150 * min(width, height):
         return
     fitted = fit(width, height, frames, BUDGET)
@@ -35,18 +35,18 @@ def test_what_fits_is_not_fitted_again(width: int, height: int, frames: int) -> 
 
 
 @given(st.integers(64, 4000), st.integers(64, 4000))
-def test_shape_is_kept(width: int, height: int) -> None:
+def test_the_aspect_ratio_is_kept(width: int, height: int) -> None:
     fitted_width, fitted_height = fit(width, height, 1, BUDGET)
     if min(fitted_width, fitted_height) >= 320:
         assert fitted_width / fitted_height == pytest.approx(width / height, rel=0.11)
 
 
-def test_a_strip_is_refused() -> None:
+def test_an_extreme_aspect_ratio_is_refused() -> None:
     with pytest.raises(Failure, match="200 times"):
         fit(16_000, 40, 1, BUDGET)
 
 
-def test_nvidias_rule() -> None:
+def test_the_budget_follows_nvidias_rule() -> None:
     """`(max_model_len - max_tokens) * pixels_per_token * 0.9` caps the pixels, and so each frame."""
     assert BUDGET.within(1000, 2048).total == int(1000 * 2048 * 0.9)
     assert BUDGET.within(10**6, 2048) == BUDGET

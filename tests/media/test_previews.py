@@ -26,7 +26,7 @@ def milliseconds(path: Path) -> int:
         return sum(one.info["duration"] for one in ImageSequence.Iterator(image))
 
 
-def test_gif_shows_the_whole_video_at_its_speed(tmp_path: Path) -> None:
+def test_a_gif_shows_the_whole_video_at_its_speed(tmp_path: Path) -> None:
     video = media_files.video(tmp_path / "a.mp4", width=640, height=384)  # 4 s
     target = tmp_path / "a.mp4.previewFile.gif"
     write_gif(video, found(video), target)
@@ -74,7 +74,9 @@ def test_vams_limit_holds_for_the_worst_video(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "height", "size"), [(96, 64, (96, 64)), (128, 640, (64, 320))])
-def test_shape_is_kept_and_nothing_enlarged(tmp_path: Path, width: int, height: int, size: tuple[int, int]) -> None:
+def test_previews_keep_the_aspect_ratio_and_are_not_enlarged(
+    tmp_path: Path, width: int, height: int, size: tuple[int, int]
+) -> None:
     video = media_files.video(tmp_path / "a.mp4", frames=3, width=width, height=height)
     write_gif(video, found(video), tmp_path / "a.gif")
     with Image.open(tmp_path / "a.gif") as image:
@@ -82,7 +84,7 @@ def test_shape_is_kept_and_nothing_enlarged(tmp_path: Path, width: int, height: 
 
 
 @pytest.mark.parametrize(("frames", "columns", "rows"), [(40, 4, 4), (1, 1, 1), (5, 4, 2)])
-def test_contact_sheet(tmp_path: Path, frames: int, columns: int, rows: int) -> None:
+def test_a_contact_sheet_shows_frames_from_first_to_last(tmp_path: Path, frames: int, columns: int, rows: int) -> None:
     video = media_files.video(tmp_path / "a.mp4", frames=frames)
     write_contact_sheet(video, found(video), tmp_path / "a.jpg")
     with Image.open(tmp_path / "a.jpg") as sheet:

@@ -37,7 +37,7 @@ def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_
 
 
 @pytest.mark.parametrize("rate", [48_000, 44_100])
-def test_a_file_of_an_engine_becomes_ours(tmp_path: Path, rate: int) -> None:
+def test_an_engines_file_is_rewritten_in_our_form(tmp_path: Path, rate: int) -> None:
     source = engines_own(tmp_path / "engine.mp4", rate=rate)
     assert read_mp4(source).boxes[-1] == "moov" and read_mp4(source).fps == 29, "what is mended here"
     rewrite_video(source, tmp_path / "a.mp4", NTSC, sound=True)
@@ -54,7 +54,7 @@ def test_a_file_of_an_engine_becomes_ours(tmp_path: Path, rate: int) -> None:
     assert np.argmax(np.abs(np.fft.rfft(samples))) * 48_000 / len(samples) == pytest.approx(440, abs=4)
 
 
-def test_colours_stay_though_an_engine_does_not_say_which_they_are(tmp_path: Path) -> None:
+def test_colors_are_kept_where_the_file_has_no_color_tags(tmp_path: Path) -> None:
     colour = (200, 60, 30)
     source = media_files.video(
         tmp_path / "engine.mp4", frames=3, paint=lambda _: np.full((128, 160, 3), colour, np.uint8)
@@ -65,7 +65,7 @@ def test_colours_stay_though_an_engine_does_not_say_which_they_are(tmp_path: Pat
     assert np.abs(pictures(tmp_path / "a.mp4").astype(int) - colour).max() <= 4
 
 
-def test_sound_that_was_not_asked_for_is_left_out(tmp_path: Path) -> None:
+def test_unrequested_sound_is_left_out(tmp_path: Path) -> None:
     rewrite_video(engines_own(tmp_path / "engine.mp4"), tmp_path / "a.mp4", NTSC, sound=False)
     assert read_mp4(tmp_path / "a.mp4").sound is None
 
@@ -79,7 +79,7 @@ def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
     assert np.corrcoef(found.samples[0, 4_000:20_000], wave[4_000:20_000])[0, 1] > 0.99
 
 
-def test_sound_that_is_missing_is_found_out_afterwards(tmp_path: Path) -> None:
+def test_missing_sound_is_refused_by_the_check(tmp_path: Path) -> None:
     source = media_files.video(tmp_path / "engine.mp4")
     assert read_sound(source) is None
     rewrite_video(source, tmp_path / "a.mp4", Fraction(10), sound=True)
@@ -90,7 +90,7 @@ def test_sound_that_is_missing_is_found_out_afterwards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [media_files.png_named_mp4, media_files.empty, media_files.mp4_with_damage, media_files.mp4_without_index]
 )
-def test_what_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path, make: Any) -> None:
+def test_a_file_that_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path, make: Any) -> None:
     with pytest.raises(Failure) as refused:
         rewrite_video(make(tmp_path), tmp_path / "ours.mp4", NTSC, sound=True)
     assert refused.value.error.code == "EngineFailed"

@@ -36,7 +36,7 @@ def tone(seconds: float, rate: int = 48_000, channels: int = 2) -> Sound:
     return Sound(np.stack([wave, wave / 2][:channels]).astype(np.float32), rate)
 
 
-def test_video_with_sound(tmp_path: Path) -> None:
+def test_a_video_with_sound_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     assert write_video(path, frames(61), Fraction(30000, 1001), tone(5)) == 61
     found = read_mp4(path)
@@ -50,13 +50,13 @@ def test_video_with_sound(tmp_path: Path) -> None:
     assert times(path) == pytest.approx([index * 1001 / 30000 for index in range(61)], abs=1e-4)
 
 
-def test_video_without_sound(tmp_path: Path) -> None:
+def test_a_video_without_sound_is_written(tmp_path: Path) -> None:
     write_video(tmp_path / "a.mp4", frames(5), Fraction(24))
     found = read_mp4(tmp_path / "a.mp4")
     assert (found.sound, found.frames, found.fps) == (None, 5, 24)
 
 
-def test_frames_come_back_in_order_and_colours_as_they_were(tmp_path: Path) -> None:
+def test_frames_keep_their_order_and_colors(tmp_path: Path) -> None:
     plain = [np.full((64, 96, 3), colour, np.uint8) for colour in COLOURS]
     write_video(tmp_path / "a.mp4", plain, Fraction(24))
     for seen, colour in zip(pictures(tmp_path / "a.mp4"), COLOURS, strict=True):
@@ -109,7 +109,7 @@ def test_few_frames_are_in_memory(tmp_path: Path) -> None:
     assert most <= 3
 
 
-def test_without_loss_pixels_are_those_given(tmp_path: Path) -> None:
+def test_lossless_video_keeps_every_pixel(tmp_path: Path) -> None:
     """Noise in grey: colours have half the resolution in any case."""
     random = np.random.default_rng(0)
     grey = [np.repeat(random.integers(0, 256, (64, 96, 1), np.uint8), 3, axis=2) for _ in range(5)]
@@ -128,7 +128,7 @@ def test_without_loss_pixels_are_those_given(tmp_path: Path) -> None:
     count=st.integers(1, 12),
     sounds=st.booleans(),
 )
-def test_any_rate_and_any_even_size(
+def test_any_rate_and_any_even_size_are_written(
     tmp_path: Path, fps: float, width: int, height: int, count: int, sounds: bool
 ) -> None:
     rate = exact_rate(fps)
@@ -153,16 +153,16 @@ def test_any_rate_and_any_even_size(
         (30000 / 1001, Fraction(30000, 1001)),  # as it is measured
     ],
 )
-def test_rates_are_what_people_mean(fps: float, rate: Fraction) -> None:
+def test_broadcast_rates_are_exact(fps: float, rate: Fraction) -> None:
     assert exact_rate(fps) == rate
 
 
 @given(st.floats(0.01, 240))
-def test_rates_are_near_what_was_said(fps: float) -> None:
+def test_every_exact_rate_is_near_the_rounded_one(fps: float) -> None:
     assert float(exact_rate(fps)) == pytest.approx(fps, rel=5e-4, abs=5e-4)
 
 
-def test_written_rates_are_those_of_ffmpeg(tmp_path: Path) -> None:
+def test_written_rates_are_read_back_by_ffmpeg(tmp_path: Path) -> None:
     for name, fps in (("a.mp4", 29.97), ("b.mp4", 23.976), ("c.mp4", 24.0)):
         write_video(tmp_path / name, frames(25), exact_rate(fps))
         assert read_mp4(tmp_path / name).fps == exact_rate(fps)
@@ -205,7 +205,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("made", "sound", "word"), WRONG.values(), ids=WRONG)
-def test_nonsense_is_refused_and_nothing_is_left(
+def test_invalid_frames_or_sound_are_refused_and_leave_no_file(
     tmp_path: Path, made: list[np.ndarray], sound: Sound | None, word: str
 ) -> None:
     with pytest.raises(Failure, match=word) as refused:
@@ -214,7 +214,7 @@ def test_nonsense_is_refused_and_nothing_is_left(
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_left_of_a_video_that_breaks_off(tmp_path: Path) -> None:
+def test_an_error_while_writing_leaves_no_file(tmp_path: Path) -> None:
     """After more frames than an encoder keeps back, so that there is a file."""
 
     def breaking() -> Iterator[np.ndarray]:
@@ -227,7 +227,7 @@ def test_nothing_is_left_of_a_video_that_breaks_off(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_writing_ends_when_asked(tmp_path: Path) -> None:
+def test_writing_ends_when_check_raises(tmp_path: Path) -> None:
     def check() -> None:
         raise InterruptedError
 
@@ -237,7 +237,7 @@ def test_writing_ends_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind", "error"), [("a.png", "PNG", 0), ("a.jpg", "JPEG", 4)])
-def test_images(tmp_path: Path, name: str, kind: str, error: int) -> None:
+def test_images_are_written(tmp_path: Path, name: str, kind: str, error: int) -> None:
     pixels = np.zeros((48, 80, 3), np.uint8)
     pixels[:, 40:] = (200, 100, 50)
     write_image(tmp_path / name, pixels)
@@ -248,6 +248,6 @@ def test_images(tmp_path: Path, name: str, kind: str, error: int) -> None:
     assert (tmp_path / name).read_bytes() == (tmp_path / f"again.{name}").read_bytes()
 
 
-def test_an_image_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_array_that_is_no_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="float64"):
         write_image(tmp_path / "a.png", np.zeros((4, 4, 3)))

@@ -29,7 +29,7 @@ def row(jobs: Jobs) -> JobRow:
     return found
 
 
-def test_planned_again_it_stays_as_it_is(jobs: Jobs) -> None:
+def test_a_job_that_is_planned_again_keeps_its_row(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.create(make_job("j"))
     found = row(jobs)
@@ -52,13 +52,13 @@ def lost_response() -> Iterator[list[str]]:
     client().meta.events.unregister("needs-retry.dynamodb.UpdateItem", lose_the_first)
 
 
-def test_an_attempt_counts_once_though_the_response_to_it_was_lost(jobs: Jobs, lost_response: list[str]) -> None:
+def test_an_attempt_counts_once_if_its_response_was_lost(jobs: Jobs, lost_response: list[str]) -> None:
     opened = jobs.open_attempt("j", SHARED)
     assert lost_response == ["lost", "arrived"]
     assert (opened.attempts, opened.open_attempt) == (1, SHARED)
 
 
-def test_an_attempt_that_is_sent_again_does_not_take_the_place_of_a_later_one(jobs: Jobs) -> None:
+def test_a_repeated_attempt_does_not_replace_a_later_one(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.open_attempt("j", SOLO)
     assert jobs.open_attempt("j", SHARED).open_attempt == SOLO
@@ -83,14 +83,14 @@ def test_an_attempt_that_has_ended_may_be_opened_again(
     assert jobs.open_attempt("j", SOLO).attempts == attempts
 
 
-def test_an_attempt_of_a_row_that_an_older_version_wrote_is_counted(jobs: Jobs, table: Table) -> None:
+def test_an_attempt_is_counted_in_a_row_of_an_older_version(jobs: Jobs, table: Table) -> None:
     old = Attempt(id="of-the-older-version", worker="w0", solo=False)
     values = {"attempt": old.model_dump(by_alias=True), "running": "RUNNING", "one": 1}
     table.update("job#j", "job", "SET #openAttempt = :attempt, #state = :running, #attempts = :one", values)
     assert jobs.open_attempt("j", SOLO).attempts == 2
 
 
-def test_given_back_it_has_lost_no_attempt(jobs: Jobs) -> None:
+def test_a_job_that_is_given_back_has_lost_no_attempt(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.undo_attempt("j", "shared")
     found = row(jobs)
@@ -100,7 +100,7 @@ def test_given_back_it_has_lost_no_attempt(jobs: Jobs) -> None:
 WAITING = Waiting(reason="It is busy.", until="2026-11-12T00:00:00+00:00")
 
 
-def test_put_back_to_wait_for_a_server_it_has_lost_no_attempt_and_is_suspected_of_nothing(jobs: Jobs) -> None:
+def test_a_paused_job_has_lost_no_attempt_and_is_no_suspect(jobs: Jobs) -> None:
     for number, interrupted in enumerate((False, True, False)):
         attempt = Attempt(id=f"a{number}", worker="w", solo=number == 1)
         assert jobs.open_attempt("j", attempt).waiting is None, "it waits no more"
@@ -110,14 +110,14 @@ def test_put_back_to_wait_for_a_server_it_has_lost_no_attempt_and_is_suspected_o
     assert (found.waiting, found.pauses, found.interruptions) == (WAITING, 3, 1)
 
 
-def test_a_job_that_was_decided_meanwhile_does_not_wait(jobs: Jobs) -> None:
+def test_a_job_that_was_decided_meanwhile_is_not_paused(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.commit("j", "solo", GOOD)
     jobs.pause("j", "shared", WAITING, interrupted=False)
     assert (row(jobs).state, row(jobs).waiting) == ("COMMITTED", None)
 
 
-def test_given_back_by_a_worker_that_is_late_it_stays_the_others(jobs: Jobs) -> None:
+def test_a_late_worker_cannot_undo_another_workers_attempt(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.open_attempt("j", SOLO)
     jobs.undo_attempt("j", "shared")
@@ -126,18 +126,18 @@ def test_given_back_by_a_worker_that_is_late_it_stays_the_others(jobs: Jobs) -> 
 
 
 @pytest.mark.parametrize(("attempt", "counted"), [(SHARED, 0), (SOLO, 1)])
-def test_a_death_counts_only_if_it_ran_alone(jobs: Jobs, attempt: Attempt, counted: int) -> None:
+def test_a_lost_attempt_counts_only_if_it_ran_alone(jobs: Jobs, attempt: Attempt, counted: int) -> None:
     found = jobs.settle_lost(jobs.open_attempt("j", attempt))
     assert (found.attempts, found.suspect, found.open_attempt, found.state) == (counted, True, None, "PLANNED")
 
 
-def test_two_who_settle_one_loss_settle_it_once(jobs: Jobs) -> None:
+def test_two_workers_settle_a_lost_attempt_once(jobs: Jobs) -> None:
     lost = jobs.open_attempt("j", SHARED)
     jobs.settle_lost(lost)
     assert jobs.settle_lost(lost).attempts == 0
 
 
-def test_an_engines_failure_is_spent_and_makes_a_suspect(jobs: Jobs) -> None:
+def test_a_failed_attempt_counts_and_makes_a_suspect(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.spend_attempt("j", "shared", ERROR)
     found = row(jobs)
@@ -157,7 +157,7 @@ def test_one_attempt_wins(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, "SUCCEEDED"), (ERROR, "FAILED")])
-def test_told_twice_it_ended_once(jobs: Jobs, error: Error | None, state: str) -> None:
+def test_a_job_that_is_finished_twice_ended_once(jobs: Jobs, error: Error | None, state: str) -> None:
     jobs.commit("j", "a", GOOD)
     jobs.finish("j", error)
     jobs.finish("j", error)
@@ -167,7 +167,7 @@ def test_told_twice_it_ended_once(jobs: Jobs, error: Error | None, state: str) -
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_once_closed_no_attempt_can_begin(jobs: Jobs, cancelled: bool) -> None:
+def test_a_closed_job_has_no_further_attempt(jobs: Jobs, cancelled: bool) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.close("j", BAD, cancelled)
     jobs.close("j", GOOD, cancelled)
@@ -199,13 +199,13 @@ def test_a_committed_job_cannot_be_closed(jobs: Jobs) -> None:
     assert (row(jobs).state, row(jobs).result) == ("COMMITTED", GOOD)
 
 
-def test_finishing_what_never_was_makes_no_row(jobs: Jobs) -> None:
+def test_finishing_an_unknown_job_creates_no_row(jobs: Jobs) -> None:
     jobs.finish("other", None)
     jobs.close("other", BAD, cancelled=True)
     assert jobs.get("other") is None
 
 
-def test_a_newer_row_can_be_read(jobs: Jobs, table: Table) -> None:
+def test_a_row_of_a_newer_version_can_be_read(jobs: Jobs, table: Table) -> None:
     table.update("job#j", "job", "SET #fromTheFuture = :yes", {"yes": True})
     jobs.stamp("j", "received")
     assert "received" in row(jobs).stages

@@ -14,7 +14,7 @@ def revisions(table: Table) -> Revisions:
     return Revisions(table, "cosmos-reason2-2b")
 
 
-def test_the_first_one_is_kept(revisions: Revisions) -> None:
+def test_the_first_recorded_commit_is_kept(revisions: Revisions) -> None:
     assert revisions.get(MODEL, "main") is None
     assert revisions.record(MODEL, "main", "one").commit == "one"
     assert revisions.record(MODEL, "main", "two").commit == "one", "whoever comes second loads the same"
@@ -22,14 +22,14 @@ def test_the_first_one_is_kept(revisions: Revisions) -> None:
     assert recorded is not None and recorded.commit == "one"
 
 
-def test_it_moves_unless_it_has_moved_since(revisions: Revisions) -> None:
+def test_a_commit_is_replaced_unless_one_was_recorded_since(revisions: Revisions) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     revisions.record(MODEL, "main", "one")
     assert revisions.record(MODEL, "main", "two", unless_since=long_ago).commit == "one"
     assert revisions.record(MODEL, "main", "two", unless_since=datetime.now(UTC)).commit == "two"
 
 
-def test_tags_models_and_pipelines_are_apart(revisions: Revisions, table: Table) -> None:
+def test_tags_models_and_pipelines_have_separate_records(revisions: Revisions, table: Table) -> None:
     revisions.record(MODEL, "main", "one")
     revisions.record(MODEL, "v1", "two")
     other = Revisions(table, "cosmos-reason2-8b")

@@ -18,7 +18,7 @@ def workers(table: Table) -> Workers:
     return Workers(table, "p")
 
 
-def test_a_token_waits_until_it_is_answered_and_is_then_forgotten(table: Table) -> None:
+def test_a_task_token_is_deleted_once_it_is_answered(table: Table) -> None:
     callbacks = Callbacks(table)
     assert callbacks.waiting("j") is None
     callbacks.keep("j", "token")
@@ -31,7 +31,7 @@ def test_a_token_waits_until_it_is_answered_and_is_then_forgotten(table: Table) 
     assert callbacks.waiting("j") is None
 
 
-def test_a_key_is_one_jobs(table: Table) -> None:
+def test_a_key_is_reserved_for_one_job(table: Table) -> None:
     outputs = ReservedKeys(table)
     assert outputs.owner("assets", "a/b.json") is None
     assert outputs.reserve(KEY, "one")
@@ -41,14 +41,14 @@ def test_a_key_is_one_jobs(table: Table) -> None:
     assert outputs.owner("assets", "a/b.json") == "one"
 
 
-def test_of_many_at_once_one_has_the_key(table: Table) -> None:
+def test_of_many_concurrent_jobs_one_reserves_the_key(table: Table) -> None:
     outputs = ReservedKeys(table)
     with ThreadPoolExecutor(8) as pool:
         had = list(pool.map(lambda number: outputs.reserve(KEY, f"job-{number}"), range(16)))
     assert had.count(True) == 1
 
 
-def test_an_end_is_published_once(table: Table) -> None:
+def test_the_end_of_a_job_is_published_once(table: Table) -> None:
     reports = Reports(table)
     assert not reports.published("j")
     reports.note("j")
@@ -77,7 +77,7 @@ def test_a_worker_from_submission_to_its_end(workers: Workers, table: Table) -> 
     assert 86_000 < item["expiresAt"] - time.time() <= 86_400
 
 
-def test_a_worker_may_come_before_the_answer_to_its_submission(workers: Workers) -> None:
+def test_a_worker_may_start_before_its_submission_is_noted(workers: Workers) -> None:
     workers.started("w")
     workers.submitted("w", "definition:1")
     row = workers.get("w")
@@ -86,7 +86,7 @@ def test_a_worker_may_come_before_the_answer_to_its_submission(workers: Workers)
     assert row.submitted_at is not None and "started" in row.stages
 
 
-def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table) -> None:
+def test_workers_of_pipelines_are_separate(workers: Workers, table: Table) -> None:
     workers.submitted("w", "definition:1")
     workers.measured(seconds_per_unit=1.5)
     assert Workers(table, "other").list() == []
@@ -94,7 +94,7 @@ def test_pipelines_do_not_see_each_others_workers(workers: Workers, table: Table
     assert [row.worker for row in workers.list()] == ["w"]
 
 
-def test_a_breaker_is_read_as_it_was_written(workers: Workers) -> None:
+def test_a_breaker_is_read_as_written(workers: Workers) -> None:
     assert workers.pipeline() == PipelineRow()
     workers.measured(seconds_per_unit=1.5, cold_start_seconds=90)
     written = PipelineRow(failures=3, retry_at="2026-11-12T00:00:00+00:00", open=True, reason=ERROR, culprits=["a"])

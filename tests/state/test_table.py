@@ -20,13 +20,13 @@ VALUES = st.recursive(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=VALUES)
-def test_what_is_written_is_read(table: Table, value: Any) -> None:
+def test_values_are_read_as_written(table: Table, value: Any) -> None:
     key = str(uuid.uuid4())
     table.put_new(key, "row", {"value": value})
     assert table.get(key, "row") == {"pk": key, "sk": "row", "value": value}
 
 
-def test_a_row_is_new_once(table: Table) -> None:
+def test_a_row_is_created_once(table: Table) -> None:
     table.put_new("a", "row", {"value": 1})
     with pytest.raises(ConditionFailed):
         table.put_new("a", "row", {"value": 2})
@@ -34,12 +34,12 @@ def test_a_row_is_new_once(table: Table) -> None:
     assert table.get("a", "other") is None
 
 
-def test_what_is_none_is_left_out(table: Table) -> None:
+def test_none_values_are_left_out(table: Table) -> None:
     table.put_new("a", "row", {"value": None, "inner": {"none": None, "one": 1}})
     assert table.get("a", "row") == {"pk": "a", "sk": "row", "inner": {"one": 1}}
 
 
-def test_an_update_answers_with_the_row_and_may_have_a_condition(table: Table) -> None:
+def test_an_update_returns_the_row_and_may_have_a_condition(table: Table) -> None:
     table.put_new("a", "row", {"count": 1, "inner": {"state": "x"}})
     row = table.update("a", "row", "SET #count = #count + :one, #inner.#state = :y", {"one": 1, "y": "y"})
     assert (row["count"], row["inner"]) == (2, {"state": "y"})
@@ -47,7 +47,7 @@ def test_an_update_answers_with_the_row_and_may_have_a_condition(table: Table) -
         table.update("a", "row", "SET #count = :one", {"one": 1}, "#count IN (:one)")
 
 
-def test_a_query_is_in_order_and_pages(table: Table) -> None:
+def test_a_query_returns_all_pages_in_order(table: Table) -> None:
     for number in reversed(range(30)):
         table.put_new("a", f"worker#{number:02}", {"text": "x" * 60_000})
     table.put_new("a", "pipeline", {})
@@ -56,7 +56,7 @@ def test_a_query_is_in_order_and_pages(table: Table) -> None:
     assert len(table.query("a")) == 31
 
 
-def test_the_room_is_imported_without_boto3() -> None:
+def test_the_package_is_imported_without_boto3() -> None:
     program = "import sys, cosmos_batch.state; print('boto3' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

@@ -25,12 +25,12 @@ def plan(jobs: Jobs, *names: str) -> None:
         jobs.create(make_job(name))
 
 
-def test_a_plan_that_runs_twice_counts_once(jobs: Jobs, table: Table) -> None:
+def test_a_job_that_is_planned_twice_counts_once(jobs: Jobs, table: Table) -> None:
     plan(jobs, "a", "b", "a")
     assert waiting(table) == (2, 2.0)
 
 
-def test_two_attempts_at_a_job_end_it_once(jobs: Jobs, table: Table) -> None:
+def test_a_job_with_two_attempts_is_subtracted_once(jobs: Jobs, table: Table) -> None:
     plan(jobs, "a", "b")
     jobs.open_attempt("a", Attempt(id="1", worker="w", solo=False))
     jobs.commit("a", "1", Result(job_id="a", error=ERROR))
@@ -41,7 +41,7 @@ def test_two_attempts_at_a_job_end_it_once(jobs: Jobs, table: Table) -> None:
     assert waiting(table) == (1, 1.0)
 
 
-def test_a_job_that_is_closed_undecided_waits_no_more(jobs: Jobs, table: Table) -> None:
+def test_a_job_that_is_closed_undecided_is_subtracted(jobs: Jobs, table: Table) -> None:
     """A stopped execution, a passed deadline, a dead letter, a refused queue: each may come twice."""
     plan(jobs, "a", "b")
     for _ in range(2):
@@ -49,14 +49,14 @@ def test_a_job_that_is_closed_undecided_waits_no_more(jobs: Jobs, table: Table) 
     assert waiting(table) == (1, 1.0)
 
 
-def test_a_job_that_is_given_back_goes_on_waiting(jobs: Jobs, table: Table) -> None:
+def test_a_job_that_is_given_back_still_counts(jobs: Jobs, table: Table) -> None:
     plan(jobs, "a")
     jobs.open_attempt("a", Attempt(id="1", worker="w", solo=False))
     jobs.undo_attempt("a", "1")
     assert waiting(table) == (1, 1.0)
 
 
-def test_a_row_of_version_0f4e7e0_has_no_weight_and_takes_none_away(jobs: Jobs, table: Table) -> None:
+def test_a_row_of_version_0f4e7e0_has_no_weight_to_subtract(jobs: Jobs, table: Table) -> None:
     plan(jobs, "new", "old")
     table.update("job#old", "job", "REMOVE #weight")
     before = waiting(table)

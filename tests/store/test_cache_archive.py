@@ -51,26 +51,26 @@ def member(name: str, size: int = 4, **fields: object) -> tarfile.TarInfo:
     return made
 
 
-def test_what_goes_in_comes_out(folder: Path, packed: Path, tmp_path: Path) -> None:
+def test_an_archive_restores_the_same_files(folder: Path, packed: Path, tmp_path: Path) -> None:
     extract_archive(packed, MADE_FOR, tmp_path / "out")
     assert list_files(tmp_path / "out") == list_files(folder) == {"triton/ab/kernel.so": 2000, "graph.py": 10}
     assert (tmp_path / "out/graph.py").read_text() == "graph = 1\n"
 
 
-def test_times_are_kept_for_build_tools_compare_them(folder: Path, packed: Path, tmp_path: Path) -> None:
+def test_times_of_change_are_kept(folder: Path, packed: Path, tmp_path: Path) -> None:
     extract_archive(packed, MADE_FOR, tmp_path / "out")
     before, after = ((one / "graph.py").stat().st_mtime for one in (folder, tmp_path / "out"))
     assert after == pytest.approx(before, abs=1e-6)
 
 
 @pytest.mark.parametrize("made_for", [{}, {**MADE_FOR, "gpus": "NVIDIA L40S, 580.95"}, {"vllm": "0.32.0"}])
-def test_what_was_made_for_something_else_is_refused(packed: Path, tmp_path: Path, made_for: dict[str, str]) -> None:
+def test_an_archive_for_something_else_is_refused(packed: Path, tmp_path: Path, made_for: dict[str, str]) -> None:
     with pytest.raises(UnusableArchiveError, match="made for"):
         extract_archive(packed, made_for, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_wherever_it_is_cut_it_is_refused(packed: Path, tmp_path: Path) -> None:
+def test_a_truncated_archive_is_refused(packed: Path, tmp_path: Path) -> None:
     whole = packed.read_bytes()
     end_of_files = len(whole.rstrip(b"\0"))
     for length in [*range(0, end_of_files, 512), end_of_files - 1]:
@@ -80,7 +80,7 @@ def test_wherever_it_is_cut_it_is_refused(packed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"", b"PK\x03\x04 not this one", b"\x1f\x8b" + b"\0" * 600, bytes(10240)])
-def test_what_is_no_pack_is_refused(tmp_path: Path, noise: bytes) -> None:
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, noise: bytes) -> None:
     (tmp_path / "pack").write_bytes(noise)
     with pytest.raises(UnusableArchiveError):
         extract_archive(tmp_path / "pack", MADE_FOR, tmp_path / "out")
@@ -89,7 +89,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path, noise: bytes) -> None:
 @pytest.mark.parametrize(
     "label", ["text", {"files": 1, "size": 4}, {"madeFor": MADE_FOR, "files": -1, "size": 4}, {"madeFor": 1}]
 )
-def test_a_label_that_is_none_is_refused(tmp_path: Path, label: object) -> None:
+def test_an_invalid_label_is_refused(tmp_path: Path, label: object) -> None:
     with pytest.raises(UnusableArchiveError):
         extract_archive(write(tmp_path / "pack", member("a"), label=label), MADE_FOR, tmp_path / "out")
 
@@ -107,7 +107,7 @@ def test_a_label_that_is_none_is_refused(tmp_path: Path, label: object) -> None:
     ],
     ids=lambda one: one.name + str(one.type),
 )
-def test_nothing_leaves_the_folder_and_nothing_but_files_comes(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
+def test_only_regular_files_inside_of_the_folder_are_extracted(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
     out = tmp_path / "deep" / "out"
     label = {"madeFor": MADE_FOR, "files": 1, "size": hostile.size}
     try:
@@ -119,20 +119,20 @@ def test_nothing_leaves_the_folder_and_nothing_but_files_comes(tmp_path: Path, h
     assert {path.name for path in tmp_path.iterdir()} <= {"pack", "deep"}
 
 
-def test_more_than_the_label_says_is_refused(tmp_path: Path) -> None:
+def test_more_files_or_bytes_than_the_label_says_are_refused(tmp_path: Path) -> None:
     for label in ({"files": 1, "size": 8}, {"files": 2, "size": 4}):
         pack = write(tmp_path / "pack", member("a"), member("b"), label={"madeFor": MADE_FOR, **label})
         with pytest.raises(UnusableArchiveError, match="b does not belong"):
             extract_archive(pack, MADE_FOR, tmp_path / "out")
 
 
-def test_a_label_of_more_than_the_limit_is_refused(tmp_path: Path) -> None:
+def test_a_label_over_the_size_limit_is_refused(tmp_path: Path) -> None:
     pack = write(tmp_path / "pack", label={"madeFor": MADE_FOR, "files": 1, "size": cache_archive.SIZE_LIMIT + 1})
     with pytest.raises(UnusableArchiveError):
         extract_archive(pack, MADE_FOR, tmp_path / "out")
 
 
-def test_modes_and_owners_are_ours(tmp_path: Path) -> None:
+def test_modes_and_owners_are_reset(tmp_path: Path) -> None:
     odd = member("a", mode=0o6777, uid=12345, gid=12345, uname="somebody")
     extract_archive(write(tmp_path / "pack", odd), MADE_FOR, tmp_path / "out")
     found = (tmp_path / "out/a").stat()
@@ -140,7 +140,7 @@ def test_modes_and_owners_are_ours(tmp_path: Path) -> None:
     assert found.st_uid == tmp_path.stat().st_uid
 
 
-def test_a_folder_that_somebody_writes_to_is_not_packed(
+def test_a_folder_that_changes_meanwhile_is_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = tarfile.TarFile.add

@@ -11,7 +11,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import ModelStore
 
 
-def test_it_is_neither_copied_nor_backed_up_nor_invalidated(
+def test_a_checkpoint_folder_is_not_copied_backed_up_or_invalidated(
     store: ModelStore, checkpoint: Path, root: Path, keys: Callable[[], list[str]]
 ) -> None:
     stored = store.ensure(str(checkpoint), newer_than=datetime.now(UTC))
@@ -23,7 +23,7 @@ def test_it_is_neither_copied_nor_backed_up_nor_invalidated(
     assert not root.exists()
 
 
-def test_its_commit_follows_its_state(store: ModelStore, checkpoint: Path) -> None:
+def test_the_commit_of_a_folder_follows_its_contents(store: ModelStore, checkpoint: Path) -> None:
     def commit() -> str:
         return store.ensure(str(checkpoint)).commit
 
@@ -44,7 +44,7 @@ def test_its_commit_follows_its_state(store: ModelStore, checkpoint: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "problem"), [("missing", "is not a directory"), ("empty", "has no config.json")])
-def test_what_is_no_checkpoint_is_refused(store: ModelStore, tmp_path: Path, name: str, problem: str) -> None:
+def test_a_folder_that_is_no_checkpoint_is_refused(store: ModelStore, tmp_path: Path, name: str, problem: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Failure) as caught:
         store.ensure(str(tmp_path / name))

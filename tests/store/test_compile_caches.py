@@ -30,9 +30,7 @@ def compiled(caches: CompileCaches, made_for: dict[str, str] = MADE_FOR, name: s
     return folder
 
 
-def test_the_second_worker_starts_with_what_the_first_compiled(
-    caches: Callable[..., CompileCaches], keys: Keys
-) -> None:
+def test_a_second_worker_starts_with_the_code_of_the_first(caches: Callable[..., CompileCaches], keys: Keys) -> None:
     first = caches()
     one = compiled(first)
     assert first.keep()
@@ -43,7 +41,7 @@ def test_the_second_worker_starts_with_what_the_first_compiled(
     assert other.name == one.name, "compiled files name each other by their paths"
 
 
-def test_it_is_put_again_only_when_there_is_something_new(caches: Callable[..., CompileCaches], s3: Any) -> None:
+def test_caches_are_uploaded_again_only_if_something_is_new(caches: Callable[..., CompileCaches], s3: Any) -> None:
     first = caches()
     folder = compiled(first)
     assert [first.keep(), first.keep()] == [True, False]
@@ -58,7 +56,7 @@ def test_it_is_put_again_only_when_there_is_something_new(caches: Callable[..., 
     assert third is not None and set(list_files(third)) == {"graph.py", "more.py"}
 
 
-def test_nothing_compiled_is_nothing_kept(caches: Callable[..., CompileCaches], keys: Keys) -> None:
+def test_without_compiled_code_nothing_is_uploaded(caches: Callable[..., CompileCaches], keys: Keys) -> None:
     assert not caches().keep()
     first = caches()
     assert first.restore(MADE_FOR) is not None
@@ -66,7 +64,7 @@ def test_nothing_compiled_is_nothing_kept(caches: Callable[..., CompileCaches], 
 
 
 @pytest.mark.parametrize("differs", MADE_FOR)
-def test_another_gpu_driver_model_or_software_has_its_own(
+def test_another_gpu_driver_model_or_software_has_its_own_caches(
     caches: Callable[..., CompileCaches], keys: Keys, differs: str
 ) -> None:
     first = caches()
@@ -98,7 +96,7 @@ def spoil(s3: Any, bucket: str, change: Callable[[bytes], bytes]) -> None:
     ],
     ids=["empty", "cut-in-file", "cut-in-name", "noise", "foreign"],
 )
-def test_a_broken_or_foreign_pack_is_not_used_and_is_replaced(
+def test_a_damaged_or_foreign_archive_is_replaced(
     caches: Callable[..., CompileCaches],
     s3: Any,
     bucket: str,
@@ -120,7 +118,7 @@ def test_a_broken_or_foreign_pack_is_not_used_and_is_replaced(
     assert third is not None and list_files(third) == {"graph.py": 9}
 
 
-def test_one_that_is_too_large_is_not_even_fetched(
+def test_an_archive_over_the_size_limit_is_not_fetched(
     caches: Callable[..., CompileCaches], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = caches()
@@ -132,7 +130,7 @@ def test_one_that_is_too_large_is_not_even_fetched(
     assert any("bytes" in record.getMessage() for record in caplog.records)
 
 
-def test_what_this_worker_has_already_stays(caches: Callable[..., CompileCaches]) -> None:
+def test_a_folder_that_is_there_already_is_kept(caches: Callable[..., CompileCaches]) -> None:
     """A model that is renewed is loaded by the same engine again."""
     first = caches()
     folder = compiled(first)
@@ -140,7 +138,9 @@ def test_what_this_worker_has_already_stays(caches: Callable[..., CompileCaches]
     assert list_files(folder) == {"graph.py": 9}
 
 
-def test_without_s3_it_compiles_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_s3_the_engine_compiles_and_a_warning_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     config = Config(connect_timeout=1, retries={"total_max_attempts": 1})
     s3 = boto3.client("s3", endpoint_url="http://127.0.0.1:9", region_name="us-east-1", config=config)
     first = CompileCaches(tmp_path / "ours", "cosmos-reason2-2b", "bucket", s3)
@@ -178,7 +178,7 @@ def test_a_folder_of_another_user_is_not_used(
     assert caches().restore(MADE_FOR) is None
 
 
-def test_where_there_is_no_room_for_a_folder_it_does_without(
+def test_without_a_writable_folder_there_are_no_caches(
     s3: Any, bucket: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()

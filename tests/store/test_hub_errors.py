@@ -32,7 +32,7 @@ def with_token(root: Path, bucket: str, s3: Any) -> ModelStore:
     return ModelStore(root, bucket, s3, lambda: TOKEN)
 
 
-def test_licence_not_accepted(hub: Hub, with_token: ModelStore) -> None:
+def test_a_license_that_was_not_accepted_is_explained(hub: Hub, with_token: ModelStore) -> None:
     hub.gated.add(MODEL)
     error = failure_of(with_token)
     assert "licence" in error.message
@@ -41,14 +41,14 @@ def test_licence_not_accepted(hub: Hub, with_token: ModelStore) -> None:
     assert not error.retryable
 
 
-def test_gated_and_no_token(hub: Hub, store: ModelStore) -> None:
+def test_a_gated_model_without_a_token_is_explained(hub: Hub, store: ModelStore) -> None:
     hub.gated.add(MODEL)
     error = failure_of(store)
     assert "no Hugging Face token" in error.message
     assert f"{hub.url}/{MODEL}" in error.remedy and SETTING in error.remedy
 
 
-def test_token_that_the_hub_does_not_know(hub: Hub, with_token: ModelStore) -> None:
+def test_an_unknown_token_is_explained(hub: Hub, with_token: ModelStore) -> None:
     hub.tokens = {"hf_another"}
     error = failure_of(with_token)
     assert "does not accept the Hugging Face token" in error.message
@@ -56,27 +56,27 @@ def test_token_that_the_hub_does_not_know(hub: Hub, with_token: ModelStore) -> N
     assert not error.retryable
 
 
-def test_model_that_does_not_exist(hub: Hub, store: ModelStore) -> None:
+def test_a_model_that_does_not_exist_is_explained(hub: Hub, store: ModelStore) -> None:
     error = failure_of(store, "nvidia/No-Such-Model")
     assert "does not exist on the Hub, or is private" in error.message
     assert "`model`" in error.remedy
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_hub_that_is_down_or_busy_may_be_asked_again(hub: Hub, store: ModelStore, status: int) -> None:
+def test_a_hub_that_is_down_or_busy_is_retryable(hub: Hub, store: ModelStore, status: int) -> None:
     hub.status = status
     error = failure_of(store)
     assert f"HTTP {status}" in error.message
     assert error.retryable
 
 
-def test_token_without_the_permission(hub: Hub, with_token: ModelStore) -> None:
+def test_a_token_without_the_permission_is_explained(hub: Hub, with_token: ModelStore) -> None:
     hub.status = 403
     error = failure_of(with_token)
     assert "permission" in error.remedy and not error.retryable
 
 
-def test_hub_that_is_not_there(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_explained(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     error = failure_of(store)
     assert "cannot be reached" in error.message
@@ -84,20 +84,20 @@ def test_hub_that_is_not_there(hub: Hub, store: ModelStore, monkeypatch: pytest.
     assert error.retryable
 
 
-def test_offline_mode(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_is_explained(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     error = failure_of(store)
     assert "HF_HUB_OFFLINE" in error.message
     assert hub.requests == 0
 
 
-def test_model_with_a_file_of_the_manifests_name(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
+def test_a_model_with_a_file_named_like_the_manifest_is_refused(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
     (checkpoint / "manifest.json").write_text("{}")
     hub.add(MODEL, checkpoint)
     assert "reserved" in failure_of(store).message
 
 
-def test_full_disk(hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_explained(hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_to_full_disk(*_: object, **__: object) -> None:
         with Path("/dev/full").open("wb", buffering=0) as full:
             full.write(b"x")
@@ -117,7 +117,7 @@ def test_full_disk(hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.
         ("CAS service error : ReqwestMiddleware Error: Request failed after 5 retries", "cannot be reached", True),
     ],
 )
-def test_transfer_of_large_files_that_fails(
+def test_a_failed_transfer_of_large_files_is_explained(
     hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch, cause: str, message: str, retryable: bool
 ) -> None:
     def transfer(*_: object, **__: object) -> None:
@@ -129,7 +129,7 @@ def test_transfer_of_large_files_that_fails(
     assert error.retryable == retryable
 
 
-def test_connection_that_breaks_is_taken_up_where_it_broke(
+def test_a_broken_connection_is_resumed(
     hub: Hub, store: ModelStore, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The library takes up at a multiple of this; its own value is larger than our file.
@@ -140,7 +140,7 @@ def test_connection_that_breaks_is_taken_up_where_it_broke(
     assert hub.downloads[f"{MODEL}/model.safetensors"] == 1
 
 
-def test_file_that_vanishes_from_the_download_is_noticed(
+def test_a_file_missing_from_the_download_is_noticed(
     hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     download = HfApi.snapshot_download

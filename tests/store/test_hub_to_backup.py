@@ -43,7 +43,7 @@ def refuse() -> str:
     raise AssertionError("asked for the token")
 
 
-def test_a_worker_without_a_way_to_the_hub_restores_it(
+def test_a_worker_without_the_hub_restores_the_model(
     hub: Hub, root: Path, bucket: str, s3: Any, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert put() == 0
@@ -58,7 +58,7 @@ def test_a_worker_without_a_way_to_the_hub_restores_it(
     assert files == files_of(checkpoint)
 
 
-def test_what_is_in_place_is_not_copied_again_and_a_newer_commit_is(
+def test_only_a_new_commit_is_copied_again(
     hub: Hub, root: Path, bucket: str, s3: Any, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (put(), put()) == (0, 0)
@@ -71,7 +71,7 @@ def test_what_is_in_place_is_not_copied_again_and_a_newer_commit_is(
 
 
 @pytest.mark.parametrize("place", ["environment", "login"])
-def test_the_token_is_that_of_whoever_puts(
+def test_the_token_is_that_of_the_person(
     hub: Hub, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.tokens = {"hf_another"}
@@ -87,7 +87,7 @@ def test_the_token_is_that_of_whoever_puts(
     assert put() == 0
 
 
-def test_a_disk_that_is_too_small_is_said_before_the_download(
+def test_a_disk_that_is_too_small_is_refused_before_the_download(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
@@ -97,13 +97,13 @@ def test_a_disk_that_is_too_small_is_said_before_the_download(
 
 
 @pytest.mark.parametrize("name", ["/models/mine", "cosmos-reason2-2b"])
-def test_what_is_no_id_of_the_hub_is_refused(hub: Hub, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_model_id_is_refused(hub: Hub, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert put(name) == 1
     assert "is not the name of a model" in capsys.readouterr().err
     assert hub.requests == 0
 
 
-def test_a_bucket_that_may_not_be_written_is_said(
+def test_a_bucket_without_write_access_is_reported(
     hub: Hub, bucket: str, s3: Any, keys: Callable[[], list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     s3.delete_bucket(Bucket=bucket)
@@ -111,7 +111,7 @@ def test_a_bucket_that_may_not_be_written_is_said(
     assert "NoSuchBucket" in capsys.readouterr().err
 
 
-def test_without_a_deployment_it_is_said_what_is_missing(
+def test_a_missing_deployment_is_reported(
     hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-west-1")

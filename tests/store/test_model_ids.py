@@ -23,7 +23,7 @@ def accepted(model: str) -> str | None:
 
 
 @given(HOSTILE_ALPHABET | st.text())
-def test_whatever_is_accepted_stays_directly_below_the_root(model: str) -> None:
+def test_every_accepted_id_is_directly_below_the_root(model: str) -> None:
     name = accepted(model)
     if name is not None:
         assert (Path("/efs") / name).resolve().parent == Path("/efs")

@@ -18,7 +18,7 @@ def manifest_of(*files: ModelFile) -> ModelManifest:
 
 
 @given(st.text(alphabet="a./\\\0~", max_size=10) | st.text())
-def test_a_file_name_that_is_accepted_lies_inside(name: str) -> None:
+def test_every_accepted_file_name_is_inside_of_the_directory(name: str) -> None:
     try:
         file = ModelFile(name=name, size=1)
     except ValidationError:
@@ -32,7 +32,7 @@ def test_hostile_file_names_are_refused(name: str) -> None:
         ModelFile(name=name, size=1)
 
 
-def test_it_survives_being_written_and_read(tmp_path: Path) -> None:
+def test_a_manifest_is_read_as_written(tmp_path: Path) -> None:
     manifest = manifest_of(ModelFile(name="x/y", size=3, sha256="ab"), ModelFile(name="z", size=0))
     manifest.write(tmp_path)
     text = (tmp_path / "manifest.json").read_bytes()
@@ -41,17 +41,17 @@ def test_it_survives_being_written_and_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [("a/c", COMMIT), ("a/b", "f" * 40)])
-def test_one_of_another_place_does_not_count(tmp_path: Path, place: tuple[str, str]) -> None:
+def test_a_manifest_of_another_model_or_commit_is_ignored(tmp_path: Path, place: tuple[str, str]) -> None:
     text = manifest_of(ModelFile(name="x", size=1)).model_dump_json().encode()
     assert ModelManifest.read(text, *place) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b"[1]"])
-def test_one_that_is_spoilt_does_not_count(text: bytes) -> None:
+def test_a_damaged_manifest_is_ignored(text: bytes) -> None:
     assert ModelManifest.read(text, "a/b", COMMIT) is None
 
 
-def test_verify_names_what_is_missing_or_cut_short(tmp_path: Path) -> None:
+def test_verify_names_missing_and_incomplete_files(tmp_path: Path) -> None:
     manifest = manifest_of(
         ModelFile(name="gone", size=1), ModelFile(name="short", size=2), ModelFile(name="ok", size=1)
     )

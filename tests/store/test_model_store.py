@@ -23,7 +23,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def test_a_download_is_complete_and_describes_itself(hub: Hub, store: ModelStore, root: Path, checkpoint: Path) -> None:
+def test_a_download_is_complete_and_has_a_manifest(hub: Hub, store: ModelStore, root: Path, checkpoint: Path) -> None:
     before = now()
     stored = store.ensure(MODEL)
     assert stored.path == root / DIRECTORY / stored.commit
@@ -62,7 +62,7 @@ def test_progress_ends_with_all_bytes(hub: Hub, store: ModelStore, checkpoint: P
     assert any(0 < done < size for done, _ in seen)
 
 
-def test_a_download_is_of_one_commit_though_main_moves_on(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
+def test_a_download_is_of_one_commit_even_if_main_moves(hub: Hub, store: ModelStore, checkpoint: Path) -> None:
     before = files_of(checkpoint)
     commit = hub.repositories[MODEL].main
 
@@ -87,7 +87,7 @@ def test_a_directory_without_a_good_manifest_is_not_a_model(
     assert again.path == stored.path and again.published_at > stored.published_at
 
 
-def test_leftovers_of_the_dead_neither_count_nor_take_space_from_the_next(
+def test_leftovers_of_killed_workers_are_removed(
     hub: Hub, store: ModelStore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in (".partial-dead", ".withdrawn-dead"):
@@ -120,7 +120,7 @@ def test_a_backup_fills_an_empty_file_system_without_the_hub(
     assert after == before
 
 
-def test_half_a_backup_does_not_count(hub: Hub, store: ModelStore, root: Path, s3: Any, bucket: str) -> None:
+def test_an_incomplete_backup_is_not_used(hub: Hub, store: ModelStore, root: Path, s3: Any, bucket: str) -> None:
     stored = store.ensure(MODEL)
     store.back_up(stored)
     s3.delete_object(Bucket=bucket, Key=f"models/{DIRECTORY}/{stored.commit}/manifest.json")
@@ -155,7 +155,7 @@ def test_a_damaged_backup_is_replaced(
     assert store.back_up(again) is True
 
 
-def test_a_backup_that_cannot_be_read_is_an_error_and_no_reason_to_ask_the_hub(hub: Hub, root: Path, s3: Any) -> None:
+def test_an_unreadable_backup_is_an_error_and_the_hub_is_not_used(hub: Hub, root: Path, s3: Any) -> None:
     store = ModelStore(root, "no-such-bucket", s3, lambda: None)
     with pytest.raises(Failure, match="no-such-bucket") as caught:
         store.ensure(MODEL)
@@ -191,7 +191,7 @@ def test_invalidation_of_the_same_commit_leaves_a_reader_undisturbed(hub: Hub, s
     assert hub.downloads[WEIGHTS] == 2
 
 
-def test_a_parameter_that_stays_set_means_one_download(hub: Hub, store: ModelStore) -> None:
+def test_a_repeated_invalidation_downloads_once(hub: Hub, store: ModelStore) -> None:
     store.ensure(MODEL)
     started = [now() for _ in range(200)]
     copies = {store.ensure(MODEL, newer_than=moment) for moment in started}
@@ -199,7 +199,7 @@ def test_a_parameter_that_stays_set_means_one_download(hub: Hub, store: ModelSto
     assert hub.downloads[WEIGHTS] == 2
 
 
-def test_an_old_backup_is_dropped_though_the_file_system_is_empty(
+def test_an_old_backup_is_dropped_with_an_empty_file_system(
     hub: Hub, store: ModelStore, root: Path, keys: Keys
 ) -> None:
     store.back_up(store.ensure(MODEL))
@@ -218,9 +218,7 @@ def test_a_backup_that_is_newer_than_the_request_is_used(hub: Hub, store: ModelS
     assert hub.downloads[WEIGHTS] == 1
 
 
-def test_what_was_invalidated_is_never_served_again_though_the_download_fails(
-    hub: Hub, store: ModelStore, keys: Keys
-) -> None:
+def test_an_invalidated_copy_is_not_used_even_if_the_download_fails(hub: Hub, store: ModelStore, keys: Keys) -> None:
     store.back_up(store.ensure(MODEL))
     hub.status = 503
     with pytest.raises(Failure):

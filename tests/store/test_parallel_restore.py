@@ -84,7 +84,7 @@ def assert_intact(again: StoredModel, backed_up: StoredModel) -> None:
         assert (len(body), hashlib.sha256(body).hexdigest()) == (file["size"], file["sha256"])
 
 
-def test_one_failed_request_in_five_costs_time_and_nothing_else(
+def test_a_restore_succeeds_with_one_failed_request_in_five(
     hub: Hub, root: Path, bucket: str, faulty: FaultyS3, backed_up: StoredModel
 ) -> None:
     kinds: list[Fault] = ["busy", "reset", "cut"]
@@ -94,7 +94,7 @@ def test_one_failed_request_in_five_costs_time_and_nothing_else(
     assert faulty.faults >= 4 and hub.requests == 0
 
 
-def test_an_s3_that_stands_still_for_a_minute_is_waited_for(
+def test_an_outage_of_s3_of_a_minute_is_waited_for(
     hub: Hub, root: Path, bucket: str, faulty: FaultyS3, backed_up: StoredModel
 ) -> None:
     """A minute in small: for as long as several reads wait, nothing comes."""
@@ -115,14 +115,14 @@ def test_an_s3_that_stands_still_for_a_minute_is_waited_for(
     assert faulty.faults >= 40 and hub.requests == 0
 
 
-def test_what_is_shipped_outlives_a_minute_without_a_byte() -> None:
+def test_the_default_limits_outlast_a_minute_without_data() -> None:
     """Waiting ends in the try that begins after the patience; the worst is one that began just before the minute."""
     timeout = Clients()._client("s3", Config(region_name="us-east-1")).meta.config.read_timeout
     assert 60 + timeout + s3_retries.LONGEST_PAUSE < s3_retries.RETRY_SECONDS
 
 
 @pytest.mark.parametrize("fault", ["busy", "reset", "cut", "stall"])
-def test_one_that_stays_broken_is_an_error_and_the_hub_is_not_asked(
+def test_a_lasting_outage_of_s3_is_an_error_and_the_hub_is_not_used(
     hub: Hub,
     root: Path,
     bucket: str,
@@ -188,7 +188,7 @@ def test_every_error_of_the_libraries_is_the_same_failure(
     assert raised.value.__cause__ is error and hub.requests == 0
 
 
-def test_what_s3_refuses_is_not_asked_for_again(store: ModelStore, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_s3_refuses_is_not_repeated(store: ModelStore, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     def refuse(**_: Any) -> None:
@@ -202,7 +202,7 @@ def test_what_s3_refuses_is_not_asked_for_again(store: ModelStore, s3: Any, monk
     assert asked == 1
 
 
-def test_bytes_that_were_spoilt_on_their_way_are_fetched_again(
+def test_bytes_damaged_on_the_way_are_fetched_again(
     hub: Hub, root: Path, bucket: str, faulty: FaultyS3, backed_up: StoredModel
 ) -> None:
     spoilt: list[str] = []
@@ -218,7 +218,7 @@ def test_bytes_that_were_spoilt_on_their_way_are_fetched_again(
     assert spoilt and hub.requests == 0
 
 
-def test_bytes_that_are_spoilt_in_s3_are_replaced_by_the_same_commit(
+def test_a_backup_damaged_in_s3_is_replaced_by_the_same_commit(
     hub: Hub, store: ModelStore, s3: Any, bucket: str, backed_up: StoredModel
 ) -> None:
     key = f"models/{DIRECTORY}/{backed_up.commit}/model.safetensors"
@@ -230,7 +230,7 @@ def test_bytes_that_are_spoilt_in_s3_are_replaced_by_the_same_commit(
 
 
 @pytest.mark.parametrize("backup", [True, False])
-def test_a_copy_that_lacks_bytes_is_replaced_by_the_same_commit(
+def test_an_incomplete_copy_is_replaced_by_the_same_commit(
     hub: Hub, store: ModelStore, root: Path, checkpoint: Path, backup: bool
 ) -> None:
     stored = store.ensure(MODEL)
@@ -249,7 +249,7 @@ def test_a_copy_that_lacks_bytes_is_replaced_by_the_same_commit(
     assert {path.name for path in (root / DIRECTORY).iterdir()} == {".lock", again.commit}
 
 
-def test_a_copy_that_lacks_bytes_is_not_backed_up(hub: Hub, store: ModelStore, keys: Callable[[], list[str]]) -> None:
+def test_an_incomplete_copy_is_not_backed_up(hub: Hub, store: ModelStore, keys: Callable[[], list[str]]) -> None:
     stored = store.ensure(MODEL)
     (stored.path / "config.json").unlink()
     with pytest.raises(IncompleteCopyError):
@@ -257,7 +257,7 @@ def test_a_copy_that_lacks_bytes_is_not_backed_up(hub: Hub, store: ModelStore, k
     assert keys() == []
 
 
-def test_a_download_with_other_bytes_than_the_hub_says_is_refused(hub: Hub, store: ModelStore) -> None:
+def test_a_download_with_another_hash_is_refused(hub: Hub, store: ModelStore) -> None:
     repository = hub.repositories[MODEL]
     files = repository.commits[repository.main]
 
@@ -271,7 +271,7 @@ def test_a_download_with_other_bytes_than_the_hub_says_is_refused(hub: Hub, stor
     assert store.find(MODEL) is None
 
 
-def test_a_file_system_that_fails_is_told_as_what_it_is(
+def test_a_failing_file_system_is_named_in_the_error(
     hub: Hub, store: ModelStore, backed_up: StoredModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_descriptor: int) -> None:
@@ -308,7 +308,7 @@ def test_parts_of_several_files_are_fetched_at_once(source: BackupLocation, faul
     assert faulty.most_at_once == 16
 
 
-def test_no_more_parts_are_in_memory_than_there_is_room_for(
+def test_the_number_of_parts_in_memory_is_limited(
     source: BackupLocation, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the first part of a file does not come, what is behind it waits in memory: five parts here, and no more."""
@@ -346,7 +346,7 @@ def test_a_full_disk_ends_the_restore_at_once(
         restore_files(source, FILES, tmp_path)
 
 
-def test_what_commit_0f4e7e0_wrote_is_read_and_not_fetched_again(
+def test_copies_of_commit_0f4e7e0_are_used(
     hub: Hub, store: ModelStore, root: Path, s3: Any, bucket: str, checkpoint: Path
 ) -> None:
     """Its manifests had hashes of large files only; here as it wrote them, on the file system and in the backup."""
@@ -377,7 +377,7 @@ def test_what_commit_0f4e7e0_wrote_is_read_and_not_fetched_again(
     assert hub.requests == 0
 
 
-def test_files_side_by_side_take_a_fraction_of_the_time_of_one_after_another(
+def test_parallel_files_take_a_fraction_of_the_time(
     s3: Any, bucket: str, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each connection has its limit, as S3's have. What is measured is sleep, so that a busy machine changes little."""

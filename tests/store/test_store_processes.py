@@ -61,7 +61,7 @@ def test_two_workers_that_start_together_download_once(hub: Hub, start: Start, s
     assert sum("another worker holds the lock of" in log for _, log in answers) == 1
 
 
-def test_a_worker_killed_during_a_download_leaves_nothing_that_counts(
+def test_a_worker_killed_during_a_download_leaves_no_copy(
     hub: Hub, start: Start, store: ModelStore, root: Path, checkpoint: Path
 ) -> None:
     hub.chunk_delay = 0.2
@@ -80,7 +80,7 @@ def test_a_worker_killed_during_a_download_leaves_nothing_that_counts(
     assert {path.name for path in stored.path.parent.iterdir()} == {".lock", stored.commit}
 
 
-def test_a_worker_killed_while_it_holds_the_lock_stops_nobody(hub: Hub, start: Start, store: ModelStore) -> None:
+def test_a_worker_killed_with_the_lock_does_not_block_others(hub: Hub, start: Start, store: ModelStore) -> None:
     hub.chunk_delay = 0.2
     first = start()
     wait_until(lambda: hub.downloads[WEIGHTS])
@@ -100,7 +100,7 @@ def kill(worker: "subprocess.Popen[str]") -> None:
     worker.communicate()
 
 
-def test_a_worker_killed_during_a_restore_leaves_nothing_that_counts(
+def test_a_worker_killed_during_a_restore_leaves_no_copy(
     hub: Hub, start: Start, store: ModelStore, root: Path, s3_url: str, checkpoint: Path
 ) -> None:
     stored = store.ensure(MODEL)
@@ -123,7 +123,7 @@ def test_a_worker_killed_during_a_restore_leaves_nothing_that_counts(
     assert {path.name for path in again.path.parent.iterdir()} == {".lock", again.commit}
 
 
-def test_a_worker_killed_before_it_publishes_leaves_nothing_that_counts(
+def test_a_worker_killed_before_it_publishes_leaves_no_copy(
     hub: Hub, start: Start, store: ModelStore, root: Path
 ) -> None:
     worker = start("die")
@@ -135,7 +135,7 @@ def test_a_worker_killed_before_it_publishes_leaves_nothing_that_counts(
     assert {path.name for path in stored.path.parent.iterdir()} == {".lock", stored.commit}
 
 
-def test_a_worker_killed_during_a_backup_leaves_none_that_counts_and_the_next_makes_it(
+def test_a_worker_killed_during_a_backup_leaves_none_and_the_next_one_makes_it(
     hub: Hub, start: Start, store: ModelStore, root: Path, s3_url: str, keys: Callable[[], list[str]]
 ) -> None:
     with FaultyS3(s3_url) as faulty:

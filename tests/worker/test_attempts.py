@@ -19,7 +19,7 @@ from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until
 
 
-def test_an_engine_that_fails_is_tried_again_and_then_no_more(bench: Bench) -> None:
+def test_a_job_fails_after_its_last_attempt(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"raise": "CUDA error 700"})))
     bench.worker(max_attempts=2).run()
     [told] = bench.stepfunctions.said("failure")
@@ -30,9 +30,7 @@ def test_an_engine_that_fails_is_tried_again_and_then_no_more(bench: Bench) -> N
     assert (row.attempts, row.suspect, row.state) == (2, True, "FAILED")
 
 
-def test_media_that_kills_while_it_is_looked_at_has_an_attempt_open(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_is_open_while_media_is_probed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(bench.job())
     seen: list[Any] = []
 
@@ -50,7 +48,7 @@ def lost_attempt(bench: Bench, name: str, solo: bool) -> None:
     bench.jobs.open_attempt(name, Attempt(id=uuid.uuid4().hex, worker="dead", solo=solo))
 
 
-def test_an_attempt_lost_among_others_is_not_counted_but_makes_a_suspect(bench: Bench) -> None:
+def test_an_attempt_that_was_lost_with_others_does_not_count_and_makes_a_suspect(bench: Bench) -> None:
     bench.send(bench.job())
     lost_attempt(bench, "one", solo=False)
     bench.worker().run()
@@ -59,7 +57,7 @@ def test_an_attempt_lost_among_others_is_not_counted_but_makes_a_suspect(bench: 
     assert (row.state, row.attempts, row.suspect) == ("SUCCEEDED", 1, True)
 
 
-def test_a_job_that_killed_the_engine_alone_as_often_as_it_may_fails(bench: Bench) -> None:
+def test_a_job_whose_lone_attempts_were_all_lost_fails(bench: Bench) -> None:
     bench.send(bench.job())
     for _ in range(3):
         lost_attempt(bench, "one", solo=True)
@@ -100,7 +98,7 @@ class Meeting(ScriptedEngine):
         return answer.model_copy(update={"text": self._own})
 
 
-def test_two_workers_in_one_job_at_once_make_one_result(bench: Bench) -> None:
+def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
     """Delivered twice, as SQS may: each of the two has an answer of its own, and both are done at the same time."""
     Meeting.inside = 0
     job = bench.job()
@@ -152,7 +150,7 @@ class Mortal(Counting):
 DEATH = Error(code="EngineFailed", message="The engine was killed by SIGSEGV.", remedy="Take less.", retryable=True)
 
 
-def test_an_engine_that_dies_takes_nobodys_attempt_and_its_jobs_run_alone_next(bench: Bench) -> None:
+def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_next(bench: Bench) -> None:
     for n in range(4):
         bench.send(bench.job(f"neighbour-{n}", prompt=json.dumps({"seconds": 1, "text": f"mine {n}"})))
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "in company", "seconds": 0.1, "text": "calm"})))
@@ -167,7 +165,7 @@ def test_an_engine_that_dies_takes_nobodys_attempt_and_its_jobs_run_alone_next(b
     assert len(bench.stepfunctions.said("success")) == 5
 
 
-def test_a_job_that_kills_the_engine_alone_fails_with_what_killed_it(bench: Bench) -> None:
+def test_a_job_that_crashes_the_engine_alone_fails_with_the_engines_error(bench: Bench) -> None:
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
     bench.worker(engine=Mortal(), max_attempts=2).run()
     [told] = bench.stepfunctions.said("failure")
@@ -177,7 +175,7 @@ def test_a_job_that_kills_the_engine_alone_fails_with_what_killed_it(bench: Benc
     assert cause["remedy"].startswith("Take less. The log of Batch job ")
 
 
-def test_an_engine_dead_for_good_ends_the_worker_and_its_job_waits(bench: Bench) -> None:
+def test_an_engine_that_cannot_restart_ends_the_worker_and_the_job_waits(bench: Bench) -> None:
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
     with pytest.raises(Failure, match="SIGSEGV"):
         bench.worker(engine=Mortal(for_good=True)).run()

@@ -49,11 +49,11 @@ def test_outside_of_ec2_there_is_no_price(bench: Bench, monkeypatch: pytest.Monk
     assert cost(bench) == GenerationCost(2, 180.0, None, None)
 
 
-def test_nothing_is_claimed_of_an_engine_that_plans_for_itself(bench: Bench, service: MetadataService) -> None:
+def test_the_cost_of_an_engine_that_shares_gpus_by_itself_is_unknown(bench: Bench, service: MetadataService) -> None:
     assert cost(bench, SERVING.model_copy(update={"plans": {}})) == GenerationCost(None, None, "g6e.12xlarge", None)
 
 
-def test_a_machine_without_gpus_spends_none(
+def test_a_machine_without_gpus_has_no_cost(
     bench: Bench, service: MetadataService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 0)

@@ -21,17 +21,17 @@ from tests.worker.conftest import STATE, TABLE, Bench
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:token-AbCdEf"
 
 
-def test_it_is_the_secrets_value(bench: Bench) -> None:
+def test_the_token_is_the_value_of_the_secret(bench: Bench) -> None:
     arn = boto3.client("secretsmanager").create_secret(Name="token", SecretString="hf_x")["ARN"]
     assert HubToken(arn, Clients()).read() == "hf_x"
 
 
-def test_no_secret_or_one_without_a_value_is_no_token(bench: Bench) -> None:
+def test_without_a_secret_or_a_value_there_is_no_token(bench: Bench) -> None:
     assert HubToken(None, Clients()).read() is None
     assert HubToken(boto3.client("secretsmanager").create_secret(Name="token")["ARN"], Clients()).read() is None
 
 
-def test_a_secret_that_the_role_may_not_read_is_explained(bench: Bench) -> None:
+def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: Bench) -> None:
     with pytest.raises(Failure) as raised:
         HubToken(SECRET, RefusedClients()).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
@@ -51,7 +51,7 @@ class RefusedClients(Clients):
         return client
 
 
-def test_a_worker_without_a_way_to_secrets_says_that_its_model_is_not_in_place(
+def test_without_a_route_to_secrets_the_remedy_is_to_put_the_model_in_place(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.s3.create_bucket(Bucket="model-bucket")  # and nothing in it
@@ -86,6 +86,6 @@ def lease_holder() -> LeaseHolder:
     return LeaseHolder(socket.socketpair()[1])
 
 
-def test_a_closed_way_is_noticed_soon(bench: Bench) -> None:
+def test_a_missing_route_to_secrets_is_noticed_within_seconds(bench: Bench) -> None:
     config = Clients().secretsmanager.meta.config
     assert config.connect_timeout * config.retries["total_max_attempts"] == 10

@@ -30,7 +30,7 @@ def environment(bench: Bench) -> WorkerEnvironment:
     return found
 
 
-def test_the_key_is_the_secrets_value(bench: Bench) -> None:
+def test_the_api_key_is_the_value_of_the_secret(bench: Bench) -> None:
     secrets = boto3.client("secretsmanager")
     arn = secrets.create_secret(Name="key", SecretString="nvapi-x\n")["ARN"]
     key = EndpointKey(arn, Clients())
@@ -41,14 +41,14 @@ def test_the_key_is_the_secrets_value(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("clients", [Clients(), RefusedClients()])
-def test_a_secret_that_cannot_be_read_is_explained(bench: Bench, clients: Clients) -> None:
+def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: Bench, clients: Clients) -> None:
     with pytest.raises(Failure) as raised:
         EndpointKey(SECRET, clients).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
     assert "role may read it" in raised.value.error.remedy
 
 
-def test_the_environment_decides_which_engine_it_is(bench: Bench) -> None:
+def test_the_environment_decides_which_engine_is_created(bench: Bench) -> None:
     assert isinstance(engine_for(environment(bench), Clients()), EndpointEngine)
     for guardrails in (True, False):
         serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
@@ -67,14 +67,14 @@ class ScriptedRemoteEngine(ScriptedEngine):
         return True
 
 
-def test_the_model_is_the_one_that_was_asked_of_the_server(bench: Bench) -> None:
+def test_the_model_has_its_name_on_the_server(bench: Bench) -> None:
     model = assemble(environment(bench), Clients(), lease_holder(), ScriptedRemoteEngine()).runner.model
     asyncio.run(model.load())
     assert model.stored.model == "nvidia/cosmos-reason2-8b"
     assert isinstance(EndpointEngine(ENDPOINT, lambda: None), RemoteEngine)
 
 
-def test_nothing_is_stored_and_no_job_wants_a_newer_copy(bench: Bench) -> None:
+def test_a_remote_model_is_neither_stored_nor_renewed(bench: Bench) -> None:
     model = assemble(environment(bench), Clients(), lease_holder(), ScriptedEngine()).runner.model
     asyncio.run(model.load())
     assert (model.stored.model, model.stored.commit) == (bench.environment("w").model, "unknown")

@@ -39,7 +39,7 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
     assert bench.waiting() == (0, 0)
 
 
-def test_a_job_with_more_attempts_than_its_engine_has_deaths_outlives_a_worker(bench: Bench, hand: Hand) -> None:
+def test_a_second_worker_continues_to_count_a_jobs_attempts(bench: Bench, hand: Hand) -> None:
     """The next one goes on counting where the first was given up."""
     settings = WorkerSettings(idle_seconds=1, max_attempts=6)
     given = {"model": hand.runner.environment.model, "worker": settings}

@@ -67,7 +67,7 @@ def failure(bench: Bench) -> dict[str, Any]:
     return error
 
 
-def test_a_video_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     planned(bench, {"mode": "t2v", "sound": True, "contact_sheet": True, "seed": 7, **SMALL})
     run(bench)
@@ -96,7 +96,7 @@ def test_a_video_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.Mon
     assert [one["contentType"] for one in outputs] == ["application/json", "video/mp4", "image/gif", "image/jpeg"]
 
 
-def test_what_a_reader_must_know_is_noted(bench: Bench, tmp_path: Path) -> None:
+def test_notes_of_request_and_output_are_in_the_document(bench: Bench, tmp_path: Path) -> None:
     """Of what was asked for, and of what came: what only looks wrong is delivered."""
     planned(bench, {"mode": "t2v", **SMALL, "num_frames": 6, "preview": False}, {"black": True})
     run(bench)
@@ -105,7 +105,9 @@ def test_what_a_reader_must_know_is_noted(bench: Bench, tmp_path: Path) -> None:
     assert "All 9 frames of the video are alike: black." in notes
 
 
-def test_what_it_cost_is_the_generation_alone(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_is_that_of_the_generation_alone(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where its engine tells how long that took: inputs and files keep no GPU busy."""
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"timings": {"generate": 0.25}})
@@ -113,7 +115,7 @@ def test_what_it_cost_is_the_generation_alone(bench: Bench, tmp_path: Path, monk
     assert GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).gpu_seconds == 0.5
 
 
-def test_an_image(bench: Bench, tmp_path: Path) -> None:
+def test_an_image_is_generated_from_text(bench: Bench, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench)
     files = written(bench, tmp_path)
@@ -121,7 +123,7 @@ def test_an_image(bench: Bench, tmp_path: Path) -> None:
     assert "The guardrails were off" in files[".json"].read_text()
 
 
-def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> None:
+def test_a_video_from_an_image_has_its_aspect_ratio(bench: Bench, tmp_path: Path) -> None:
     picture = media_files.image(tmp_path / "wide.png", 128, 72).read_bytes()
     planned(bench, {"resolution": "256p", "num_frames": 5, "preview": False}, input=put(bench, "in/wide.png", picture))
     run(bench)
@@ -132,7 +134,7 @@ def test_an_image_becomes_a_video_of_its_shape(bench: Bench, tmp_path: Path) -> 
     assert (document.generation.width, document.generation.height) == (320, 192)
 
 
-def test_a_control_video_leads(bench: Bench, tmp_path: Path) -> None:
+def test_a_control_video_is_followed(bench: Bench, tmp_path: Path) -> None:
     depth = put(bench, "in/depth.mp4", media_files.video(tmp_path / "depth.mp4").read_bytes())
     said = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
     origin = Origin(model="nvidia/Cosmos3-Nano", revision="1234", engine="diffusers 0.38.0", files=[])
@@ -165,7 +167,7 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
 @pytest.mark.parametrize(
     ("rows", "told"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
 )
-def test_actions_lie_in_a_file(bench: Bench, tmp_path: Path, rows: list[list[float]], told: str | None) -> None:
+def test_actions_are_read_from_a_file(bench: Bench, tmp_path: Path, rows: list[list[float]], told: str | None) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     actions = put(bench, "in/moves.json", json.dumps(rows).encode())
     said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json", "action_chunk_size": 4}
@@ -178,7 +180,7 @@ def test_actions_lie_in_a_file(bench: Bench, tmp_path: Path, rows: list[list[flo
     assert document.generation.action is not None and document.generation.action.actions == rows
 
 
-def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
+def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     said = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
     planned(bench, said, input=picture)
@@ -204,13 +206,15 @@ def test_a_policy_makes_actions_too(bench: Bench, tmp_path: Path) -> None:
         ({"checks": {"output": "facesBlurred"}}, "EngineFailed", "whether they checked the prompt"),
     ],
 )
-def test_what_was_not_asked_for_is_not_delivered(bench: Bench, script: dict[str, Any], code: str, told: str) -> None:
+def test_an_output_that_differs_from_the_request_is_not_delivered(
+    bench: Bench, script: dict[str, Any], code: str, told: str
+) -> None:
     planned(bench, {"mode": "t2v", "seed": 7, **SMALL}, script)
     run(bench)
     assert failure(bench)["error"] == code and told in failure(bench)["cause"]
 
 
-def test_without_guardrails_nothing_is_made_that_asks_for_them(bench: Bench) -> None:
+def test_a_job_that_wants_guardrails_fails_on_an_engine_without_them(bench: Bench) -> None:
     engine = ScriptedGenerator()
     engine.guardrails = False
     planned(bench, {"mode": "t2v", **SMALL})
@@ -228,14 +232,14 @@ def documented(bench: Bench, folder: Path) -> DocumentedGuardrails:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_document_tells_what_guardrails_said_of_what(bench: Bench, tmp_path: Path, asked: bool) -> None:
+def test_the_verdicts_of_guardrails_are_in_the_document(bench: Bench, tmp_path: Path, asked: bool) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": asked})
     run(bench)
     verdicts = Checks(by="scripted guardrails", **{"prompt": "passed", "output": "facesBlurred"} if asked else {})
     assert documented(bench, tmp_path) == DocumentedGuardrails(requested=asked, required=False, verdicts=verdicts)
 
 
-def test_actions_alone_show_nothing_that_guardrails_could_look_at(bench: Bench, tmp_path: Path) -> None:
+def test_actions_alone_need_no_verdict_on_the_output(bench: Bench, tmp_path: Path) -> None:
     video = put(bench, "in/moves.mp4", media_files.video(tmp_path / "moves.mp4").read_bytes())
     said = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
     planned(bench, said, {"checks": {"prompt": "passed"}}, input=video)
@@ -246,20 +250,20 @@ def test_actions_alone_show_nothing_that_guardrails_could_look_at(bench: Bench, 
 NOT_VERIFIED = {"prompt": "notVerified", "output": "notVerified"}
 
 
-def test_what_a_server_says_of_its_checks_is_noted_as_unverified(bench: Bench, tmp_path: Path) -> None:
+def test_checks_of_a_remote_server_are_noted_as_unverified(bench: Bench, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench)
     assert "does not report whether it did" in written(bench, tmp_path)[".json"].read_text()
 
 
-def test_where_guardrails_are_required_nothing_else_is_enough(bench: Bench) -> None:
+def test_required_guardrails_need_a_verdict(bench: Bench) -> None:
     required = SERVING.model_copy(update={"guardrails_required": True})
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench, serving=required)
     assert "whether they checked the prompt and the output" in failure(bench)["cause"]
 
 
-def test_where_guardrails_are_required_a_job_that_was_planned_without_is_refused(bench: Bench) -> None:
+def test_a_job_planned_without_required_guardrails_is_refused(bench: Bench) -> None:
     """Before the pipeline was deployed so."""
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench, serving=SERVING.model_copy(update={"guardrails_required": True}))
@@ -270,7 +274,7 @@ class Shortened(ScriptedGenerator):
     lossy: Sequence[LossyMode] = ()
 
 
-def test_lossy_modes_are_written_down_and_without_them_it_is_another(bench: Bench, tmp_path: Path) -> None:
+def test_lossy_modes_are_documented_and_a_repetition_without_them_is_noted(bench: Bench, tmp_path: Path) -> None:
     def made(job_id: str, lossy: Sequence[LossyMode], origin: Origin | None) -> GeneratorDocument:
         engine, key = Shortened(), OutputKey(bucket=ASSETS, key=f"out/{job_id}.json")
         engine.lossy = lossy
@@ -288,7 +292,7 @@ def test_lossy_modes_are_written_down_and_without_them_it_is_another(bench: Benc
     assert "not the same" in " ".join(made("four", ["fp8"], exact.origin).notes)
 
 
-def test_lossy_modes_are_as_the_pipeline_is_configured(bench: Bench) -> None:
+def test_lossy_modes_are_those_of_the_configuration(bench: Bench) -> None:
     serving = SERVING.model_copy(update={"lossy": ["stepCache"]})
     environment = bench.environment("worker-1", "tests.worker.test_generations:Shortened")
     environment = environment.model_copy(update={"serving": serving})
@@ -297,7 +301,7 @@ def test_lossy_modes_are_as_the_pipeline_is_configured(bench: Bench) -> None:
     assert isinstance(engine, Shortened) and engine.lossy == ["stepCache"]
 
 
-def test_guardrails_are_as_the_pipeline_is_configured(bench: Bench) -> None:
+def test_guardrails_are_those_of_the_configuration(bench: Bench) -> None:
     for configured in (True, False):
         serving = SERVING.model_copy(update={"guardrails": configured})
         environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")

@@ -41,7 +41,7 @@ def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | 
         (2, A100, "cfg 2"),
     ],
 )
-def test_it_is_that_of_the_kind_or_made_for_the_memory_that_is_there(
+def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, plan: str
 ) -> None:
     assert shared(bench, monkeypatch, gpus, gpu, "vllm-omni") == plan
@@ -56,7 +56,7 @@ def test_it_is_that_of_the_kind_or_made_for_the_memory_that_is_there(
         (2, A100, "diffusers", "cannot share 2 x NVIDIA A100-SXM4-80GB: diffusers"),
     ],
 )
-def test_gpus_of_no_plan_are_refused(
+def test_gpus_that_fit_no_plan_are_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str, told: str
 ) -> None:
     with pytest.raises(Failure, match=told) as raised:

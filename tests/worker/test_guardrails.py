@@ -68,7 +68,7 @@ def load(environment: WorkerEnvironment, engine: Guarded) -> ResidentModel:
     return model
 
 
-def test_the_engine_is_given_copies_which_the_next_worker_has_from_the_backup(
+def test_guardrail_models_are_fetched_and_backed_up_for_the_next_worker(
     environment: WorkerEnvironment, hub: Hub
 ) -> None:
     engine = Guarded()
@@ -83,7 +83,9 @@ def test_the_engine_is_given_copies_which_the_next_worker_has_from_the_backup(
     assert again.guardrail_models == engine.guardrail_models and hub.requests == 0
 
 
-def test_a_licence_that_nobody_accepted_is_told_with_what_would_do(environment: WorkerEnvironment, hub: Hub) -> None:
+def test_an_unaccepted_license_fails_with_the_way_to_disable_guardrails(
+    environment: WorkerEnvironment, hub: Hub
+) -> None:
     hub.accepted.clear()
     with pytest.raises(Failure) as raised:
         load(environment, Guarded())
@@ -95,7 +97,7 @@ def test_a_licence_that_nobody_accepted_is_told_with_what_would_do(environment: 
 
 
 @pytest.mark.parametrize("changes", [{"serving": SERVING.model_copy(update={"guardrails": False})}, {"serving": None}])
-def test_without_guardrails_nothing_is_fetched(
+def test_without_guardrails_no_model_of_theirs_is_fetched(
     environment: WorkerEnvironment, hub: Hub, changes: dict[str, object]
 ) -> None:
     engine = Guarded()

@@ -12,7 +12,7 @@ from tests.worker.conftest import ASSETS, IDENTITY, STATE, Bench
 OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
 
 
-def test_a_job_planned_for_another_configuration_is_planned_again_and_spends_nothing(bench: Bench) -> None:
+def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(bench: Bench) -> None:
     bench.send(bench.job("other", planned_for=OTHER))
     bench.send(bench.job("own"))
     bench.worker().run()
@@ -25,7 +25,7 @@ def test_a_job_planned_for_another_configuration_is_planned_again_and_spends_not
     assert bench.waiting() == (0, 0)
 
 
-def test_a_worker_that_was_asked_to_leave_gives_it_back_and_leaves(bench: Bench) -> None:
+def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) -> None:
     """The job is for a worker of the deployment for which `scale` has asked this one to leave."""
     hand = bench.worker(idle_seconds=600, heartbeat_seconds=600)
 
@@ -45,7 +45,7 @@ def test_a_worker_that_was_asked_to_leave_gives_it_back_and_leaves(bench: Bench)
     assert row is not None and row.state == "DRAINING"
 
 
-def test_a_job_given_back_stays_hidden_until_every_old_worker_has_heard(bench: Bench) -> None:
+def test_a_job_given_back_is_hidden_until_all_old_workers_know_that_they_must_drain(bench: Bench) -> None:
     """Twenty receipts make a dead letter: a chain of old workers must not use them up within a second."""
     hand = bench.worker(heartbeat_seconds=600)
     bench.send(bench.job())
@@ -55,7 +55,7 @@ def test_a_job_given_back_stays_hidden_until_every_old_worker_has_heard(bench: B
     assert hand.runner.environment.worker.seen_seconds == 30
 
 
-def test_a_worker_asked_to_leave_while_its_model_was_loaded_takes_nothing(bench: Bench) -> None:
+def test_a_worker_that_must_drain_before_it_is_ready_takes_no_job(bench: Bench) -> None:
     bench.send(bench.job())
     hand = bench.worker(idle_seconds=600)
     bench.workers.must_drain("worker-1")
@@ -63,7 +63,7 @@ def test_a_worker_asked_to_leave_while_its_model_was_loaded_takes_nothing(bench:
     assert bench.waiting() == (1, 0)
 
 
-def test_a_job_of_schema_version_3_names_no_model_and_is_taken(bench: Bench) -> None:
+def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> None:
     """As commit 0f4e7e0 wrote it, `plannedFor` not being there."""
     job = bench.job()
     body = {"schemaVersion": 3, "taskToken": "token", "job": job.model_dump(mode="json", exclude={"planned_for"})}
@@ -72,7 +72,7 @@ def test_a_job_of_schema_version_3_names_no_model_and_is_taken(bench: Bench) -> 
     assert json.loads(bench.document("one"))["jobId"] == "one"
 
 
-def test_a_result_that_was_decided_is_delivered_by_any_worker(bench: Bench) -> None:
+def test_any_worker_delivers_a_result_that_is_decided(bench: Bench) -> None:
     """Its worker died after the decision: nothing is left to infer, so it does not matter what this one runs."""
     job = bench.job(planned_for=OTHER)
     bench.s3.put_object(Bucket=STATE, Key="jobs/one/won/document.json", Body=b"decided")
@@ -84,7 +84,7 @@ def test_a_result_that_was_decided_is_delivered_by_any_worker(bench: Bench) -> N
     assert len(bench.stepfunctions.said("success")) == 1
 
 
-def test_a_field_that_is_not_known_is_newer_codes_and_the_job_is_not_lost(bench: Bench) -> None:
+def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: Bench) -> None:
     """CloudFormation updates `plan` before the state machine, which writes the version into the message."""
     job = {**bench.job().model_dump(mode="json"), "fromTheFuture": 1}
     bench.sqs.send_message(

@@ -35,7 +35,7 @@ def engine_of(places: int) -> Counting:
     return engine
 
 
-def test_jobs_whose_prompts_are_being_written_keep_no_other_from_the_engine(bench: Bench) -> None:
+def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench: Bench) -> None:
     """As many as the engine has places for wait for their prompts; the next one is taken, and answered before them."""
     for name in ("one", "two", "three"):
         bench.send(bench.job(name))
@@ -54,7 +54,7 @@ def test_jobs_whose_prompts_are_being_written_keep_no_other_from_the_engine(benc
     assert [bench.attempts(name) for name in ("one", "two", "three")] == [1, 1, 1]
 
 
-def test_what_was_made_is_looked_at_and_stored_outside_of_the_engine(
+def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the results of the first two are looked at, the third is taken and answered."""
@@ -75,7 +75,7 @@ def test_what_was_made_is_looked_at_and_stored_outside_of_the_engine(
 
 
 @pytest.mark.parametrize("places", [1, 2])
-def test_no_more_are_in_the_engine_than_it_has_places_for(bench: Bench, places: int) -> None:
+def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, places: int) -> None:
     for number in range(6):
         bench.send(bench.job(f"job-{number}"))
     engine = engine_of(places)
@@ -83,7 +83,7 @@ def test_no_more_are_in_the_engine_than_it_has_places_for(bench: Bench, places: 
     assert len(bench.stepfunctions.said("success")) == 6 and engine.most <= places
 
 
-def test_who_wants_to_be_alone_waits_for_the_others_and_goes_before_the_next() -> None:
+def test_an_exclusive_slot_waits_for_holders_and_goes_before_later_ones() -> None:
     order: list[str] = []
 
     async def use(slots: Slots, name: str, alone: bool, seconds: float) -> None:
@@ -105,7 +105,7 @@ def test_who_wants_to_be_alone_waits_for_the_others_and_goes_before_the_next() -
     assert order == ["+a", "+b", "-b", "-a", "+solo", "-solo", "+c", "-c"]
 
 
-def test_giving_up_on_being_alone_lets_the_others_in() -> None:
+def test_a_cancelled_wait_for_an_exclusive_slot_blocks_nobody() -> None:
     async def scene() -> bool:
         slots = Slots(1)
         async with slots.place(False):

@@ -30,7 +30,7 @@ def full() -> OSError:
     return OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_job_waits_for_its_part_of_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_waits_for_disk_space(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [SimpleNamespace(total=GIB, free=free) for free in (9, 9, GIB)]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: answers.pop(0))
     bench.send(bench.job())
@@ -39,7 +39,7 @@ def test_a_job_waits_for_its_part_of_the_disk(bench: Bench, monkeypatch: pytest.
     assert row is not None and (row.state, row.attempts, answers) == ("SUCCEEDED", 1, [])
 
 
-def test_space_is_taken_before_anything_is_fetched_and_given_back_whole(
+def test_disk_space_is_reserved_before_the_fetch_or_not_at_all(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk's own account: blocks of the size that was promised, or no file at all."""
@@ -64,7 +64,7 @@ def test_space_is_taken_before_anything_is_fetched_and_given_back_whole(
     assert not any(path.exists() for path in paths)
 
 
-def test_a_file_smaller_than_it_was_said_to_be_is_no_longer_than_it_is(bench: Bench, tmp_path: Path) -> None:
+def test_a_file_smaller_than_planned_is_cut_to_its_size(bench: Bench, tmp_path: Path) -> None:
     job = bench.job()
     job = job.model_copy(update={"input": job.inputs[0].model_copy(update={"size": 1 << 20})})
     asyncio.run(inputs.wait_for_disk(job, tmp_path))
@@ -80,7 +80,7 @@ def test_a_disk_that_stays_full_is_no_fault_of_the_job(bench: Bench, monkeypatch
     assert_left_for_another_try(bench)
 
 
-def test_nor_is_one_that_fills_while_the_engine_writes(bench: Bench) -> None:
+def test_a_disk_that_fills_up_during_inference_is_no_fault_of_the_job(bench: Bench) -> None:
     class Writing(ScriptedEngine):
         async def run(self, job: Job, workdir: Path) -> Answer:
             raise full()
@@ -90,7 +90,9 @@ def test_nor_is_one_that_fills_while_the_engine_writes(bench: Bench) -> None:
     assert_left_for_another_try(bench)
 
 
-def test_nor_is_one_that_fills_while_its_file_is_fetched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_during_the_fetch_is_no_fault_of_the_job(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fetch(*_: Any) -> None:
         raise full()
 
@@ -107,7 +109,7 @@ def assert_left_for_another_try(bench: Bench) -> None:
     assert bench.waiting() == (0, 1), "its lease lapses by itself"
 
 
-def test_what_is_larger_than_the_whole_disk_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_larger_than_the_whole_disk_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=9, free=9))
     bench.send(bench.job())
     bench.worker().run()

@@ -9,7 +9,7 @@ from cosmos_batch.worker.instance_metadata import has_spot_notice, watch_for_spo
 from tests.metadata_service import metadata_service
 
 
-def test_the_spot_notice_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spot_notice_calls_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance_metadata, "NOTICE_PERIOD_SECONDS", 0.01)
     heard = threading.Event()
     with metadata_service() as service:
@@ -21,6 +21,6 @@ def test_the_spot_notice_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
         assert heard.wait(60)
 
 
-def test_no_metadata_service_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_metadata_service_there_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
     assert not has_spot_notice()

@@ -56,7 +56,7 @@ def test_a_lease_is_renewed_three_times_in_its_time_until_it_is_released() -> No
     keeping.end()
 
 
-def test_what_a_dead_worker_held_is_given_back_at_once() -> None:
+def test_messages_of_an_ended_worker_are_visible_at_once() -> None:
     sqs = FakeSqs()
     keeping = Keeping(sqs, visibility_timeout=600)
     keeping.holder.hold(["kept", "done"])
@@ -74,7 +74,7 @@ def test_a_lease_that_lapsed_is_not_renewed_again() -> None:
     assert [handle for handle, _ in sqs.set].count("gone") == 1
 
 
-def test_a_renewal_that_sqs_itself_failed_is_tried_again() -> None:
+def test_a_renewal_that_failed_by_a_fault_of_sqs_is_repeated() -> None:
     sqs = FakeSqs(lapsed={"unlucky"}, sender_fault=False)
     keeping = Keeping(sqs, visibility_timeout=0.06)
     keeping.holder.hold(["unlucky"])

@@ -17,14 +17,14 @@ def line(record: logging.LogRecord) -> dict[str, object]:
     return told
 
 
-def test_a_line_has_its_fields_beside_what_it_says() -> None:
+def test_a_log_line_has_its_extra_fields() -> None:
     record = log.makeRecord(log.name, logging.INFO, "f", 1, "stage %s", ("decoded",), None, extra={"jobId": "one"})
     told = line(record)
     assert told.pop("time")
     assert told == {"level": "INFO", "logger": log.name, "message": "stage decoded", "jobId": "one"}
 
 
-def test_an_exception_is_told_without_its_text_and_with_its_cause() -> None:
+def test_an_exception_is_logged_without_its_text_and_with_its_cause() -> None:
     try:
         try:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "my prompt"}}, "GetObject")

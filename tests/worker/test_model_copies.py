@@ -48,14 +48,14 @@ def place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         yield Place(hub, bench)
 
 
-def test_a_host_that_starts_later_loads_what_the_first_one_did(place: Place) -> None:
+def test_a_host_that_starts_later_loads_the_same_commit(place: Place) -> None:
     first = place.publish("1")
     assert place.host("a").ensure(MODEL).commit == first
     place.publish("2")
     assert place.host("b").ensure(MODEL).commit == first
 
 
-def test_the_commit_of_a_filled_store_is_recorded_and_the_hub_is_not_asked(place: Place) -> None:
+def test_the_commit_of_a_filled_store_is_recorded_without_the_hub(place: Place) -> None:
     """As an update of a deployment finds it, whose older workers recorded nothing."""
     host = place.host("a")
     old = host.store.ensure(MODEL, commit=place.publish("1")).commit
@@ -81,7 +81,7 @@ def test_a_commit_that_is_configured_needs_no_record(place: Place) -> None:
     assert place.revisions.list() == []
 
 
-def test_another_copy_in_the_store_does_not_take_its_place(place: Place) -> None:
+def test_a_newer_copy_in_the_store_does_not_replace_the_recorded_commit(place: Place) -> None:
     """Another pipeline, with the same model and file system, has loaded a newer commit."""
     old, new = place.publish("1"), place.publish("2")
     store = place.host("shared").store
@@ -89,7 +89,7 @@ def test_another_copy_in_the_store_does_not_take_its_place(place: Place) -> None
     assert place.host("shared", revision=old).ensure(MODEL).commit == old
 
 
-def test_an_invalidation_moves_it_once_and_for_all_hosts(place: Place) -> None:
+def test_an_invalidation_records_a_new_commit_once_for_all_hosts(place: Place) -> None:
     place.publish("1")
     host, other = place.host("a"), place.host("b")
     host.ensure(MODEL)
@@ -102,7 +102,7 @@ def test_an_invalidation_moves_it_once_and_for_all_hosts(place: Place) -> None:
     assert place.host("c").ensure(MODEL).commit == new
 
 
-def test_where_the_hub_cannot_be_asked_an_invalidation_drops_nothing(place: Place) -> None:
+def test_an_invalidation_without_the_hub_drops_no_copy(place: Place) -> None:
     old = place.publish("1")
     host = place.host("a")
     host.ensure(MODEL)
@@ -122,7 +122,7 @@ def test_a_tag_is_resolved_once(place: Place) -> None:
     assert place.host("b", revision="v1").ensure(MODEL).commit == first
 
 
-def test_a_revision_that_does_not_exist_is_named_as_such(place: Place) -> None:
+def test_a_revision_that_does_not_exist_is_named_in_the_error(place: Place) -> None:
     place.publish("1")
     with pytest.raises(Failure, match="no such revision"):
         place.host("a", revision="v9").ensure(MODEL)

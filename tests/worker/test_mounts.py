@@ -44,12 +44,12 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("on", "lines"), [("efs", EFS + NVME), ("nvme", NVME_MODELS + NVME)])
-def test_what_is_mounted_is_proven(table: Path, on: str, lines: str) -> None:
+def test_correct_mounts_are_accepted(table: Path, on: str, lines: str) -> None:
     table.write_text(OVERLAY + lines)
     check_mounts(environment(table, on))
 
 
-def test_the_last_mount_at_a_point_is_the_one_that_is_seen(table: Path) -> None:
+def test_the_last_mount_at_a_point_counts(table: Path) -> None:
     table.write_text(OVERLAY + EFS + ROOT_VOLUME + NVME)
     check_mounts(environment(table, "efs"))
 
@@ -66,7 +66,7 @@ def test_the_last_mount_at_a_point_is_the_one_that_is_seen(table: Path) -> None:
         ("nvme", EFS + NVME.replace("/mnt/scratch", "/elsewhere"), ["/mnt/scratch", "nothing is mounted"]),
     ],
 )
-def test_what_is_not_is_refused_with_what_is_there_instead(table: Path, on: str, lines: str, words: list[str]) -> None:
+def test_a_wrong_mount_is_refused_and_named(table: Path, on: str, lines: str, words: list[str]) -> None:
     table.write_text(OVERLAY + lines)
     with pytest.raises(Failure) as raised:
         check_mounts(environment(table, on))
@@ -76,7 +76,7 @@ def test_what_is_not_is_refused_with_what_is_there_instead(table: Path, on: str,
         assert word in f"{error.message} {error.remedy}"
 
 
-def test_nothing_is_proven_where_nothing_is_expected(table: Path) -> None:
+def test_without_an_expected_disk_nothing_is_checked(table: Path) -> None:
     check_mounts(environment(table, None))
 
 
@@ -89,11 +89,11 @@ PATHS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 @given(root=PATHS, point=PATHS, optional=st.lists(st.sampled_from(["shared:1", "master:2", "unbindable"])))
-def test_any_path_is_read_back(root: str, point: str, optional: list[str]) -> None:
+def test_any_path_in_the_mount_table_is_decoded(root: str, point: str, optional: list[str]) -> None:
     fields = ["36", "35", "98:0", escaped(root), escaped(point), "rw", *optional, "-", "xfs", "/dev/nvme1n1", "rw"]
     assert read_table(" ".join(fields) + "\n") == [Mount(root, point, "xfs", "/dev/nvme1n1")]
 
 
 @given(st.text())
-def test_any_text_is_read_without_a_fault(text: str) -> None:
+def test_any_text_as_mount_table_is_read_without_an_error(text: str) -> None:
     read_table(text)

@@ -28,21 +28,21 @@ GCC version:  gcc version 12.3.0
         ("", None),
     ],
 )
-def test_the_version_is_read(text: str, version: tuple[int, int] | None) -> None:
+def test_the_driver_version_is_read(text: str, version: tuple[int, int] | None) -> None:
     assert driver_version(text) == version
 
 
 @pytest.mark.parametrize(
     ("cuda", "version"), [("cu130", "580.65.06"), ("cu130", "590.10"), ("cu128", "570.26"), ("cu128", "580.95.05")]
 )
-def test_a_driver_that_is_new_enough_will_do(tmp_path: Path, cuda: str, version: str) -> None:
+def test_a_driver_that_is_new_enough_is_accepted(tmp_path: Path, cuda: str, version: str) -> None:
     file = tmp_path / "version"
     file.write_text(OPEN.format(version=version))
     check_driver(cuda, file)
 
 
 @pytest.mark.parametrize(("cuda", "version"), [("cu130", "570.195.03"), ("cu130", "580.20"), ("cu128", "535.161.07")])
-def test_one_that_is_too_old_is_named_with_what_is_needed(tmp_path: Path, cuda: str, version: str) -> None:
+def test_a_driver_that_is_too_old_is_refused_with_both_versions(tmp_path: Path, cuda: str, version: str) -> None:
     file = tmp_path / "version"
     file.write_text(PROPRIETARY.format(version=version))
     with pytest.raises(Failure) as raised:
@@ -53,17 +53,17 @@ def test_one_that_is_too_old_is_named_with_what_is_needed(tmp_path: Path, cuda: 
     assert ("app.cosmosBatch.images.cuda" in error.remedy) is (cuda == "cu130")  # nothing is built for less than cu128
 
 
-def test_no_driver_is_told_too(tmp_path: Path) -> None:
+def test_a_missing_driver_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure) as raised:
         check_driver("cu130", tmp_path / "version")
     assert "has no NVIDIA driver" in raised.value.error.message
 
 
-def test_where_the_image_names_no_cuda_none_is_needed(tmp_path: Path) -> None:
+def test_an_image_without_cuda_needs_no_driver(tmp_path: Path) -> None:
     check_driver(None, tmp_path / "version")
 
 
-def test_what_cannot_be_read_is_left_to_the_engine(tmp_path: Path) -> None:
+def test_a_version_in_another_form_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "version"
     file.write_text("something else")
     check_driver("cu130", file)

@@ -15,7 +15,7 @@ class Clock:
 
 
 class TestPace:
-    def test_without_an_answer_nothing_is_known(self) -> None:
+    def test_without_an_answered_job_there_is_no_measure(self) -> None:
         clock = Clock()
         pace = Pace(clock=clock)
         pace.began("refused")
@@ -33,7 +33,7 @@ class TestPace:
             pace.ended(began, weight=1)
         assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
 
-    def test_a_worker_that_has_just_begun_with_a_full_batch_is_not_slow(self) -> None:
+    def test_a_first_full_batch_does_not_look_slow(self) -> None:
         """256 jobs that take 17 s together: the first answers come after 17 s, and each took 17/256 of the worker."""
         clock = Clock()
         pace = Pace(clock=clock)
@@ -56,7 +56,7 @@ class TestPace:
             pace.ended(job, weight=weight)
         assert pace.measure == Measure(seconds_per_unit=2, in_flight=1)
 
-    def test_refusals_that_take_no_time_do_not_make_it_faster(self) -> None:
+    def test_refused_jobs_do_not_make_a_worker_look_faster(self) -> None:
         clock = Clock()
         pace = Pace(clock=clock)
         pace.began("answered")

@@ -54,7 +54,7 @@ def with_hub_model(bench: Bench, store: OldModel) -> Any:
     return hand
 
 
-def test_jobs_that_ask_for_a_new_model_get_one_between_them(bench: Bench) -> None:
+def test_jobs_that_want_a_newer_copy_share_one_renewal(bench: Bench) -> None:
     for n in range(5):
         bench.send(bench.job(f"job-{n}", invalidate_model=True))
     bench.send(bench.job("plain"))
@@ -86,7 +86,7 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
 
 
-def test_a_new_model_that_cannot_be_had_fails_whoever_asked_and_nobody_else(bench: Bench) -> None:
+def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(bench: Bench) -> None:
     bench.send(bench.job("asks", invalidate_model=True))
     bench.send(bench.job("does-not"))
     hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
@@ -102,7 +102,7 @@ def test_a_new_model_that_cannot_be_had_fails_whoever_asked_and_nobody_else(benc
     assert waits is not None and waits.state in ("PLANNED", "SUCCEEDED")
 
 
-def test_who_cannot_load_leaves_the_backlog_to_scale(bench: Bench) -> None:
+def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> None:
     """Whether the jobs wait or are refused, `scale` decides, who knows the other workers."""
     bench.send(bench.job())
     (bench.folder / "refuses").touch()
@@ -116,7 +116,7 @@ def test_who_cannot_load_leaves_the_backlog_to_scale(bench: Bench) -> None:
     assert row is not None and row.error is not None and not row.error.retryable
 
 
-def test_a_model_that_is_newer_than_the_run_stays(bench: Bench) -> None:
+def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
     """VAMS keeps INVALIDATE_COSMOS_MODELS in its parameters: a run that began before the last download asks in vain."""
     bench.send(bench.job(invalidate_model=True))
     store = OldModel(datetime.now(UTC) + timedelta(minutes=1))
@@ -124,7 +124,7 @@ def test_a_model_that_is_newer_than_the_run_stays(bench: Bench) -> None:
     assert (store.downloads, store.backed_up) == (0, ["commit-0"])
 
 
-def test_an_engine_is_told_the_context_of_its_pipeline(bench: Bench) -> None:
+def test_an_engine_loads_with_the_context_of_its_pipeline(bench: Bench) -> None:
     """From the container's environment to the engine."""
     told: list[int | None] = []
 

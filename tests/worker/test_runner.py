@@ -54,7 +54,7 @@ def test_many_jobs_are_in_the_engine_at_once(bench: Bench) -> None:
     assert len(bench.stepfunctions.said("success")) == 12
 
 
-def test_the_same_message_twice_is_one_result_and_one_callback(bench: Bench) -> None:
+def test_a_message_delivered_twice_gives_one_result_and_one_callback(bench: Bench) -> None:
     job = bench.job()
     bench.send(job)
     bench.send(job)
@@ -71,7 +71,7 @@ def test_the_same_message_twice_is_one_result_and_one_callback(bench: Bench) -> 
     assert bench.waiting() == (0, 0)
 
 
-def test_a_job_that_was_committed_but_not_told_is_finished_without_the_engine(bench: Bench) -> None:
+def test_a_committed_job_is_reported_without_running_again(bench: Bench) -> None:
     job = bench.job()
     bench.send(job)
     first = bench.worker("first")
@@ -96,7 +96,7 @@ def make_visible(bench: Bench, job: Job) -> None:
     bench.send(job)
 
 
-def test_after_the_callback_nothing_is_written_again(bench: Bench) -> None:
+def test_after_the_callback_no_file_is_written_again(bench: Bench) -> None:
     """VAMS moves the document away; a late delivery of the message must not bring it back."""
     job = bench.job()
     bench.send(job)
@@ -109,7 +109,7 @@ def test_after_the_callback_nothing_is_written_again(bench: Bench) -> None:
     assert bench.waiting() == (0, 0)
 
 
-def test_closed_by_one_who_could_not_say_so_a_job_is_told_all_the_same(bench: Bench) -> None:
+def test_a_job_that_was_closed_without_a_report_is_reported(bench: Bench) -> None:
     bench.send(bench.job())
     error = Error(code="NoCapacity", message="No GPU.", remedy="Wait.")
     bench.jobs.close("one", Result(job_id="one", error=error), cancelled=False)
@@ -118,7 +118,7 @@ def test_closed_by_one_who_could_not_say_so_a_job_is_told_all_the_same(bench: Be
     assert told["error"] == "NoCapacity"
 
 
-def test_a_cancelled_job_stays_cancelled_when_its_worker_lets_go(bench: Bench) -> None:
+def test_a_cancelled_job_stays_cancelled_after_its_worker_drops_it(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 60})))
     engine = Counting()
     hand = bench.worker(engine=engine)
@@ -137,7 +137,7 @@ def test_a_cancelled_job_stays_cancelled_when_its_worker_lets_go(bench: Bench) -
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "gone"])
-def test_a_job_that_nobody_waits_for_is_dropped(bench: Bench, state: str) -> None:
+def test_a_job_whose_execution_is_gone_is_dropped(bench: Bench, state: str) -> None:
     bench.send(bench.job())
     if state == "gone":
         bench.stepfunctions.gone.add("token-one")
@@ -152,7 +152,7 @@ def test_a_job_that_nobody_waits_for_is_dropped(bench: Bench, state: str) -> Non
     assert bench.waiting() == (0, 0)
 
 
-def test_an_execution_that_is_stopped_frees_its_place_in_the_engine(bench: Bench) -> None:
+def test_a_stopped_execution_frees_its_place_in_the_engine(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 60})))
     engine = Counting()
     hand = bench.worker(engine=engine)
@@ -172,7 +172,7 @@ def test_an_execution_that_is_stopped_frees_its_place_in_the_engine(bench: Bench
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError", "InvalidToken"])
-def test_a_heartbeat_without_a_clear_answer_drops_nothing(bench: Bench, code: str) -> None:
+def test_a_job_is_kept_when_a_heartbeat_has_no_clear_response(bench: Bench, code: str) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 1.5})))
     stepfunctions = bench.stepfunctions
     hand = bench.worker()
@@ -188,7 +188,7 @@ def test_a_heartbeat_without_a_clear_answer_drops_nothing(bench: Bench, code: st
     assert len(stepfunctions.said("success")) == 1
 
 
-def test_a_token_of_another_account_is_told_to_cloudwatch(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_of_another_account_is_counted_as_a_metric(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     def refuse(**_arguments: Any) -> None:
         raise ClientError({"Error": {"Code": "InvalidToken", "Message": ""}}, "SendTaskHeartbeat")
 
@@ -201,7 +201,7 @@ def test_a_token_of_another_account_is_told_to_cloudwatch(bench: Bench, caplog: 
     assert told[0]["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": FOREIGN_TOKENS, "Unit": "Count"}]
 
 
-def test_past_its_deadline_a_job_fails_without_inference(bench: Bench) -> None:
+def test_a_job_past_its_deadline_fails_without_inference(bench: Bench) -> None:
     bench.send(bench.job(deadline=datetime.now(UTC) - timedelta(seconds=1)))
     engine = Counting()
     bench.worker(engine=engine).run()
@@ -218,7 +218,7 @@ def test_an_attempt_that_takes_too_long_fails(bench: Bench) -> None:
     assert told["error"] == "TimedOut"
 
 
-def test_a_fault_of_the_input_is_told_once_and_never_tried_again(bench: Bench) -> None:
+def test_a_fault_of_the_input_is_reported_without_another_attempt(bench: Bench) -> None:
     bench.send(bench.job(body=b"no picture at all"))
     bench.worker().run()
     [told] = bench.stepfunctions.said("failure")
@@ -250,7 +250,7 @@ def test_a_file_that_may_not_be_read_is_refused(bench: Bench, monkeypatch: pytes
     assert (told["error"], "may not be read" in told["cause"]) == ("InvalidInput", True)
 
 
-def test_a_prompt_that_is_no_text_is_refused(bench: Bench) -> None:
+def test_a_prompt_that_is_not_utf8_is_refused(bench: Bench) -> None:
     bench.s3.put_object(Bucket=STATE, Key="requests/one/prompt.txt", Body="é".encode("latin-1"))
     bench.send(bench.job(prompt=None, prompt_uri=f"s3://{STATE}/requests/one/prompt.txt"))
     bench.worker().run()
@@ -258,21 +258,21 @@ def test_a_prompt_that_is_no_text_is_refused(bench: Bench) -> None:
     assert (told["error"], "UTF-8" in told["cause"]) == ("InvalidInput", True)
 
 
-def test_a_long_prompt_is_read_from_where_it_lies(bench: Bench) -> None:
+def test_a_long_prompt_is_read_from_s3(bench: Bench) -> None:
     bench.s3.put_object(Bucket=STATE, Key="requests/one/prompt.txt", Body="Ünï".encode() * 9000)
     bench.send(bench.job(prompt=None, prompt_uri=f"s3://{STATE}/requests/one/prompt.txt"))
     bench.worker().run()
     assert json.loads(bench.document("one"))["userPrompt"] == "Ünï" * 9000
 
 
-def test_a_document_tells_the_callers_words_from_the_question(bench: Bench) -> None:
+def test_a_document_has_the_callers_prompt_and_the_whole_question(bench: Bench) -> None:
     bench.send(bench.job(prompt="Locate the cube. Return JSON.", user_prompt="the cube"))
     bench.worker().run()
     document = json.loads(bench.document("one"))
     assert (document["userPrompt"], document["question"]) == ("the cube", "Locate the cube. Return JSON.")
 
 
-def test_a_callers_long_words_are_read_from_where_they_lie(bench: Bench) -> None:
+def test_a_callers_long_prompt_is_read_from_s3(bench: Bench) -> None:
     bench.s3.put_object(Bucket=STATE, Key="requests/one/question.txt", Body="Locate ü".encode())
     bench.s3.put_object(Bucket=STATE, Key="requests/one/words.txt", Body="ü".encode())
     uris = {name: f"s3://{STATE}/requests/one/{name}.txt" for name in ("question", "words")}
@@ -282,14 +282,14 @@ def test_a_callers_long_words_are_read_from_where_they_lie(bench: Bench) -> None
     assert (document["userPrompt"], document["question"]) == ("ü", "Locate ü")
 
 
-def test_a_job_of_before_has_no_words_beside_its_question(bench: Bench) -> None:
+def test_a_job_of_an_older_version_has_no_separate_user_prompt(bench: Bench) -> None:
     """As commit 0f4e7e0 planned it, with the fields that it knew."""
     message = bench.job(prompt="Count.").model_dump(mode="json")
     assert message.pop("userPrompt") is None and message.pop("userPromptUri") is None
     assert not Job.model_validate(message).asks_more_than_the_caller
 
 
-def test_a_worker_notes_its_pace_and_what_it_completed(bench: Bench) -> None:
+def test_a_worker_records_its_pace_and_number_of_jobs(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 0.2})))
     bench.worker().run()
     row = bench.workers.get("worker-1")
@@ -303,7 +303,7 @@ def test_a_worker_notes_its_pace_and_what_it_completed(bench: Bench) -> None:
     assert pipeline.cold_start_seconds is not None
 
 
-def test_a_fault_of_aws_leaves_the_job_to_another_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_fault_of_aws_the_job_runs_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(bench.job())
     hand = bench.worker()
 

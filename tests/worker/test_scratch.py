@@ -17,7 +17,7 @@ def of(root: Path, worker: str):
     return environment(root, None).model_copy(update={"scratch": str(root), "aws_batch_job_id": worker})
 
 
-def test_temporary_files_of_a_worker_and_its_children_lie_in_its_folder(tmp_path: Path) -> None:
+def test_temporary_files_of_a_worker_and_its_children_are_in_its_folder(tmp_path: Path) -> None:
     with worker_folder(of(tmp_path, "me")):
         assert Path(tempfile.mkdtemp()).parent == tmp_path / "me"
         child = subprocess.check_output([sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"], text=True)
@@ -26,13 +26,13 @@ def test_temporary_files_of_a_worker_and_its_children_lie_in_its_folder(tmp_path
     assert tmp_path not in Path(tempfile.gettempdir()).parents
 
 
-def test_it_is_gone_after_an_error_too(tmp_path: Path) -> None:
+def test_the_folder_is_removed_after_an_error_too(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="broken"), worker_folder(of(tmp_path, "me")):
         raise ValueError("broken")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_worker_left_is_removed_and_a_living_one_is_left_alone(tmp_path: Path) -> None:
+def test_folders_of_killed_workers_are_removed_and_of_running_ones_kept(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
     (tmp_path / "killed" / "clip.mp4").write_bytes(b"x")
     (tmp_path / "living").mkdir()
@@ -43,7 +43,7 @@ def test_what_a_killed_worker_left_is_removed_and_a_living_one_is_left_alone(tmp
     os.close(lock)
 
 
-def test_a_folder_that_a_neighbour_takes_away_before_it_is_locked_is_made_again(
+def test_a_folder_that_is_removed_before_it_is_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = fcntl.flock, []
@@ -59,7 +59,7 @@ def test_a_folder_that_a_neighbour_takes_away_before_it_is_locked_is_made_again(
         assert (tmp_path / "me").is_dir()
 
 
-def test_without_a_disk_the_systems_own_folder_serves(tmp_path: Path) -> None:
+def test_without_a_scratch_disk_the_systems_temporary_folder_is_used(tmp_path: Path) -> None:
     before = tempfile.gettempdir()
     with worker_folder(environment(tmp_path, None)):
         assert tempfile.gettempdir() == before

@@ -39,7 +39,7 @@ class Closing(ScriptedEngine):
         Closing.closed += 1
 
 
-def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_do(gave_up: Bench) -> None:
+def test_without_a_driver_a_worker_ends_with_the_remedy_in_its_row(gave_up: Bench) -> None:
     row = gave_up.workers.get("worker-1")
     assert row is not None and row.error is not None
     assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
@@ -48,12 +48,12 @@ def test_without_the_driver_of_its_image_a_worker_ends_and_its_row_says_what_to_
 
 
 @pytest.mark.usefixtures("gave_up")
-def test_who_gives_up_closes_the_engine_too() -> None:
+def test_a_worker_that_gives_up_closes_its_engine() -> None:
     """A server that is being started again would keep the process waiting, and live on."""
     assert Closing.closed
 
 
-def test_a_worker_has_the_plan_of_its_gpus_before_it_loads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_allocated_before_the_model_is_loaded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise Failure("EngineFailed", "The plan uses 2 GPUs, and this worker has 1.", "Give it 2.")
 
@@ -68,7 +68,7 @@ def test_a_worker_has_the_plan_of_its_gpus_before_it_loads(bench: Bench, monkeyp
     assert "modelLoaded" not in row.stages
 
 
-def test_a_worker_that_was_outdated_before_it_began_loads_nothing(bench: Bench) -> None:
+def test_a_worker_that_must_drain_at_its_start_loads_nothing(bench: Bench) -> None:
     """It waited for an instance while another model was deployed."""
     bench.workers.submitted("worker-1", "definition:1")
     bench.workers.must_drain("worker-1")
@@ -83,7 +83,7 @@ def test_a_worker_that_was_outdated_before_it_began_loads_nothing(bench: Bench) 
     assert bench.waiting() == (1, 0)
 
 
-def test_nothing_heavy_is_imported_before_the_engine_is() -> None:
+def test_heavy_libraries_are_not_imported_before_the_engine_is() -> None:
     code = "import sys, cosmos_batch.worker.serve; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     heavy = {"torch", "transformers", "vllm", "av", "PIL", "numpy", "tokenizers", "huggingface_hub", "jsonschema"}

@@ -101,9 +101,7 @@ def assert_blameless(bench: Bench, names: list[str] = NAMES) -> None:
     assert {(row.attempts, row.suspect, row.state) for row in rows(bench, names)} == {(1, False, "SUCCEEDED")}
 
 
-def test_jobs_outlast_a_server_that_is_away_and_are_in_flight_together_when_it_is_back(
-    bench: Bench, serve: Callable[..., Server]
-) -> None:
+def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, serve: Callable[..., Server]) -> None:
     server = serve()
     hand = hand_at(bench, server)
 
@@ -132,7 +130,7 @@ def test_jobs_outlast_a_server_that_is_away_and_are_in_flight_together_when_it_i
     [(*error(429), {"Retry-After": "1"}), error(503), error(502), error(504), "hang up", "sleep"],
     ids=["429", "503", "502", "504", "breaks off", "slow"],
 )
-def test_no_fault_of_a_server_spends_an_attempt_or_makes_a_suspect(
+def test_an_outage_neither_counts_an_attempt_nor_makes_a_suspect(
     bench: Bench, serve: Callable[..., Server], fault: Any
 ) -> None:
     server = serve()
@@ -153,7 +151,7 @@ def test_no_fault_of_a_server_spends_an_attempt_or_makes_a_suspect(
     assert_blameless(bench, names)
 
 
-def test_a_job_that_breaks_the_server_whenever_it_is_asked_fails_in_the_end(
+def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
     bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve()
@@ -174,7 +172,9 @@ def test_a_job_that_breaks_the_server_whenever_it_is_asked_fails_in_the_end(
 
 
 @pytest.mark.parametrize("status", [401, 404])
-def test_what_the_server_refuses_for_good_ends_at_once(bench: Bench, serve: Callable[..., Server], status: int) -> None:
+def test_a_permanent_error_of_the_server_fails_the_job_at_once(
+    bench: Bench, serve: Callable[..., Server], status: int
+) -> None:
     server = serve()
     server.fault = error(status, "model `x` does not exist")
     bench.send(bench.job("one"))
@@ -188,7 +188,7 @@ def test_what_the_server_refuses_for_good_ends_at_once(bench: Bench, serve: Call
     assert len(server.asked) == 1
 
 
-def test_near_the_deadline_the_caller_hears_what_was_waited_for(
+def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
     bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 7200.0)  # an hour is left, so there is no time for another try
@@ -205,7 +205,7 @@ def test_near_the_deadline_the_caller_hears_what_was_waited_for(
     assert told["error"] == "TimedOut" and "waited for a server" in cause["message"] and "no room" in cause["message"]
 
 
-def test_a_worker_does_not_wait_for_a_server_longer_than_for_work(bench: Bench, serve: Callable[..., Server]) -> None:
+def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(bench: Bench, serve: Callable[..., Server]) -> None:
     """Its GPU costs money; the next worker finds the job in the queue."""
     server = serve()
     hand = hand_at(bench, server, idle_seconds=2)
@@ -223,7 +223,7 @@ def test_a_worker_does_not_wait_for_a_server_longer_than_for_work(bench: Bench, 
     assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED") and row.waiting
 
 
-def test_while_its_server_is_away_a_worker_takes_no_jobs(bench: Bench, serve: Callable[..., Server]) -> None:
+def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Callable[..., Server]) -> None:
     server = serve()
     hand = hand_at(bench, server)
     looks: list[bool] = []
@@ -254,7 +254,7 @@ def unavailable(retry_after: float | None = None) -> ServerUnavailable:
     return ServerUnavailable("busy", "It is busy.", "Wait.", retry_after)
 
 
-def test_pauses_grow_follow_the_server_and_end_before_the_deadline(
+def test_pauses_double_follow_retry_after_and_end_before_the_deadline(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 10.0)
@@ -271,7 +271,7 @@ def test_pauses_grow_follow_the_server_and_end_before_the_deadline(
     assert pause_seconds(bench.job("now", deadline=datetime.now(UTC)), 0, unavailable()) is None
 
 
-def test_pauses_are_not_the_receipts_of_a_job_that_nobody_ends(bench: Bench) -> None:
+def test_pauses_do_not_count_as_receipts(bench: Bench) -> None:
     job = bench.job("one")
     [row] = rows(bench, ["one"])
     environment = bench.environment("worker-1")

@@ -53,7 +53,7 @@ def row_of(bench: Bench) -> JobRow:
     return row
 
 
-def test_each_step_is_noted(bench: Bench) -> None:
+def test_each_step_is_written_to_the_row(bench: Bench) -> None:
     engine = Counting(bench)
     planned(bench, SMALL)
     run(bench, engine)
@@ -61,7 +61,7 @@ def test_each_step_is_noted(bench: Bench) -> None:
     assert row_of(bench).open_attempt is None and row_of(bench).state == "SUCCEEDED"
 
 
-def test_an_attempt_that_ended_is_not_written_to(bench: Bench) -> None:
+def test_steps_of_an_ended_attempt_are_not_written(bench: Bench) -> None:
     planned(bench, SMALL)
     bench.jobs.note_steps("one", "another", 1, 3)
     assert row_of(bench).open_attempt is None

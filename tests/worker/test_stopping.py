@@ -15,7 +15,7 @@ from tests.worker.engines import Counting, until
 
 
 @pytest.mark.parametrize("experienced", [False, True])
-def test_told_to_stop_a_worker_finishes_what_fits_and_gives_back_the_rest(
+def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, experienced: bool
 ) -> None:
     monkeypatch.setattr(loop, "STOP_SECONDS", 5)
@@ -42,7 +42,7 @@ def test_told_to_stop_a_worker_finishes_what_fits_and_gives_back_the_rest(
         assert bench.waiting() == (1, 0), "visible again at once"
 
 
-def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> None:
+def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
     hand = bench.worker(idle_seconds=60)
 
     async def scene() -> None:
@@ -59,7 +59,7 @@ def test_messages_that_arrive_while_it_stops_are_given_back(bench: Bench) -> Non
     assert bench.waiting() == (1, 0)
 
 
-def test_told_to_stop_while_it_drains_a_worker_gives_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draining_worker_that_is_stopped_gives_jobs_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "STOP_SECONDS", 1)
     bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
     engine = Counting()
@@ -81,7 +81,9 @@ def test_told_to_stop_while_it_drains_a_worker_gives_back(bench: Bench, monkeypa
     assert (row.state, row.attempts) == ("PLANNED", 0)
 
 
-def test_stopped_while_an_attempt_is_opened_none_is_spent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.send(bench.job())
     hand = bench.worker(idle_seconds=60)
     opening = threading.Event()
@@ -106,7 +108,7 @@ def test_stopped_while_an_attempt_is_opened_none_is_spent(bench: Bench, monkeypa
     assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
 
 
-def test_what_was_received_in_the_moment_of_stopping_is_given_back(bench: Bench) -> None:
+def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: Bench) -> None:
     """Its task has not taken a step yet, and must give its message back all the same."""
     hand = bench.worker(idle_seconds=60)
     begin = hand.worker._begin
@@ -134,7 +136,7 @@ def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -
     assert row is not None and row.state == "DRAINING", "scale no longer counts on it"
 
 
-def test_asked_to_drain_a_worker_finishes_what_it_has_and_leaves(bench: Bench) -> None:
+def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 2})))
     hand = bench.worker(idle_seconds=600)
 
@@ -152,7 +154,7 @@ def test_asked_to_drain_a_worker_finishes_what_it_has_and_leaves(bench: Bench) -
     assert row.state == "DRAINING"
 
 
-def test_a_warm_worker_stays_without_work_until_it_may_leave(bench: Bench) -> None:
+def test_a_warm_worker_stays_without_work(bench: Bench) -> None:
     hand = bench.worker(idle_seconds=1)
     bench.workers.keep("worker-1", True)
 
@@ -167,9 +169,7 @@ def test_a_warm_worker_stays_without_work_until_it_may_leave(bench: Bench) -> No
     assert bench.workers.get("worker-1").state == "DRAINING"
 
 
-def test_one_that_is_asked_to_stay_in_the_moment_of_leaving_stays(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_becomes_warm_while_it_leaves_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     hand = bench.worker(idle_seconds=0)
     draining, left = bench.workers.draining, []
 
@@ -185,7 +185,9 @@ def test_one_that_is_asked_to_stay_in_the_moment_of_leaving_stays(
     assert len(left) == 2
 
 
-def test_before_it_leaves_a_worker_says_so_and_looks_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hand = bench.worker()
     draining = bench.workers.draining
 

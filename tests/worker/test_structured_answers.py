@@ -24,7 +24,7 @@ def test_a_structured_answer_is_stored_parsed(bench: Bench) -> None:
     assert "dataError" not in document and document["parameters"]["jsonSchema"] == SCHEMA
 
 
-def test_an_answer_that_does_not_fit_is_reported_and_not_dropped(bench: Bench) -> None:
+def test_an_answer_that_does_not_fit_the_schema_is_delivered_with_an_error(bench: Bench) -> None:
     document = structured(bench, '{"robots": "two"}')
     assert document["data"] is None
     assert "An earlier answer was not accepted" in document["result"], "the second answer: this engine says its prompt"
@@ -34,7 +34,7 @@ def test_an_answer_that_does_not_fit_is_reported_and_not_dropped(bench: Bench) -
     assert json.loads(told["output"])["outputs"]
 
 
-def test_data_is_absent_where_nobody_asked_for_it(bench: Bench) -> None:
+def test_without_a_schema_the_document_has_no_data(bench: Bench) -> None:
     bench.send(bench.job(prompt='{"robots": 2}'))
     bench.worker().run()
     assert not {"data", "dataError", "notes"} & set(json.loads(bench.document("one")))

@@ -51,7 +51,7 @@ def machine(
     return lambda name: monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp(name)))
 
 
-def test_the_second_worker_anywhere_compiles_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
+def test_a_second_worker_on_another_host_compiles_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
     compiled = []
     for name in ("first", "second"):
         machine(name)
@@ -62,7 +62,7 @@ def test_the_second_worker_anywhere_compiles_nothing(bench: Bench, machine: Call
     assert compiled == [["graph", "kernel"], []]
 
 
-def test_a_worker_that_is_killed_has_kept_what_it_started_with(
+def test_compiled_code_is_kept_before_the_first_job(
     bench: Bench, machine: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine("first")
@@ -91,7 +91,7 @@ def told(records: list[logging.LogRecord]) -> dict[str, float]:
     return {line["phase"]: line[START_SECONDS] for line in lines}
 
 
-def test_each_phase_of_a_start_is_told(
+def test_each_phase_of_a_start_is_logged_and_measured(
     bench: Bench, machine: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -106,7 +106,7 @@ def test_each_phase_of_a_start_is_told(
     assert "boot 0.2 s, model" in line and "graphs 1.5 s" in line
 
 
-def test_of_an_engine_that_tells_no_phases_the_whole_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_without_phases_is_logged_as_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     bench.worker().run()
     assert list(told(caplog.records)) == ["host", "boot", "model", "engine"]
