@@ -1,4 +1,4 @@
-"""Arrays of actions, to a file and back."""
+"""Actions are written to files and read from them."""
 
 import json
 from pathlib import Path
@@ -48,11 +48,11 @@ def test_invalid_actions_are_not_written(tmp_path: Path, actions: np.ndarray, wo
     ("text", "word"),
     [
         (b"[[0.1, 0.2], [0.3]]", "row 1 has 1 numbers"),
-        (b"[[0.1, NaN]]", "row 0 holds nan"),
-        (b"[[0.1, Infinity]]", "row 0 holds inf"),
-        (b"[[0.1, 1e999]]", "row 0 holds inf"),
-        (b"[[0.1, true]]", "row 0 holds True"),
-        (b'[[0.1, "2"]]', "row 0 holds 2"),
+        (b"[[0.1, NaN]]", "row 0 contains nan"),
+        (b"[[0.1, Infinity]]", "row 0 contains inf"),
+        (b"[[0.1, 1e999]]", "row 0 contains inf"),
+        (b"[[0.1, true]]", "row 0 contains True"),
+        (b'[[0.1, "2"]]', "row 0 contains 2"),
         (b"[]", "not an array of actions"),
         (b'{"action": []}', "not an array of actions"),
         (b"[[0.1, 0.2]", "not JSON"),

@@ -1,4 +1,4 @@
-"""Edges and blur of pictures whose edges are known."""
+"""Edges and blur of pictures with known edges."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ STRENGTHS: tuple[Strength, ...] = tuple(EDGE_THRESHOLDS)
 
 
 def square(level: int = 255, background: int = 0) -> np.ndarray:
-    """100 x 80, with a square from 30 to 69 across and from 20 to 59 down."""
+    """Return a picture of 100 x 80 with a square from 30 to 69 across and from 20 to 59 down."""
     picture = np.full((80, 100, 3), background, np.uint8)
     picture[20:60, 30:70] = level
     return picture
@@ -57,7 +57,7 @@ def test_a_stronger_preset_keeps_only_stronger_edges(step: int, seen: list[str])
 
 
 def test_an_edge_in_one_channel_is_found() -> None:
-    """Red and green of one lightness: a grey picture would have none."""
+    """Red and green have the same lightness, so a gray picture would have no edge."""
     picture = np.zeros((80, 100, 3), np.uint8)
     picture[:, :50], picture[:, 50:] = (150, 0, 0), (0, 76, 0)
     assert edges(picture)[:, 48:52].any()
@@ -81,7 +81,7 @@ def test_blur_removes_details_and_keeps_large_shapes() -> None:
 
 
 def test_blur_removes_faint_noise_and_keeps_strong_edges() -> None:
-    """What a bilateral filter is for; shrinking alone leaves twice as much noise."""
+    """The bilateral filter does this; shrinking alone leaves twice as much noise."""
     faint = np.random.default_rng(0).integers(118, 138, (192, 320, 3), np.uint8)
     assert blurred(faint, "very_low").std() < 1
     step = np.zeros((192, 320, 3), np.uint8)
@@ -109,14 +109,14 @@ def test_frames_of_any_size_are_accepted(width: int, height: int, strength: Stre
 
 
 def test_a_numpy_view_of_a_frame_is_accepted() -> None:
-    """What was turned or cropped without copying."""
+    """Views come from rotating and cropping without a copy."""
     turned = np.rot90(square())
     assert (edges(turned) == edges(turned.copy())).all()
     assert (blurred(turned) == blurred(turned.copy())).all()
 
 
 def test_a_control_video_is_made_from_a_video(tmp_path: Path) -> None:
-    """A square that moves: its edges are followed, and come back out of the file that an engine reads."""
+    """The edges of a moving square are in the file that an engine reads."""
 
     def paint(index: int) -> np.ndarray:
         picture = np.zeros((128, 160, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""Inputs of a generator: exactly as large and as long as asked, and showing what they showed."""
+"""The inputs of a generator have exactly the requested size and length, and show the same picture."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -42,7 +42,7 @@ def covered(path: Path, size: Size, times: list[float] | None = None) -> np.ndar
 
 
 def stripes(width: int, height: int) -> np.ndarray:
-    """Three of a width: red, green, blue."""
+    """Return a picture of three equal stripes: red, green, blue."""
     picture = np.zeros((height, width, 3), np.uint8)
     for index, colour in enumerate((RED, GREEN, BLUE)):
         picture[:, index * width // 3 : (index + 1) * width // 3] = colour
@@ -70,7 +70,7 @@ def test_an_image_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size
 
 
 def test_the_aspect_ratio_is_kept(tmp_path: Path) -> None:
-    """An image that is stretched, as one engine would do, has an ellipse."""
+    """A stretched image, as one engine would make it, would show an ellipse."""
     rows, columns = np.mgrid[:100, :300]
     disc = ((rows - 50) ** 2 + (columns - 150) ** 2 < 40**2).astype(np.uint8) * 255
     Image.fromarray(disc).save(tmp_path / "a.png")
@@ -127,7 +127,7 @@ def test_any_image_has_exactly_the_size_or_is_refused(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(width=st.integers(8, 90), height=st.integers(8, 90), columns=st.integers(1, 9), rows=st.integers(1, 9))
 def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int, columns: int, rows: int) -> None:
-    """Odd sizes too: VP9 stores them."""
+    """Odd sizes are included, because VP9 can store them."""
     path = media_files.video(tmp_path / "a.webm", frames=1, width=width, height=height)
     size = (16 * columns, 16 * rows)
     if 1 / 16 <= (width / height) / (columns / rows) <= 16:
@@ -147,7 +147,7 @@ def test_a_video_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size)
 
 @pytest.mark.parametrize(("rotation", "first"), [(90, "left"), (-90, "right"), (180, "bottom")])
 def test_a_phones_video_is_rotated_before_it_is_cropped(tmp_path: Path, rotation: int, first: str) -> None:
-    """Stored: the upper half red, the lower blue."""
+    """The upper half of the stored frame is red, the lower half blue."""
 
     def paint(_: int) -> np.ndarray:
         picture = np.zeros((128, 160, 3), np.uint8)
@@ -168,7 +168,7 @@ def test_a_rotated_video_is_cropped_to_any_size(tmp_path: Path, size: Size) -> N
 
 @pytest.mark.parametrize("curve", [ColorTrc.SMPTE2084, ColorTrc.ARIB_STD_B67])
 def test_ten_bits_become_eight_of_the_same_color(tmp_path: Path, curve: ColorTrc) -> None:
-    """As phones film HDR: BT.2020. Its brightness is taken as it is."""
+    """The video is HDR in BT.2020, as phones record it. Its brightness is not mapped."""
     path = tmp_path / "hdr.mp4"
     colour = (200, 60, 30)
     with av.open(str(path), "w") as container:
@@ -225,7 +225,7 @@ def test_at_another_rate_the_nearest_frames_are_picked(tmp_path: Path, fps: floa
 
 
 def test_a_variable_rate_is_sampled_by_time(tmp_path: Path) -> None:
-    """Ten frames in the first second, then one a second."""
+    """The video has ten frames in the first second, then one a second."""
     path = media_files.video(tmp_path / "a.mp4", frames=13, pts=lambda index: index if index < 10 else 10 * (index - 8))
     frames = covered(path, (32, 32), frame_times_at(timeline_of(path), 2, 7))
     wanted = [media_files.grey_at(index, 13) for index in (0, 5, 9, 9, 10, 10, 11)]

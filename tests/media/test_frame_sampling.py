@@ -1,4 +1,4 @@
-"""Which frames are kept, at which size, and when."""
+"""Which frames of a video are sampled, at which size and time."""
 
 import struct
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_the_first_and_the_last_frame_are_always_sampled(tmp_path: Path) -> None
 
 
 def test_a_variable_rate_is_sampled_by_time(tmp_path: Path) -> None:
-    """Twenty frames in the first two seconds, then one every half second, ten seconds long."""
+    """The video has 20 frames in the first two seconds, then one every half second, for ten seconds."""
     clip = sample(media_files.variable_mp4(tmp_path), 1)
     times = np.array(clip.indices) / clip.fps
     assert np.diff(times) == pytest.approx(np.full(len(times) - 1, times[1] - times[0]), abs=0.6)
@@ -106,7 +106,7 @@ WRONG_GROUPS = {"refreshed.mp4": {"x264-params": "intra-refresh=1"}, "both-ways.
 
 
 def moving(index: int) -> np.ndarray:
-    """Noise that wanders."""
+    """Return a pattern of noise that moves with time."""
     noise = np.random.default_rng(0).integers(0, 255, (32, 200, 3), np.uint8)
     return np.roll(noise, index, axis=1)[:, :64].copy()
 
@@ -141,7 +141,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_decoding_and_scaling_use_a_fixed_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the kernel's count, not by what FFmpeg was told."""
+    """Threads are counted by the kernel, not by FFmpeg's settings."""
     path, threads = media_files.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
     for more in (0, 3):
         monkeypatch.setattr(containers, "DECODER_THREADS", more or 1)
@@ -151,7 +151,7 @@ def test_decoding_and_scaling_use_a_fixed_number_of_threads(tmp_path: Path, monk
 
 
 def test_every_video_that_can_be_sampled_has_an_upright_size(tmp_path: Path) -> None:
-    """Its first packet is damaged: that is passed over by both."""
+    """The first packet is damaged, and both functions skip it."""
     path = media_files.video(tmp_path / "scratched.mp4", rotation=90, options={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     at = data.index(b"mdat") + 4 + 760
@@ -204,7 +204,7 @@ def test_frames_are_scaled_to_the_budget(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rotation", "corner"), [(90, (-1, 0)), (-90, (0, -1)), (180, (-1, -1))])
 def test_a_rotated_video_is_sampled_upright(tmp_path: Path, rotation: int, corner: tuple[int, int]) -> None:
-    """The stored frame is bright at its upper left, which a turn (counterclockwise) takes to another corner."""
+    """The stored frame is bright in its upper left corner, which the rotation (counterclockwise) moves."""
 
     def paint(_: int) -> np.ndarray:
         frame = np.zeros((128, 160, 3), np.uint8)
@@ -223,7 +223,7 @@ def test_a_file_of_noise_is_refused(tmp_path: Path) -> None:
 
 
 def test_damage_between_the_sampled_frames_is_noted(tmp_path: Path) -> None:
-    """With fewer frames the file is answered, with more it is refused: what it is must be told with either."""
+    """With few frames the file can be sampled, with more it is refused. The damage must be reported in both cases."""
     path = media_files.mp4_with_a_hole(tmp_path, 1.4, 2.5)
     few = sample(path, 1)
     assert [round(index / few.fps, 1) for index in few.indices] == [0.0, 1.3, 2.6, 3.9]
@@ -274,7 +274,7 @@ def test_ten_hours_are_sampled_down_or_refused(tmp_path: Path) -> None:
 
 
 def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None:
-    """The movie's and the track's: what counts is the packets that are there."""
+    """The movie and the track header state a false duration. Only the packets count."""
     path = media_files.video(tmp_path / "liar.mp4")
     data = bytearray(path.read_bytes())
     at = data.index(b"mvhd") + 4

@@ -1,4 +1,4 @@
-"""Images as a model sees them: RGB, upright, no larger than needed."""
+"""Images are read as RGB, upright, and no larger than the budget."""
 
 from pathlib import Path
 

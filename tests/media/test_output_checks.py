@@ -1,4 +1,4 @@
-"""Results that are not what was asked for are found out, whichever engine made them and however."""
+"""Generated files that differ from the request are refused, and suspicious ones are noted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ WANTED = WantedVideo(96, 64, 13, Fraction(24))
 
 
 def moving(count: int = 13, width: int = 96, height: int = 64) -> list[np.ndarray]:
-    """A bright square that goes from left to right."""
+    """Yield frames with a bright square that moves from left to right."""
     frames = [np.zeros((height, width, 3), np.uint8) for _ in range(count)]
     for index, frame in enumerate(frames):
         frame[16:48, index * 4 : index * 4 + 32] = 200

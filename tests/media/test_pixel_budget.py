@@ -1,4 +1,4 @@
-"""Fitting to the model: always within the budget, and as the processor would have it."""
+"""Frame sizes are within the budget, and the same as those of the processor."""
 
 import pytest
 from hypothesis import given

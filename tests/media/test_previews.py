@@ -1,4 +1,4 @@
-"""Previews, opened again."""
+"""Previews are opened again and compared with their video."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_a_gif_keeps_within_the_limit(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_vams_limit_holds_for_the_worst_video(tmp_path: Path) -> None:
-    """Noise, as large and as long as previews are."""
+    """The video is noise, at the largest size and length of previews."""
     random = np.random.default_rng(0)
     video = media_files.video(
         tmp_path / "a.mp4",

@@ -1,4 +1,4 @@
-"""What is refused, and in which words."""
+"""Which files are refused, and with which messages."""
 
 import functools
 import struct
@@ -96,7 +96,7 @@ def test_other_truncated_containers_are_refused(tmp_path: Path, extension: str) 
 
 
 def test_huge_png_is_refused_by_its_header_alone(tmp_path: Path) -> None:
-    """The file promises 400 million pixels and holds none: whoever decodes it first fails otherwise."""
+    """The header states 400 million pixels and there are none. Decoding first would give another error."""
     header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + header
     path = tmp_path / "bomb.png"

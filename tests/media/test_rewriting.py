@@ -1,4 +1,4 @@
-"""Files that engines write themselves become ours."""
+"""Files that engines' libraries wrote are rewritten in our form."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ NTSC = Fraction(30000, 1001)
 
 
 def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_000) -> Path:
-    """29.97 truncated, the index at the end, sound that goes on: as engines write them."""
+    """Write a video as engines do: 29.97 cut to 29, the index at the end, sound longer than the picture."""
     with av.open(str(path), "w") as container:
         video: Any = container.add_stream("libx264", rate=fps, options={"preset": "ultrafast"})
         video.width, video.height, video.pix_fmt = 96, 64, "yuv420p"
@@ -71,7 +71,7 @@ def test_unrequested_sound_is_left_out(tmp_path: Path) -> None:
 
 
 def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
-    """An encoder puts a thousand samples before the first; they are not heard twice."""
+    """An encoder adds about a thousand samples before the first one; they must not be added twice."""
     found = read_sound(engines_own(tmp_path / "engine.mp4"))
     assert found is not None
     assert found.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "what fills the last packets"

@@ -1,4 +1,4 @@
-"""Written files, looked at again: whatever plays one finds what was asked for."""
+"""Written files are read again and have the requested frames, sound and metadata."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0), (1
 
 
 def frames(count: int, width: int = 96, height: int = 64) -> Iterator[np.ndarray]:
-    """Half of each is grey and brightens, half is noise that is the same each time."""
+    """Yield frames of which half is gray and gets brighter, and half is the same noise each time."""
     random = np.random.default_rng(0)
     for index in range(count):
         frame = random.integers(0, 256, (height, width, 3), np.uint8)
@@ -31,7 +31,7 @@ def frames(count: int, width: int = 96, height: int = 64) -> Iterator[np.ndarray
 
 
 def tone(seconds: float, rate: int = 48_000, channels: int = 2) -> Sound:
-    """440 Hz; of two channels the second is half as loud."""
+    """Return a tone of 440 Hz; a second channel is half as loud."""
     wave = 0.5 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate)
     return Sound(np.stack([wave, wave / 2][:channels]).astype(np.float32), rate)
 
@@ -70,7 +70,7 @@ def test_the_same_frames_make_the_same_file(tmp_path: Path) -> None:
 
 
 def test_the_same_frames_make_the_same_file_on_a_busy_machine(tmp_path: Path) -> None:
-    """Of sizes and lengths at which x264, as it comes, made another file one time in ten, and every second time."""
+    """At these sizes and lengths, x264 with its defaults differed one time in ten, and every second time."""
     noise = np.random.default_rng(0).integers(0, 256, (5, 240, 320, 3), np.uint8)
     videos = {"few": (noise, Fraction(5)), "many": (list(frames(30)), Fraction(24))}
     made: dict[str, set[bytes]] = {name: set() for name in videos}
@@ -93,7 +93,7 @@ def test_few_frames_are_in_memory(tmp_path: Path) -> None:
     most = 0
 
     class Tracked(np.ndarray):
-        """Numpy's own arrays cannot be referred to weakly from a set: they have no hash."""
+        """Arrays of a subclass with a hash; numpy's own cannot be in a WeakSet."""
 
         __hash__ = object.__hash__
 
@@ -110,7 +110,7 @@ def test_few_frames_are_in_memory(tmp_path: Path) -> None:
 
 
 def test_lossless_video_keeps_every_pixel(tmp_path: Path) -> None:
-    """Noise in grey: colours have half the resolution in any case."""
+    """The frames are gray noise, because colors have half the resolution in any case."""
     random = np.random.default_rng(0)
     grey = [np.repeat(random.integers(0, 256, (64, 96, 1), np.uint8), 3, axis=2) for _ in range(5)]
     for name, lossless in (("lossless.mp4", True), ("usual.mp4", False)):
@@ -215,7 +215,7 @@ def test_invalid_frames_or_sound_are_refused_and_leave_no_file(
 
 
 def test_an_error_while_writing_leaves_no_file(tmp_path: Path) -> None:
-    """After more frames than an encoder keeps back, so that there is a file."""
+    """The error comes after more frames than an encoder buffers, so that a file exists."""
 
     def breaking() -> Iterator[np.ndarray]:
         yield from frames(100, 32, 32)

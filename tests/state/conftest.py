@@ -1,4 +1,4 @@
-"""The state table, in moto."""
+"""The state table on moto."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""A job's row: attempts are counted as they should be, and the end is decided once."""
+"""The row of a job: which attempts count, and that its end is decided once."""
 
 from collections.abc import Callable, Iterator
 
@@ -40,7 +40,7 @@ def test_a_job_that_is_planned_again_keeps_its_row(jobs: Jobs) -> None:
 
 @pytest.fixture
 def lost_response() -> Iterator[list[str]]:
-    """The first UpdateItem is written, its response is lost, and botocore sends it again. Lists each answer."""
+    """Write the first UpdateItem but lose its response, so that botocore sends it again. The list has each response."""
     answers: list[str] = []
 
     def lose_the_first(response: object, **_: object) -> int | None:

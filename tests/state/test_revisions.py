@@ -1,4 +1,4 @@
-"""Which commit stands for a tag or a branch is recorded once, and moves only where somebody asks for it."""
+"""The commit of a tag or branch is recorded once, and replaced only on request."""
 
 from datetime import UTC, datetime, timedelta
 

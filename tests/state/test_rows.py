@@ -1,4 +1,4 @@
-"""Callbacks, reserved keys, published ends, workers and breakers."""
+"""The rows of callbacks, reserved keys, published ends, workers and breakers."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +106,7 @@ def test_a_breaker_is_read_as_written(workers: Workers) -> None:
 
 
 def test_rows_of_commit_0f4e7e0_are_still_read(workers: Workers, table: Table) -> None:
-    """Its pace may have been a latency and is not read; its breaker refuses nobody for lack of capacity."""
+    """An old pace may be a latency, so it is not read. An old breaker must not fail jobs for lack of capacity."""
     error = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True).model_dump_json()
     table.put_new(
         "pipeline#p",

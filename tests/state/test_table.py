@@ -1,4 +1,4 @@
-"""The table's four calls, on plain values."""
+"""The four calls of the table, with plain Python values."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What waits, by its weight: the totals in the pipeline's row, whatever happens twice or dies in between."""
+"""The totals of waiting jobs and their weight in the pipeline's row, also after repeated or interrupted steps."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_job_with_two_attempts_is_subtracted_once(jobs: Jobs, table: Table) ->
 
 
 def test_a_job_that_is_closed_undecided_is_subtracted(jobs: Jobs, table: Table) -> None:
-    """A stopped execution, a passed deadline, a dead letter, a refused queue: each may come twice."""
+    """Jobs are closed by stopped executions, deadlines, dead letters and refused queues, and each may come twice."""
     plan(jobs, "a", "b")
     for _ in range(2):
         jobs.close("a", Result(job_id="a", error=ERROR), cancelled=True)

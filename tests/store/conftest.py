@@ -1,4 +1,4 @@
-"""A hub, an S3, and a small checkpoint."""
+"""Fixtures: a small Hugging Face Hub, an S3 server, and a small checkpoint."""
 
 import os
 import uuid
@@ -46,7 +46,7 @@ def bucket(s3: Any) -> str:
 
 @pytest.fixture
 def keys(s3: Any, bucket: str) -> Callable[[], list[str]]:
-    """Lists what is in the bucket."""
+    """Return a function that lists the keys of the bucket."""
     return lambda: [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
@@ -62,7 +62,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: Path) -> Iterator[Hub]:
-    """A hub with two models, to which this process's `huggingface_hub` is directed."""
+    """A hub with two models, which this process's `huggingface_hub` uses."""
     with Hub() as hub:
         hub.add(MODEL, checkpoint)
         hub.add(OTHER, checkpoint)
@@ -81,7 +81,7 @@ def store(root: Path, bucket: str, s3: Any) -> ModelStore:
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
-    """Content by relative name."""
+    """Return the contents of files by their relative names."""
     return {
         path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()
     }

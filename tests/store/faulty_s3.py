@@ -1,4 +1,4 @@
-"""An S3 with faults to order: it stands before another one, and passes on what it does not spoil."""
+"""An S3 server that injects faults: a proxy in front of another S3 server."""
 
 import contextlib
 import http.client
@@ -45,7 +45,7 @@ class FaultyS3(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, *_: Any) -> None:
-        """Clients that give up are what is tested."""
+        """Ignore errors of connections, for the tests make clients give up."""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: FaultyS3
 
     def log_message(self, *_: Any) -> None:
-        """Silent: tests read the counters."""
+        """Log nothing; tests read the counters."""
 
     def _pass_on(self) -> None:
         server = self.server

@@ -1,4 +1,4 @@
-"""A worker's part of filling the store, as a process that a test can kill: prints the commit when it has it.
+"""Fills the store as a worker does, in a process that a test can kill. Prints the commit at the end.
 
 With `backup` it then makes the backup. With `die` it kills itself when the copy is complete but not yet published.
 """

@@ -1,4 +1,4 @@
-"""A folder goes into one file and comes out of it; a file that is anything else does no harm."""
+"""Folders are packed into archives and extracted, and damaged or hostile archives are refused."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def packed(folder: Path, tmp_path: Path) -> Path:
 
 
 def write(target: Path, *members: tarfile.TarInfo, label: object = None) -> Path:
-    """A tar of a label and other members, each of four bytes."""
+    """Write a tar with a label and other members of four bytes each."""
     text = json.dumps(label or {"madeFor": MADE_FOR, "files": 1, "size": 4}).encode()
     with tarfile.open(target, "w") as archive:
         first = tarfile.TarInfo("label.json")

@@ -1,4 +1,4 @@
-"""What one worker compiled is there for the next, and nothing that can be wrong with it stops a worker."""
+"""Compiled code is kept for the next worker, and no fault of it stops a worker."""
 
 import logging
 from collections.abc import Callable
@@ -18,12 +18,12 @@ Keys = Callable[[], list[str]]
 
 @pytest.fixture
 def caches(s3: Any, bucket: str, tmp_path: Path) -> Callable[..., CompileCaches]:
-    """Of a new worker, each on a machine of its own."""
+    """Return a function that creates the caches of a worker on a machine of its own."""
     return lambda name="first": CompileCaches(tmp_path / name / ".cache" / "ours", "cosmos-reason2-2b", bucket, s3)
 
 
 def compiled(caches: CompileCaches, made_for: dict[str, str] = MADE_FOR, name: str = "graph.py") -> Path:
-    """A folder into which something was compiled."""
+    """Restore the caches, add a compiled file, and return the folder."""
     folder = caches.restore(made_for)
     assert folder is not None
     (folder / name).write_text("graph = 1")
@@ -131,7 +131,7 @@ def test_an_archive_over_the_size_limit_is_not_fetched(
 
 
 def test_a_folder_that_is_there_already_is_kept(caches: Callable[..., CompileCaches]) -> None:
-    """A model that is renewed is loaded by the same engine again."""
+    """When a model is renewed, the same worker restores the caches again."""
     first = caches()
     folder = compiled(first)
     assert first.restore(MADE_FOR) == folder

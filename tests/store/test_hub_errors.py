@@ -1,4 +1,4 @@
-"""What the Hub refuses comes back as ModelUnavailable, with something to do about it."""
+"""Errors of the Hub become ModelUnavailable with a remedy."""
 
 import logging
 import shutil

@@ -1,4 +1,4 @@
-"""`cosmos-batch models put`: what a person brings to S3, a worker that reaches nothing else has."""
+"""`cosmos-batch models put` copies a model to S3, for workers that reach nothing else."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ WEIGHTS = f"{MODEL}/model.safetensors"
 
 @pytest.fixture(autouse=True)
 def deployed(s3_url: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The storage stack alone, in the account that the environment points at."""
+    """Deploy only the storage stack, in the account of the environment."""
     variables = {"AWS_ENDPOINT_URL": s3_url, "AWS_REGION": "us-east-1"}
     for name, value in {**variables, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Model ids: nothing that comes in as a name leaves the store's root."""
+"""The directory of every accepted model id is inside of the store's root."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Manifests: names stay inside, and only what is complete and in its place counts."""
+"""Manifests accept only file names inside of the directory, and are ignored if damaged or misplaced."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a model comes from, what counts as one, and what an invalidation does."""
+"""Where the store gets a model from, which copies it uses, and what an invalidation drops."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A restore from an S3 that is slow, busy, breaks off, stands still or lies: the same commit, or an error."""
+"""A restore from a slow, busy or faulty S3 gives the same commit or an error (decision 052)."""
 
 import errno
 import hashlib
@@ -41,14 +41,14 @@ def faulty(s3_url: str) -> Iterator[FaultyS3]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small parts, of which a small checkpoint has many, and short pauses."""
+    """Make parts small, so that a small checkpoint has many, and pauses short."""
     monkeypatch.setattr(parallel_restore, "PART_BYTES", PART)
     monkeypatch.setattr(s3_retries, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(s3_retries, "LONGEST_PAUSE", 0.05)
 
 
 def client(faulty: FaultyS3, read_timeout: float = 60) -> Any:
-    """Of which every fault comes through: botocore tries nothing again."""
+    """Return a client without retries of botocore, so that every fault is seen."""
     return boto3.client(
         "s3",
         endpoint_url=faulty.url,
@@ -61,7 +61,7 @@ def client(faulty: FaultyS3, read_timeout: float = 60) -> Any:
 
 @pytest.fixture
 def backed_up(hub: Hub, store: ModelStore, root: Path, checkpoint: Path) -> StoredModel:
-    """A model that is in the backup alone, while the Hub's `main` has moved on."""
+    """A model that only the backup has, while `main` has moved on the Hub."""
     stored = store.ensure(MODEL)
     store.back_up(stored)
     shutil.rmtree(root)
@@ -97,7 +97,7 @@ def test_a_restore_succeeds_with_one_failed_request_in_five(
 def test_an_outage_of_s3_of_a_minute_is_waited_for(
     hub: Hub, root: Path, bucket: str, faulty: FaultyS3, backed_up: StoredModel
 ) -> None:
-    """A minute in small: for as long as several reads wait, nothing comes."""
+    """A scaled-down minute: no data comes for as long as several read timeouts."""
     stalls = 0
 
     def choose(_number: int, _method: str, path: str) -> Fault | None:
@@ -116,7 +116,7 @@ def test_an_outage_of_s3_of_a_minute_is_waited_for(
 
 
 def test_the_default_limits_outlast_a_minute_without_data() -> None:
-    """Waiting ends in the try that begins after the patience; the worst is one that began just before the minute."""
+    """Retries end with the first attempt after RETRY_SECONDS; the worst case began just before the minute."""
     timeout = Clients()._client("s3", Config(region_name="us-east-1")).meta.config.read_timeout
     assert 60 + timeout + s3_retries.LONGEST_PAUSE < s3_retries.RETRY_SECONDS
 
@@ -262,7 +262,7 @@ def test_a_download_with_another_hash_is_refused(hub: Hub, store: ModelStore) ->
     files = repository.commits[repository.main]
 
     def spoil(_done: int, _total: int) -> None:
-        """After the Hub has listed the files, one of them is another."""
+        """Change a file after the Hub has listed it."""
         files["model.safetensors"] = bytes(len(files["model.safetensors"]))
 
     with pytest.raises(Failure, match="damaged") as raised:
@@ -286,7 +286,7 @@ def test_a_failing_file_system_is_named_in_the_error(
 
 @pytest.fixture
 def source(s3: Any, bucket: str, faulty: FaultyS3) -> BackupLocation:
-    """Two files of eight parts each."""
+    """Write two files of eight parts each."""
     for name in ("a", "b"):
         s3.put_object(Bucket=bucket, Key=f"x/{name}", Body=name.encode() * (8 * PART))
     return BackupLocation(client(faulty), bucket, "x/")
@@ -296,7 +296,7 @@ FILES = [ModelFile(name=name, size=8 * PART) for name in ("a", "b")]
 
 
 def test_parts_of_several_files_are_fetched_at_once(source: BackupLocation, faulty: FaultyS3, tmp_path: Path) -> None:
-    """No part is given before all are asked for."""
+    """No part is returned before all are requested."""
     together = threading.Barrier(16)
 
     def before(_path: str, _range: str) -> None:
@@ -311,7 +311,7 @@ def test_parts_of_several_files_are_fetched_at_once(source: BackupLocation, faul
 def test_the_number_of_parts_in_memory_is_limited(
     source: BackupLocation, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the first part of a file does not come, what is behind it waits in memory: five parts here, and no more."""
+    """While the first part of a file is missing, the parts after it wait in memory: five here, and no more."""
     monkeypatch.setattr(parallel_restore, "PARTS_IN_MEMORY", 5)
     asked: list[str] = []
     first = threading.Event()
@@ -349,7 +349,7 @@ def test_a_full_disk_ends_the_restore_at_once(
 def test_copies_of_commit_0f4e7e0_are_used(
     hub: Hub, store: ModelStore, root: Path, s3: Any, bucket: str, checkpoint: Path
 ) -> None:
-    """Its manifests had hashes of large files only; here as it wrote them, on the file system and in the backup."""
+    """Its manifests have hashes of large files only. They are here on the file system and in the backup."""
     commit = "f" * 40
     weights = (checkpoint / "model.safetensors").read_bytes()
     files = [
@@ -380,7 +380,7 @@ def test_copies_of_commit_0f4e7e0_are_used(
 def test_parallel_files_take_a_fraction_of_the_time(
     s3: Any, bucket: str, faulty: FaultyS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each connection has its limit, as S3's have. What is measured is sleep, so that a busy machine changes little."""
+    """Each connection has a limited rate, as S3's have. Most of the time is sleep, so a busy machine changes little."""
     monkeypatch.setattr(parallel_restore, "PART_BYTES", 8 << 20)
     files = [ModelFile(name=f"part-{number}", size=16 << 20) for number in range(4)]
     for file in files:

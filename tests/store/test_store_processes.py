@@ -1,4 +1,4 @@
-"""Workers beside each other: one download, and a death that leaves nothing that counts."""
+"""Concurrent workers download a model once, and a killed worker leaves no incomplete copy."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(hub: Hub, root: Path, bucket: str, s3_url: str, tmp_path: Path) -> Start:
-    """Starts a process that ensures MODEL, by way of `s3` if that is given."""
+    """Start a process that ensures MODEL, through the S3 server `s3` if it is given."""
 
     def start_filler(*orders: str, s3: str = s3_url) -> "subprocess.Popen[str]":
         return subprocess.Popen(

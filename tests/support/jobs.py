@@ -1,4 +1,4 @@
-"""A job to write rows of."""
+"""Creates a job for tests of the state table."""
 
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters

@@ -1,4 +1,4 @@
-"""Media to try things on: good clips and images, and every way in which a file can be wrong. All are small."""
+"""Small video and image files for tests: good ones, and every kind of damaged or misleading one."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,7 +14,7 @@ CODECS = {".mp4": "libx264", ".mov": "libx264", ".mkv": "libx264", ".avi": "mpeg
 
 
 def grey_at(frame: int, frames: int) -> int:
-    """The grey level of a frame of `video`: 20 in the first, 220 in the last, so that a frame tells its own time."""
+    """Return the gray level of a frame of `video`, from 20 in the first to 220 in the last: it shows the time."""
     return round(20 + 200 * frame / max(1, frames - 1))
 
 
@@ -34,7 +34,7 @@ def video(
     pixel_format: str = "yuv420p",
     colours: dict[str, int] | None = None,
 ) -> Path:
-    """A clip in the codec that its extension usually has; each frame is `grey_at`, or what `paint` makes of it."""
+    """Write a clip in the usual codec of its extension. Each frame has the level `grey_at`, or is drawn by `paint`."""
 
     def plain(index: int) -> np.ndarray:
         return np.full((height, width, 3), grey_at(index, frames), np.uint8)
@@ -58,30 +58,30 @@ def video(
 
 
 def image(path: Path, width: int = 64, height: int = 48, **save: Any) -> Path:
-    """A plain red picture in the format of its extension."""
+    """Write a red picture in the format of its extension."""
     Image.new("RGB", (width, height), "red").save(path, **save)
     return path
 
 
 def cut(source: Path, target: Path, share: float = 0.7) -> Path:
-    """The first part of a file, as an upload that broke off leaves it."""
+    """Cut a file to its first part, as an interrupted upload leaves it."""
     data = source.read_bytes()
     target.write_bytes(data[: int(len(data) * share)])
     return target
 
 
 def mp4_without_index(folder: Path) -> Path:
-    """An MP4 whose index would have stood at its end."""
+    """Write an MP4 that is cut before the index at its end."""
     return cut(video(folder / "whole.mp4"), folder / "cut.mp4")
 
 
 def mp4_without_its_end(folder: Path, share: float = 0.7) -> Path:
-    """An MP4 whose index stands in front and promises more than there is."""
+    """Write an MP4 that is cut after the index in front, which lists more than there is."""
     return cut(video(folder / "whole.mp4", options={"movflags": "faststart"}), folder / "cut.mp4", share)
 
 
 def mp4_with_damage(folder: Path) -> Path:
-    """A whole MP4 whose second half is noise."""
+    """Write a complete MP4 whose second half is replaced by noise."""
     path = video(folder / "damaged.mp4", options={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     start = len(data) * 3 // 5
@@ -91,7 +91,7 @@ def mp4_with_damage(folder: Path) -> Path:
 
 
 def mp4_with_a_hole(folder: Path, start: float, end: float) -> Path:
-    """A whole MP4 of key frames, ten a second, of which those from one time to another are noise."""
+    """Write an MP4 of ten key frames a second, of which those between two times are noise."""
     path = video(folder / "hole.mp4", codec_options={"g": "1"})
     data = bytearray(path.read_bytes())
     with av.open(str(path)) as container:
@@ -104,17 +104,17 @@ def mp4_with_a_hole(folder: Path, start: float, end: float) -> Path:
 
 
 def mp4_without_frames(folder: Path) -> Path:
-    """A well-formed MP4 whose video stream holds nothing."""
+    """Write a well-formed MP4 with an empty video stream."""
     return video(folder / "none.mp4", frames=0, options={"movflags": "empty_moov"})
 
 
 def mp4_without_streams(folder: Path) -> Path:
-    """A well-formed MP4 that holds nothing at all."""
+    """Write a well-formed MP4 without any stream."""
     return video(folder / "nothing.mp4", frames=0)
 
 
 def mp4_without_picture(folder: Path) -> Path:
-    """An MP4 that holds sound alone."""
+    """Write an MP4 with sound only."""
     path = folder / "sound.mp4"
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("aac", rate=48000)
@@ -126,68 +126,68 @@ def mp4_without_picture(folder: Path) -> Path:
 
 
 def png_named_mp4(folder: Path) -> Path:
-    """A PNG under the name of a video."""
+    """Write a PNG with the extension of a video."""
     return image(folder / "picture.png").rename(folder / "picture.mp4")
 
 
 def png_named_jpg(folder: Path) -> Path:
-    """A PNG under the name of another image format."""
+    """Write a PNG with the extension of another image format."""
     return image(folder / "picture.png").rename(folder / "picture.jpg")
 
 
 def text_named_mp4(folder: Path) -> Path:
-    """A text under the name of a video."""
+    """Write a text with the extension of a video."""
     path = folder / "notes.mp4"
     path.write_text("these are my notes, not a film\n")
     return path
 
 
 def empty(folder: Path) -> Path:
-    """No bytes at all."""
+    """Write an empty file."""
     path = folder / "empty.mp4"
     path.touch()
     return path
 
 
 def wide_png(folder: Path) -> Path:
-    """A valid PNG 20,000 pixels wide."""
+    """Write a valid PNG that is 20,000 pixels wide."""
     return image(folder / "wide.png", 20_000, 10)
 
 
 def cut_jpg(folder: Path) -> Path:
-    """A JPEG of which the last third is missing."""
+    """Write a JPEG without its last third."""
     noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), np.uint8)
     Image.fromarray(noise).save(folder / "whole.jpg")
     return cut(folder / "whole.jpg", folder / "cut.jpg")
 
 
 def animated_webp(folder: Path) -> Path:
-    """A WebP that moves."""
+    """Write an animated WebP."""
     frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue", "green")]
     frames[0].save(folder / "moving.webp", save_all=True, append_images=frames[1:], duration=100)
     return folder / "moving.webp"
 
 
 def gif_named_mp4(folder: Path) -> Path:
-    """A GIF that moves, under the name of a video."""
+    """Write an animated GIF with the extension of a video."""
     frames = [Image.new("P", (32, 32), colour) for colour in range(3)]
     frames[0].save(folder / "moving.gif", save_all=True, append_images=frames[1:], duration=100)
     return (folder / "moving.gif").rename(folder / "moving.mp4")
 
 
 def hdr_mp4(folder: Path) -> Path:
-    """Ten bits a colour, BT.2020 and the perceptual quantizer, as phones and cameras record it."""
+    """Write an HDR video with ten bits a channel, BT.2020 and the perceptual quantizer, as phones record it."""
     colours = {"color_primaries": 9, "color_trc": 16, "colorspace": 9}
     return video(folder / "hdr.mp4", codec="libx265", pixel_format="yuv420p10le", colours=colours)
 
 
 def variable_mp4(folder: Path) -> Path:
-    """Twenty frames in two seconds, and twenty in the next ten."""
+    """Write a video with 20 frames in two seconds, and 20 in the next ten."""
     return video(folder / "variable.mp4", pts=lambda index: index if index < 20 else 20 + (index - 20) * 5)
 
 
 def sounding_mp4(folder: Path) -> Path:
-    """With a track of sound, which comes first."""
+    """Write a video with a sound track, which is the first stream."""
     path = folder / "sounding.mp4"
     with av.open(str(path), "w") as container:
         sound: Any = container.add_stream("aac", rate=48000)
@@ -206,7 +206,7 @@ def sounding_mp4(folder: Path) -> Path:
 
 
 def ten_hours(folder: Path) -> Path:
-    """3,600 small frames, one every ten seconds."""
+    """Write a video of 3,600 small frames, one every ten seconds."""
     return video(folder / "long.mp4", frames=3600, fps=1, width=32, height=32, pts=lambda index: 10 * index)
 
 

@@ -1,4 +1,4 @@
-"""A small Hugging Face Hub: the endpoints that `huggingface_hub` calls for a download, with faults to order.
+"""A small Hugging Face Hub: the endpoints that `huggingface_hub` calls for a download, with faults that tests can set.
 
 with Hub() as hub:
     hub.add("nvidia/Cosmos-Reason2-2B", folder)
@@ -35,14 +35,14 @@ class _Repository:
     tags: dict[str, str] = field(default_factory=dict)
 
     def at(self, revision: str) -> tuple[str, dict[str, bytes]]:
-        """The commit that a branch, a tag or a commit stands for, and its files; none if there is no such revision."""
+        """Return the commit of a branch, tag or commit, and its files; no files if there is no such revision."""
         commit = self.main if revision == "main" else self.tags.get(revision, revision)
         return commit, self.commits.get(commit, {})
 
 
 @dataclass
 class Hub:
-    """A hub on a free port of this machine, running inside `with`.
+    """A hub on a free port of this machine, which runs inside `with`.
 
     Attributes:
         downloads: How often each file (`org/name/file`) was asked for from its first byte.
@@ -66,7 +66,7 @@ class Hub:
     repositories: dict[str, _Repository] = field(default_factory=dict)
 
     def add(self, model: str, folder: Path) -> str:
-        """Commit the files of `folder` as they are now to `main` of `model`; returns the commit. Older ones stay."""
+        """Commit the files of `folder` to `main` of `model` and return the commit. Older commits are kept."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
@@ -77,11 +77,11 @@ class Hub:
 
     @property
     def url(self) -> str:
-        """What HF_ENDPOINT is to be set to."""
+        """The value for HF_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def direct_this_process(self, monkeypatch: "pytest.MonkeyPatch", folder: Path) -> None:
-        """Let the `huggingface_hub` that is imported here ask this hub, without a token or a cache of this machine."""
+        """Make this process's `huggingface_hub` use this hub, without a token or a cache of this machine."""
         from huggingface_hub import constants
 
         monkeypatch.setattr(constants, "ENDPOINT", self.url)
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent: tests read the counters."""
+        """Log nothing; tests read the counters."""
 
     def _answer(self) -> None:
         self.hub.requests += 1

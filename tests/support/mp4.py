@@ -1,4 +1,4 @@
-"""What an MP4 is, by FFmpeg and by its own boxes: for tests of whatever writes one."""
+"""Reads an MP4 with FFmpeg and by its boxes, for tests of what writes MP4s."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Mp4:
-    """Of the sound only what there is: its codec, samples a second, channels, seconds; None without."""
+    """The properties of an MP4's picture and sound. Those of the sound are None if there is none."""
 
     codec: str
     profile: str
@@ -27,7 +27,7 @@ class Mp4:
 
 
 def read_mp4(path: Path) -> Mp4:
-    """Decoded to its end: `frames` are those that came out."""
+    """Decode a file to its end and return its properties; `frames` counts the decoded frames."""
     with av.open(str(path)) as container:
         video = container.streams.video[0]
         context = video.codec_context
@@ -49,7 +49,7 @@ def read_mp4(path: Path) -> Mp4:
 
 
 def boxes(path: Path) -> list[str]:
-    """The names of an MP4's outermost boxes, in their order."""
+    """Return the names of an MP4's outermost boxes, in order."""
     data, names, at = path.read_bytes(), [], 0
     while at < len(data):
         names.append(data[at + 4 : at + 8].decode())
@@ -59,18 +59,18 @@ def boxes(path: Path) -> list[str]:
 
 
 def pictures(path: Path) -> np.ndarray:
-    """All frames, RGB, shape [T, H, W, 3]."""
+    """Return all frames as RGB, of shape [T, H, W, 3]."""
     with av.open(str(path)) as container:
         return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
 def times(path: Path) -> list[float]:
-    """When each frame is shown, in seconds."""
+    """Return the presentation times of all frames in seconds."""
     with av.open(str(path)) as container:
         return [float(frame.time or 0) for frame in container.decode(video=0)]
 
 
 def heard(path: Path) -> np.ndarray:
-    """All samples, shape [channels, samples]."""
+    """Return all sound samples, of shape [channels, samples]."""
     with av.open(str(path)) as container:
         return np.concatenate([frame.to_ndarray() for frame in container.decode(audio=0)], axis=1)

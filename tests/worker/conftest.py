@@ -1,4 +1,4 @@
-"""A worker's parts on moto, with the scripted engine; only Step Functions is a fake, for its tokens need executions."""
+"""A worker on moto with the scripted engine. Only Step Functions is a fake, as task tokens need executions."""
 
 import asyncio
 import dataclasses
@@ -35,7 +35,7 @@ IDENTITY = Identity(model="a folder", engine="scripted", configuration="the conf
 
 @dataclass
 class FakeStepFunctions:
-    """Remembers what it was told; a token in `gone` answers as a stopped execution, one in `broken` with its code."""
+    """Records its calls. Tokens in `gone` get the error of a stopped execution, those in `broken` that code."""
 
     gone: set[str] = field(default_factory=set)
     broken: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class FakeStepFunctions:
 
 
 class Bench:
-    """One pipeline's queue, table and buckets, and workers at them."""
+    """The queue, table and buckets of one pipeline, with methods to create jobs and workers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class Bench:
         self._picture = (folder / "picture.png").read_bytes()
 
     def job(self, name: str = "one", prompt: str = "What?", **changes: Any) -> Job:
-        """A planned job with its file in place."""
+        """Plan a job whose file is in its bucket."""
         put = self.s3.put_object(Bucket=ASSETS, Key=f"in/{name}.png", Body=changes.pop("body", self._picture))
         now = datetime.now(UTC)
         job = Job(
@@ -119,7 +119,7 @@ class Bench:
     def environment(
         self, name: str, engine: str = "unused", image_cuda: str | None = None, **settings: Any
     ) -> WorkerEnvironment:
-        """Of a worker."""
+        """Return the environment of a worker."""
         return WorkerEnvironment(
             aws_batch_job_id=name,
             pipeline="cosmos-reason2-2b",
@@ -139,7 +139,7 @@ class Bench:
         return Hand(self, self.environment(name, **settings), engine or ScriptedEngine(), store)
 
     def attempts(self, name: str) -> int:
-        """Of a planned job."""
+        """Return the number of attempts of a planned job."""
         row = self.jobs.get(name)
         assert row is not None
         return row.attempts
@@ -149,7 +149,7 @@ class Bench:
         return body
 
     def waiting(self) -> tuple[int, int]:
-        """Messages to be had, and messages in flight."""
+        """Return the number of visible messages and of messages in flight."""
         attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
         return (
             int(attributes["ApproximateNumberOfMessages"]),
@@ -158,7 +158,7 @@ class Bench:
 
 
 class Hand:
-    """A worker whose loop a test holds."""
+    """A worker that a test runs in its own event loop."""
 
     def __init__(self, bench: Bench, environment: WorkerEnvironment, engine: Any, store: Any) -> None:
         ours, theirs = socket.socketpair()
@@ -172,7 +172,7 @@ class Hand:
         bench.workers.started(environment.aws_batch_job_id)
 
     def _share(self, bench: Bench) -> None:
-        """The fakes and the rows that a test holds too."""
+        """Give the worker the fakes and the tables of the test."""
         self.model = self.runner.model
         self.runner.jobs, self.runner.workers = bench.jobs, bench.workers
         self.runner.inference.jobs = bench.jobs

@@ -1,4 +1,4 @@
-"""Engines and waiting, for the tests of this folder."""
+"""An engine that counts its jobs, and a function that waits for a condition."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ async def until(condition: Any, seconds: float = 10) -> None:
 
 
 class Counting(ScriptedEngine):
-    """Counts how many jobs are in it, and how many were at most."""
+    """Counts how many jobs are in it now (`inside`) and at most (`most`)."""
 
     inside = most = 0
 

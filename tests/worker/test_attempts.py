@@ -1,4 +1,4 @@
-"""Attempts: what counts against a job, who runs alone, and who wins."""
+"""Which attempts count against a job, which jobs run alone, and which of two attempts wins (decision 005)."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def test_an_attempt_is_open_while_media_is_probed(bench: Bench, monkeypatch: pyt
 
 
 def lost_attempt(bench: Bench, name: str, solo: bool) -> None:
-    """As a worker leaves a job that it died on."""
+    """Open an attempt of a worker that was killed."""
     bench.jobs.open_attempt(name, Attempt(id=uuid.uuid4().hex, worker="dead", solo=solo))
 
 
@@ -81,7 +81,7 @@ def test_suspects_run_alone(bench: Bench) -> None:
 
 
 class Meeting(ScriptedEngine):
-    """Answers with its own name, when as many jobs are in engines of this kind as were expected."""
+    """Answers with its own name once `expected` jobs are in engines of this class."""
 
     concurrency = 1
     inside = 0
@@ -99,7 +99,7 @@ class Meeting(ScriptedEngine):
 
 
 def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
-    """Delivered twice, as SQS may: each of the two has an answer of its own, and both are done at the same time."""
+    """SQS may deliver a message twice. Here both workers finish at the same time, with different answers."""
     Meeting.inside = 0
     job = bench.job()
     bench.send(job)
@@ -123,7 +123,7 @@ def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
 
 
 class Mortal(Counting):
-    """Dies with all that is in it when a prompt says so, and lives again for the next."""
+    """Raises EngineDied for all jobs in it when a prompt says so, and serves the next jobs again."""
 
     def __init__(self, for_good: bool = False) -> None:
         super().__init__()

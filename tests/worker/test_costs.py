@@ -1,4 +1,4 @@
-"""What a generation cost: GPU-seconds, and dollars where EC2 says on what."""
+"""The cost of a generation in GPU-seconds, and in dollars where the instance type is known."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A worker whose model is not in place, and the token that a download needs."""
+"""The Hugging Face token, which a worker reads when its model must be downloaded."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: Bench) -> None:
 
 
 class RefusedClients(Clients):
-    """Of a role without the permission."""
+    """Answers as to a role without the permission."""
 
     @property
     def secretsmanager(self) -> Any:  # type: ignore[override]

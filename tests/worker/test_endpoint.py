@@ -1,4 +1,4 @@
-"""A worker whose model is somebody else's: nothing is downloaded, and the key comes from its secret."""
+"""A worker of a remote model server: it downloads no model, and reads the API key from a secret."""
 
 import asyncio
 from datetime import UTC, datetime

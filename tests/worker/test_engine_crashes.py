@@ -1,4 +1,4 @@
-"""What becomes of a job that kills vLLM's server, from the queue to what its caller is told."""
+"""A job that crashes the vLLM server, from the queue to the error that its caller gets."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.worker.conftest import Bench, Hand
 
 @pytest.fixture
 def hand(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    """A worker with every default that counts deaths."""
+    """A worker with the default limits on crashes."""
     (tmp_path / "told").touch()
     stand_in(monkeypatch, tmp_path / "told")
     model = build_random_checkpoint(tmp_path / "models")
@@ -26,7 +26,7 @@ def hand(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hand:
 def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_goes_on(
     bench: Bench, hand: Hand
 ) -> None:
-    """As alone in its queue as it can be: every death is its own."""
+    """The job is alone in the queue, so every crash counts against it."""
     bench.send(bench.job(prompt="oom"))
     hand.run(60)
     [told] = bench.stepfunctions.said("failure")
@@ -40,7 +40,7 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
 
 
 def test_a_second_worker_continues_to_count_a_jobs_attempts(bench: Bench, hand: Hand) -> None:
-    """The next one goes on counting where the first was given up."""
+    """The second worker counts on from the attempts that the first one has recorded."""
     settings = WorkerSettings(idle_seconds=1, max_attempts=6)
     given = {"model": hand.runner.environment.model, "worker": settings}
     bench.send(bench.job(prompt="die"))

@@ -1,4 +1,4 @@
-"""A generation from its message to files at their final keys, on moto, with a generator that has no model."""
+"""A generation from its message to its files in S3, on moto and with a generator engine without a model."""
 
 import json
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="72
 
 
 def put(bench: Bench, key: str, body: bytes) -> InputFile:
-    """A file of a job."""
+    """Upload a file of a job."""
     answer = bench.s3.put_object(Bucket=ASSETS, Key=key, Body=body)
     return InputFile(bucket=ASSETS, key=key, version_id=answer["VersionId"], etag=answer["ETag"], size=len(body))
 
 
 def planned(bench: Bench, said: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
-    """A planned generation in the queue, from text unless `input` is among the changes."""
+    """Plan and send a generation, from text unless `input` is among the changes."""
     given = changes.get("input")
     medium: Any = None if given is None else "image" if given.name.endswith("png") else "video"
     prompt = "A robot." if script is None else json.dumps(script)
@@ -51,7 +51,7 @@ def run(bench: Bench, engine: ScriptedGenerator | None = None, serving: Serving 
 
 
 def written(bench: Bench, folder: Path) -> dict[str, Path]:
-    """What lies at the final keys, by its ending, on the disk."""
+    """Download the delivered files, and return their paths by ending."""
     found = {}
     for item in bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/").get("Contents", []):
         ending = item["Key"].removeprefix("out/one")
@@ -97,7 +97,7 @@ def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatc
 
 
 def test_notes_of_request_and_output_are_in_the_document(bench: Bench, tmp_path: Path) -> None:
-    """Of what was asked for, and of what came: what only looks wrong is delivered."""
+    """A video that only looks wrong, such as one of a single color, is delivered with a note."""
     planned(bench, {"mode": "t2v", **SMALL, "num_frames": 6, "preview": False}, {"black": True})
     run(bench)
     notes = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).notes
@@ -108,7 +108,7 @@ def test_notes_of_request_and_output_are_in_the_document(bench: Bench, tmp_path:
 def test_the_cost_is_that_of_the_generation_alone(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its engine tells how long that took: inputs and files keep no GPU busy."""
+    """The engine's own time counts, because fetching inputs and storing files need no GPU."""
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"timings": {"generate": 0.25}})
     run(bench)
@@ -151,7 +151,7 @@ def test_a_control_video_is_followed(bench: Bench, tmp_path: Path) -> None:
 def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the_model_can(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """40 frames are asked for, rounded up to 41, and the control video has 40, of which the model follows 37."""
+    """40 frames are requested and rounded up to 41. The control video has 40, of which the model follows 37."""
     edge = put(bench, "in/edge.mp4", media_files.video(tmp_path / "edge.mp4", frames=40).read_bytes())
     said = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}}, "resolution": "256p", "num_frames": 40}
     planned(bench, {**said, "preview": False}, more_inputs=[edge])
@@ -264,7 +264,7 @@ def test_required_guardrails_need_a_verdict(bench: Bench) -> None:
 
 
 def test_a_job_planned_without_required_guardrails_is_refused(bench: Bench) -> None:
-    """Before the pipeline was deployed so."""
+    """The job was planned before guardrails became required."""
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench, serving=SERVING.model_copy(update={"guardrails_required": True}))
     assert failure(bench)["error"] == "InvalidInput" and "requires guardrails" in failure(bench)["cause"]

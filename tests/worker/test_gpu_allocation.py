@@ -1,4 +1,4 @@
-"""The plan of a worker is for the GPUs that it really has."""
+"""The plan of GPUs fits the GPUs of the worker's machine."""
 
 import pytest
 

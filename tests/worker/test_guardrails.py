@@ -1,4 +1,4 @@
-"""The models of a pipeline's guardrails, by the model store."""
+"""The models of guardrails come from the model store."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ TOKEN = "hf_of_one_who_accepted"
 
 
 class Guarded(ScriptedGenerator):
-    """One whose guardrails are on the Hub."""
+    """An engine whose guardrails are models on the Hub."""
 
     guardrail_models: ClassVar[dict[str, Path]] = {}
 
@@ -50,7 +50,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def environment(bench: Bench) -> WorkerEnvironment:
-    """Of a worker with a token."""
+    """Return the environment of a worker with a Hugging Face token."""
     secret = boto3.client("secretsmanager").create_secret(Name="token", SecretString=TOKEN)["ARN"]
     serving = SERVING.model_copy(update={"engine": "cosmos-framework"})
     changes = {"pipeline": "cosmos3-nano", "serving": serving, "hf_token_secret": secret}

@@ -1,4 +1,4 @@
-"""A job is answered by a worker that runs what the job was planned for, and by no other."""
+"""A job is served only by a worker with the configuration and the model for which it was planned (decision 064)."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(ben
 
 
 def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) -> None:
-    """The job is for a worker of the deployment for which `scale` has asked this one to leave."""
+    """`scale` has asked this worker to leave for a new deployment, for which the job was planned."""
     hand = bench.worker(idle_seconds=600, heartbeat_seconds=600)
 
     async def asked_then_met() -> None:
@@ -46,7 +46,7 @@ def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) ->
 
 
 def test_a_job_given_back_is_hidden_until_all_old_workers_know_that_they_must_drain(bench: Bench) -> None:
-    """Twenty receipts make a dead letter: a chain of old workers must not use them up within a second."""
+    """After 20 receipts a message goes to the dead-letter queue. Old workers must not use them up within a second."""
     hand = bench.worker(heartbeat_seconds=600)
     bench.send(bench.job())
     [message] = hand.runner.queue.receive(at_most=1, wait_seconds=1)
@@ -64,7 +64,7 @@ def test_a_worker_that_must_drain_before_it_is_ready_takes_no_job(bench: Bench) 
 
 
 def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> None:
-    """As commit 0f4e7e0 wrote it, `plannedFor` not being there."""
+    """Commit 0f4e7e0 wrote jobs without `plannedFor`."""
     job = bench.job()
     body = {"schemaVersion": 3, "taskToken": "token", "job": job.model_dump(mode="json", exclude={"planned_for"})}
     bench.sqs.send_message(QueueUrl=bench.queue_url, MessageBody=json.dumps(body))
@@ -73,7 +73,7 @@ def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> No
 
 
 def test_any_worker_delivers_a_result_that_is_decided(bench: Bench) -> None:
-    """Its worker died after the decision: nothing is left to infer, so it does not matter what this one runs."""
+    """A worker ended after the decision. Nothing is left to infer, so the model of this worker does not matter."""
     job = bench.job(planned_for=OTHER)
     bench.s3.put_object(Bucket=STATE, Key="jobs/one/won/document.json", Body=b"decided")
     output = Output(uri=f"s3://{ASSETS}/out/one.json", size=7, content_type="application/json")
@@ -85,7 +85,7 @@ def test_any_worker_delivers_a_result_that_is_decided(bench: Bench) -> None:
 
 
 def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: Bench) -> None:
-    """CloudFormation updates `plan` before the state machine, which writes the version into the message."""
+    """CloudFormation updates `plan` before the state machine, which writes the schema version of the message."""
     job = {**bench.job().model_dump(mode="json"), "fromTheFuture": 1}
     bench.sqs.send_message(
         QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 4, "taskToken": "t", "job": job})
@@ -100,7 +100,7 @@ def of_commit(commit: str | None) -> Identity:
 
 
 def test_a_job_planned_for_another_commit_is_planned_again(bench: Bench) -> None:
-    """The recorded commit has moved since the worker started, or since the job was planned."""
+    """The recorded commit has changed since the worker started, or since the job was planned."""
     hand = bench.worker()
     own = open_checkpoint_folder(bench.folder).commit
     bench.send(bench.job("own", planned_for=of_commit(own)))

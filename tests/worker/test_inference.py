@@ -16,7 +16,7 @@ PATIENCE = 120  # seconds until a test fails that waits for what never comes
 
 
 class HeldUp:
-    """Writes prompts, those of the first jobs when it is let."""
+    """An upsampler that waits with the prompts of the first `count` jobs until `let` is set."""
 
     def __init__(self, count: int) -> None:
         self.left = count
@@ -36,7 +36,7 @@ def engine_of(places: int) -> Counting:
 
 
 def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench: Bench) -> None:
-    """As many as the engine has places for wait for their prompts; the next one is taken, and answered before them."""
+    """Two jobs wait for their prompts while the engine has two places. A third is received and answered before them."""
     for name in ("one", "two", "three"):
         bench.send(bench.job(name))
     engine = engine_of(2)
@@ -57,7 +57,7 @@ def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench:
 def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the results of the first two are looked at, the third is taken and answered."""
+    """The third job is received and answered while the outputs of the first two are being checked."""
     for name in ("one", "two", "three"):
         bench.send(bench.job(name))
     collect, looked_at = runner.collect_outputs, []

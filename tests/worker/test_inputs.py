@@ -1,4 +1,4 @@
-"""The disk that the jobs of a worker share, with each other and with the other workers of its host."""
+"""Disk space for a job's files, on a disk that all jobs and workers of a host share."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ def test_a_job_waits_for_disk_space(bench: Bench, monkeypatch: pytest.MonkeyPatc
 def test_disk_space_is_reserved_before_the_fetch_or_not_at_all(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk's own account: blocks of the size that was promised, or no file at all."""
+    """Files of the planned sizes are allocated, or none at all."""
     job = bench.job()
     first, second = (
         job.inputs[0].model_copy(update={"size": size, "key": f"{size}.mp4"}) for size in (1 << 20, 2 << 20)

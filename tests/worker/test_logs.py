@@ -1,4 +1,4 @@
-"""A worker's log lines."""
+"""The log lines of a worker are JSON objects without secrets."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""All workers of a pipeline load one commit of a model, whatever the Hub has when they start."""
+"""All workers of a pipeline load the recorded commit of a model (decision 065)."""
 
 import json
 import time
@@ -20,7 +20,7 @@ MODEL, BUCKET = "nvidia/Cosmos-Reason2-2B", "model-bucket"
 
 
 class Place:
-    """A Hub with one model, and hosts of one pipeline, each with a disk of its own."""
+    """A Hub with one model, and hosts of one pipeline with a disk each."""
 
     def __init__(self, hub: Hub, bench: Bench) -> None:
         self.hub = hub
@@ -56,7 +56,7 @@ def test_a_host_that_starts_later_loads_the_same_commit(place: Place) -> None:
 
 
 def test_the_commit_of_a_filled_store_is_recorded_without_the_hub(place: Place) -> None:
-    """As an update of a deployment finds it, whose older workers recorded nothing."""
+    """Workers of an older version have filled the store without recording a commit."""
     host = place.host("a")
     old = host.store.ensure(MODEL, commit=place.publish("1")).commit
     place.publish("2")
@@ -82,7 +82,7 @@ def test_a_commit_that_is_configured_needs_no_record(place: Place) -> None:
 
 
 def test_a_newer_copy_in_the_store_does_not_replace_the_recorded_commit(place: Place) -> None:
-    """Another pipeline, with the same model and file system, has loaded a newer commit."""
+    """Another pipeline with the same model has loaded a newer commit into the same file system."""
     old, new = place.publish("1"), place.publish("2")
     store = place.host("shared").store
     assert store.ensure(MODEL, commit=new).commit == new

@@ -1,4 +1,4 @@
-"""A worker believes the mount table, not the path."""
+"""A worker checks its folders by the kernel's mount table."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A driver that cannot run the image's CUDA is told before a model is loaded."""
+"""A driver that is too old for the image's CUDA is refused before the model is loaded."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A worker measures how fast it does jobs, whatever their number in hand and their weight."""
+"""A worker measures its seconds for a unit of weight, independent of how many jobs are in hand."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from cosmos_batch.worker.pace import Measure, Pace
 
 
 class Clock:
-    """One that a test sets."""
+    """A clock that a test sets."""
 
     now = 0.0
 
@@ -34,7 +34,7 @@ class TestPace:
         assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
 
     def test_a_first_full_batch_does_not_look_slow(self) -> None:
-        """256 jobs that take 17 s together: the first answers come after 17 s, and each took 17/256 of the worker."""
+        """256 jobs take 17 s together. The first answers come after 17 s, but each used only 17/256 s of the worker."""
         clock = Clock()
         pace = Pace(clock=clock)
         for job in range(256):

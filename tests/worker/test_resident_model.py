@@ -1,4 +1,4 @@
-"""A model that is renewed, cannot be had, or cannot be loaded."""
+"""Loading, renewing and backing up the model, and failures of each."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
 
 
 class OldModel:
-    """A store whose model is as old as it is told, until a newer one is asked for."""
+    """A store whose copy has a given age until a newer one is requested."""
 
     def __init__(self, published_at: datetime, fails: bool = False) -> None:
         self.published_at = published_at
@@ -103,7 +103,7 @@ def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(b
 
 
 def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> None:
-    """Whether the jobs wait or are refused, `scale` decides, who knows the other workers."""
+    """`scale` decides whether the jobs wait or fail, because it knows the other workers."""
     bench.send(bench.job())
     (bench.folder / "refuses").touch()
     environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
@@ -117,7 +117,7 @@ def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> No
 
 
 def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
-    """VAMS keeps INVALIDATE_COSMOS_MODELS in its parameters: a run that began before the last download asks in vain."""
+    """VAMS keeps INVALIDATE_COSMOS_MODELS in its parameters. A job older than the last download renews nothing."""
     bench.send(bench.job(invalidate_model=True))
     store = OldModel(datetime.now(UTC) + timedelta(minutes=1))
     with_hub_model(bench, store).run()
@@ -125,7 +125,7 @@ def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
 
 
 def test_an_engine_loads_with_the_context_of_its_pipeline(bench: Bench) -> None:
-    """From the container's environment to the engine."""
+    """`context` gets from the container's environment to the engine."""
     told: list[int | None] = []
 
     class Told(ScriptedEngine):

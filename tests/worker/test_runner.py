@@ -1,4 +1,4 @@
-"""One job from its message to its callback, and what can be wrong with it, on moto."""
+"""A job from its message to its callback, and its errors, on moto."""
 
 import asyncio
 import json
@@ -91,13 +91,13 @@ def test_a_committed_job_is_reported_without_running_again(bench: Bench) -> None
 
 
 def make_visible(bench: Bench, job: Job) -> None:
-    """As if the lease had lapsed: the message is sent again, for moto cannot turn its clock."""
+    """Send the message again, as after a lapsed lease; moto's clock cannot be set."""
     bench.sqs.purge_queue(QueueUrl=bench.queue_url)
     bench.send(job)
 
 
 def test_after_the_callback_no_file_is_written_again(bench: Bench) -> None:
-    """VAMS moves the document away; a late delivery of the message must not bring it back."""
+    """VAMS moves the document away. A late delivery of the message must not write it again."""
     job = bench.job()
     bench.send(job)
     bench.worker("first").run()
@@ -283,7 +283,7 @@ def test_a_callers_long_prompt_is_read_from_s3(bench: Bench) -> None:
 
 
 def test_a_job_of_an_older_version_has_no_separate_user_prompt(bench: Bench) -> None:
-    """As commit 0f4e7e0 planned it, with the fields that it knew."""
+    """The job has only the fields that commit 0f4e7e0 wrote."""
     message = bench.job(prompt="Count.").model_dump(mode="json")
     assert message.pop("userPrompt") is None and message.pop("userPromptUri") is None
     assert not Job.model_validate(message).asks_more_than_the_caller

@@ -1,4 +1,4 @@
-"""The workers of a host share a disk and leave nothing on it."""
+"""Workers of a host share a disk, and remove their files from it."""
 
 import fcntl
 import os

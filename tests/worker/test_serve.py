@@ -1,4 +1,4 @@
-"""What a worker's process looks at before it loads a model."""
+"""The inner process checks its host and its row before it loads the model."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ from tests.worker.conftest import Bench
 
 @pytest.fixture
 def gave_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A worker was there, on a host without a driver."""
+    """Run a worker on a host without a driver."""
     monkeypatch.setattr(serve, "check_driver", partial(check_driver, version_file=tmp_path / "no-driver"))
     bench.workers.submitted("worker-1", "definition:1")
     environment = bench.environment("worker-1", engine="tests.worker.test_serve:Closing", image_cuda="cu130")
@@ -31,7 +31,7 @@ def gave_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Be
 
 
 class Closing(ScriptedEngine):
-    """One that tells that it was closed."""
+    """An engine that records that it was closed."""
 
     closed = 0
 
@@ -49,7 +49,7 @@ def test_without_a_driver_a_worker_ends_with_the_remedy_in_its_row(gave_up: Benc
 
 @pytest.mark.usefixtures("gave_up")
 def test_a_worker_that_gives_up_closes_its_engine() -> None:
-    """A server that is being started again would keep the process waiting, and live on."""
+    """The process would wait for an engine's server that is being restarted, and leave it running."""
     assert Closing.closed
 
 
@@ -69,7 +69,7 @@ def test_gpus_are_allocated_before_the_model_is_loaded(bench: Bench, monkeypatch
 
 
 def test_a_worker_that_must_drain_at_its_start_loads_nothing(bench: Bench) -> None:
-    """It waited for an instance while another model was deployed."""
+    """Another model was deployed while the worker waited for an instance."""
     bench.workers.submitted("worker-1", "definition:1")
     bench.workers.must_drain("worker-1")
     bench.send(bench.job())

@@ -1,6 +1,6 @@
-"""Jobs whose engine asks somebody else's server, while that is away, busy, slow or broken, and when it is back.
+"""Jobs of a remote model server while it is away, busy, slow or broken, and when it is back (decision 053).
 
-A real HTTP server, a real worker, and the queue and the table of moto.
+The HTTP server and the worker are real; the queue and the table are moto's.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ PATIENCE = 120  # seconds of a busy machine; every wait ends with its condition
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQS counts in whole seconds."""
+    """Shorten the waits. SQS has only whole seconds."""
     monkeypatch.setattr(waits, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(waits, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 1.0)
@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
-    """Starts a server, at a port that another one had where that is given."""
+    """Return a function that starts a server, at a given port if there is one."""
     servers = []
 
     def serve(port: int = 0) -> Server:
@@ -64,7 +64,7 @@ def stop(server: Server) -> None:
 
 
 def hand_at(bench: Bench, server: Server, idle_seconds: int = 600, **settings: Any) -> Hand:
-    """A worker whose engine asks the server, and that stays where there is no work."""
+    """Return a worker for the server that does not leave without work."""
     endpoint = Endpoint(url=server.url, concurrency=len(NAMES), timeout_seconds=settings.pop("timeout_seconds", 60))
     environment = bench.environment("worker-1", idle_seconds=idle_seconds, **settings)
     environment = environment.model_copy(update={"endpoint": endpoint})
@@ -77,7 +77,7 @@ def rows(bench: Bench, names: list[str] = NAMES) -> list[JobRow]:
 
 
 def work(hand: Hand, story: Callable[[], Awaitable[None]]) -> None:
-    """Tell a story while the worker serves, and stop it after that."""
+    """Run a scenario while the worker serves, and stop the worker after it."""
 
     async def both() -> None:
         await hand.model.load()
@@ -97,7 +97,7 @@ async def all_answered(bench: Bench, names: list[str] = NAMES) -> None:
 
 
 def assert_blameless(bench: Bench, names: list[str] = NAMES) -> None:
-    """Each has spent the attempt that answered it, and no other."""
+    """Assert that only the attempt that answered each job has counted."""
     assert {(row.attempts, row.suspect, row.state) for row in rows(bench, names)} == {(1, False, "SUCCEEDED")}
 
 
@@ -206,7 +206,7 @@ def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
 
 
 def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(bench: Bench, serve: Callable[..., Server]) -> None:
-    """Its GPU costs money; the next worker finds the job in the queue."""
+    """An idle GPU costs money, and the next worker finds the job in the queue."""
     server = serve()
     hand = hand_at(bench, server, idle_seconds=2)
 

@@ -1,4 +1,4 @@
-"""How far a generation is can be read in its row while it runs, and is forgotten with its attempt."""
+"""The steps of a running generation are in its job's row, until its attempt ends."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ SMALL = {"mode": "t2v", "width": 64, "height": 64, "num_frames": 5}
 
 
 class Counting(ScriptedGenerator):
-    """Takes its second of three steps when the first was noted, and so on; what it saw in the row is kept."""
+    """Does each of three steps once the one before is in the row, and keeps what it has read there."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A worker that stops, drains or leaves: nothing is lost, and no attempt is spent."""
+"""A worker that stops, drains or leaves loses no job and counts no attempt."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
 
 
 def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: Bench) -> None:
-    """Its task has not taken a step yet, and must give its message back all the same."""
+    """The job's asyncio task has not run yet, and must give its message back all the same."""
     hand = bench.worker(idle_seconds=60)
     begin = hand.worker._begin
 

@@ -1,4 +1,4 @@
-"""Structured answers on their way into the document."""
+"""Answers that must fit a JSON Schema, and what the document has of them."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "requ
 
 
 def structured(bench: Bench, text: str, **parameters: Any) -> dict[str, Any]:
-    """The document of a job whose engine says `text` each time."""
+    """Run a job whose engine answers `text` each time, and return its document."""
     prompt = json.dumps({"text": text})
     bench.send(bench.job(prompt=prompt, parameters=Parameters(**{"json_schema": SCHEMA, **parameters})))
     bench.worker().run()

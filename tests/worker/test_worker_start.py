@@ -1,4 +1,4 @@
-"""A start is told phase by phase, and what an engine compiled outlives its worker."""
+"""The phases of a start are logged, and compiled code is kept for the next worker."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.worker.conftest import Bench
 
 
 class Compiler(ScriptedEngine):
-    """Compiles for a GPU as it loads, and for a question as it answers, unless it is there."""
+    """Compiles one file when it loads and one when it answers, unless they are in its caches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Compiler(ScriptedEngine):
 def machine(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], None]:
-    """Go to another machine, where nothing is."""
+    """Return a function that moves the test to another machine with empty folders."""
     bench.s3.create_bucket(Bucket="model-bucket")
     return lambda name: monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp(name)))
 
@@ -82,7 +82,7 @@ def test_an_engine_that_compiles_nothing_keeps_nothing(bench: Bench, machine: Ca
 
 
 def told(records: list[logging.LogRecord]) -> dict[str, float]:
-    """The metrics of a start, as CloudWatch reads them from the log."""
+    """Return the metrics of a start by phase, in the form in which CloudWatch reads them from the log."""
     lines = [json.loads(JsonLines().format(record)) for record in records if hasattr(record, "_aws")]
     for line in lines:
         [directive] = line["_aws"]["CloudWatchMetrics"]
