@@ -1,1 +1,1 @@
-"""The CDK app: `stacks` by lifetime, `constructs` by capability. Synthesis asks the network nothing."""
+"""The CDK app: `stacks` are divided by lifetime, `constructs` by capability. Synthesis makes no network calls."""

@@ -1,6 +1,6 @@
-"""The functions' dependencies as a folder that Lambda takes for a layer; fetched by pip, without Docker.
+"""Download the functions' dependencies into a folder for a Lambda layer, with pip and without Docker.
 
-Only wheels for the functions' runtime and architecture are taken, whatever machine this is.
+pip takes only wheels for the functions' runtime and architecture, whatever machine it runs on.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ _CACHE = ROOT / "build" / "lambda"
 
 
 class LayerError(Exception):
-    """pip could not fetch the wheels. The text is what it said."""
+    """pip could not download the wheels. The message has its output."""
 
 
 def layer_folder() -> Path:
-    """The folder of the lock as it stands, with `python/` in it; made once for each lock."""
+    """Return the layer's folder, which contains `python/`; it is built once for each content of the lock file."""
     folder = _CACHE / f"layer-{_key()}"
     if not folder.exists():
         _CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=_CACHE) as partial:
-            _fetch(Path(partial) / "python")
+            _download(Path(partial) / "python")
             _publish(Path(partial), folder)
     return folder
 
@@ -36,17 +36,17 @@ def _key() -> str:
     return hashlib.sha256(b"\0".join([LOCK.read_bytes(), PYTHON.encode(), PLATFORM.encode()])).hexdigest()[:16]
 
 
-def _fetch(target: Path) -> None:
+def _download(target: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     command += ["--require-hashes", "--no-deps", "--requirement", str(LOCK), "--target", str(target)]
     command += ["--only-binary", ":all:", "--platform", PLATFORM, "--python-version", PYTHON, "--implementation", "cp"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise LayerError(f"the wheels of {LOCK} could not be fetched:\n{answer.stderr.strip()}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise LayerError(f"pip could not download the wheels of {LOCK}:\n{process.stderr.strip()}")
 
 
 def _publish(partial: Path, folder: Path) -> None:
-    """Rename the complete layer into its place; another process may have been first, with the same content."""
+    """Rename the complete layer to its final folder, unless another process has done so with the same content."""
     complete = folder.with_name(f"{folder.name}.{partial.name}")
     shutil.copytree(partial, complete)
     try:

@@ -11,7 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from cosmos_batch.contract import metrics
-from infra.constructs.measured import measured
+from infra.constructs.metrics import pipeline_metric
 from infra.constructs.pipeline import Pipeline
 
 MISSING_IS_FINE = cloudwatch.TreatMissingData.NOT_BREACHING
@@ -42,38 +42,38 @@ class Alarms(Construct):
         )
         self._alarm(
             f"{name}-breaker",
-            measured(metrics.BREAKER_OPEN, name),
+            pipeline_metric(metrics.BREAKER_OPEN, name),
             1,
             f"Workers of {name} cannot start: its jobs wait, or fail where that stays. cosmos-batch status says why.",
         )
         self._alarm(
             f"{name}-stuck-workers",
-            measured(metrics.STUCK_WORKERS, name, "Sum"),
+            pipeline_metric(metrics.STUCK_WORKERS, name, "Sum"),
             1,
             f"Workers of {name} found no instance; its jobs wait. Add a type or a zone, or ask for a higher quota.",
         )
         self._alarm(
             f"{name}-failures",
-            measured(metrics.FAILED, name, "Sum").with_(period=Duration.minutes(15)),
+            pipeline_metric(metrics.FAILED, name, "Sum").with_(period=Duration.minutes(15)),
             10,
             f"Ten jobs of {name} failed within a quarter of an hour. The dashboard shows their codes.",
         )
         self._alarm(
             f"{name}-dead-letters",
-            measured(metrics.DEAD_LETTERS, name, "Sum"),
+            pipeline_metric(metrics.DEAD_LETTERS, name, "Sum"),
             1,
             f"A job of {name} was received 1,000 times and never ended. Its caller was told; see the workers' log.",
         )
         self._alarm(
             f"{name}-foreign-tokens",
-            measured(metrics.FOREIGN_TOKENS, name, "Sum"),
+            pipeline_metric(metrics.FOREIGN_TOKENS, name, "Sum"),
             1,
             f"Jobs of {name} have task tokens of another account or region. Find who writes to its queue.",
         )
         self._alarm(
             f"{name}-no-heartbeat",
             # `scale` measures each pipeline every minute, and does not where it failed.
-            measured(metrics.LIVE_WORKERS, name, "SampleCount").with_(period=Duration.minutes(5)),
+            pipeline_metric(metrics.LIVE_WORKERS, name, "SampleCount").with_(period=Duration.minutes(5)),
             1,
             f"scale has not looked at {name} for ten minutes: nobody starts its workers. See its log.",
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -85,13 +85,13 @@ class Alarms(Construct):
         """What never came to be a job of a pipeline. What `plan` refuses is its sender's; its own faults are ours."""
         self._alarm(
             "unplanned",
-            measured(metrics.FAILED, metrics.UNKNOWN, "Sum", **{metrics.CODE: "Internal"}),
+            pipeline_metric(metrics.FAILED, metrics.UNKNOWN, "Sum", **{metrics.CODE: "Internal"}),
             1,
             "A request failed before it was planned, and not by its sender's fault. See the log of plan.",
         )
         self._alarm(
             "unreadable-dead-letters",
-            measured(metrics.DEAD_LETTERS, metrics.UNKNOWN, "Sum"),
+            pipeline_metric(metrics.DEAD_LETTERS, metrics.UNKNOWN, "Sum"),
             1,
             "A dead letter was no job of ours. The log of dead-letter has its id; find who writes to the queue.",
         )

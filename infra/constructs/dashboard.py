@@ -13,7 +13,7 @@ from cosmos_batch.contract import metrics
 from cosmos_batch.contract.error import ErrorCode
 from cosmos_batch.planning.deployment import EnabledPipeline
 from cosmos_batch.planning.instance_types import workers_per_instance
-from infra.constructs.measured import measured
+from infra.constructs.metrics import pipeline_metric
 from infra.constructs.pipeline import Pipeline
 
 HALF, HEIGHT = 12, 6
@@ -50,7 +50,8 @@ def _graph(title: str, left: Sequence[cloudwatch.IMetric], width: int = HALF) ->
 def _results(names: Sequence[str]) -> cloudwatch.GraphWidget:
     outcomes = (metrics.SUCCEEDED, metrics.FAILED)
     return _graph(
-        "Jobs ended", [measured(outcome, name, "Sum") for name in [*names, metrics.UNKNOWN] for outcome in outcomes]
+        "Jobs ended",
+        [pipeline_metric(outcome, name, "Sum") for name in [*names, metrics.UNKNOWN] for outcome in outcomes],
     )
 
 
@@ -62,7 +63,7 @@ def _executions(machine: sfn.IStateMachine) -> cloudwatch.GraphWidget:
 
 
 def _backlog(names: Sequence[str]) -> cloudwatch.GraphWidget:
-    return _graph("Jobs that wait or are being done", [measured(metrics.BACKLOG, name) for name in names])
+    return _graph("Jobs that wait or are being done", [pipeline_metric(metrics.BACKLOG, name) for name in names])
 
 
 def _age(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
@@ -74,7 +75,7 @@ def _age(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
 
 def _workers(names: Sequence[str]) -> cloudwatch.GraphWidget:
     kinds = (metrics.WANTED_WORKERS, metrics.LIVE_WORKERS)
-    return _graph("Workers, wanted and live", [measured(kind, name) for name in names for kind in kinds])
+    return _graph("Workers, wanted and live", [pipeline_metric(kind, name) for name in names for kind in kinds])
 
 
 def _instances(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
@@ -88,7 +89,7 @@ def _phases(name: str) -> cloudwatch.GraphWidget:
     return _graph(
         f"{name}: seconds of a job by phase",
         [
-            measured(metrics.PHASE_SECONDS, name, statistic, f"{phase} {statistic}", **{metrics.PHASE: phase})
+            pipeline_metric(metrics.PHASE_SECONDS, name, statistic, f"{phase} {statistic}", **{metrics.PHASE: phase})
             for phase in metrics.PHASES
             for statistic in ("p50", "p90")
         ],
@@ -99,7 +100,7 @@ def _start(name: str) -> cloudwatch.GraphWidget:
     return _graph(
         f"{name}: seconds of a worker's start by phase",
         [
-            measured(metrics.START_SECONDS, name, "p50", phase, **{metrics.PHASE: phase})
+            pipeline_metric(metrics.START_SECONDS, name, "p50", phase, **{metrics.PHASE: phase})
             for phase in (*metrics.START_PHASES, *metrics.ENGINE_START_PHASES)
         ],
     )
@@ -108,7 +109,7 @@ def _start(name: str) -> cloudwatch.GraphWidget:
 def _failures(name: str) -> cloudwatch.GraphWidget:
     return _graph(
         f"{name}: failures by code",
-        [measured(metrics.FAILED, name, "Sum", code, **{metrics.CODE: code}) for code in get_args(ErrorCode)],
+        [pipeline_metric(metrics.FAILED, name, "Sum", code, **{metrics.CODE: code}) for code in get_args(ErrorCode)],
     )
 
 
@@ -116,7 +117,7 @@ def _stops(names: Sequence[str]) -> cloudwatch.GraphWidget:
     kinds = (metrics.BREAKER_OPEN, metrics.STUCK_WORKERS, metrics.DEAD_LETTERS, metrics.FOREIGN_TOKENS)
     return _graph(
         "Breaker, stuck workers, dead letters, foreign tokens",
-        [measured(kind, name) for name in names for kind in kinds],
+        [pipeline_metric(kind, name) for name in names for kind in kinds],
     )
 
 
@@ -136,7 +137,7 @@ def _per_worker(pipeline: Pipeline, factor: float, label: str) -> cloudwatch.Mat
     workers = f"workers_{pipeline.id.replace('-', '_')}"
     return cloudwatch.MathExpression(
         expression=f"{workers} * {factor:.6g}",
-        using_metrics={workers: measured(metrics.RUNNING_WORKERS, pipeline.id)},
+        using_metrics={workers: pipeline_metric(metrics.RUNNING_WORKERS, pipeline.id)},
         label=label,
         period=Duration.minutes(1),
     )

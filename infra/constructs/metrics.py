@@ -1,4 +1,4 @@
-"""Our metrics as CDK takes them."""
+"""Refer to our metrics in alarms and dashboards."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -8,10 +8,10 @@ from cosmos_batch.contract import metrics
 PERIOD = Duration.minutes(1)
 
 
-def measured(
+def pipeline_metric(
     name: str, pipeline: str, statistic: str = "Maximum", label: str | None = None, **dimensions: str
 ) -> cloudwatch.Metric:
-    """A metric of one pipeline, by its name in `contract/metrics.py`."""
+    """Return a metric of one pipeline; `name` is its name in `contract/metrics.py`."""
     return cloudwatch.Metric(
         namespace=metrics.NAMESPACE,
         metric_name=name,

@@ -16,7 +16,7 @@ from cosmos_batch.contract.environment import NUDGE_SECONDS
 TIMEOUT = Duration.minutes(2)  # of the function
 
 
-class Nudges(Construct):
+class NudgeQueue(Construct):
     """A FIFO queue with the pipeline as the message group: one `scale` at a time looks at a pipeline.
 
     The functions' nudges carry a deduplication id. EventBridge has none to give, so its events are deduplicated by

@@ -1,4 +1,4 @@
-"""The functions that the state machine calls, and the one that answers for dead letters."""
+"""The functions that jobs pass through: `upload`, `plan` and `report`, and `dead_letter` for jobs that never end."""
 
 import hashlib
 import json
@@ -10,19 +10,24 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
+from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import (
     DeadLetterEnvironment,
+    PipelineRef,
     PlanEnvironment,
     ReportEnvironment,
+    UploadEnvironment,
 )
 from cosmos_batch.contract.vams import VamsSettings
+from cosmos_batch.planning.deployment import enabled_pipelines
+from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects
 from infra.constructs.pipeline import Pipeline, allow_parameters
 from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
-TIMEOUT = Duration.minutes(1)
+TIMEOUT = Duration.minutes(1)  # of each of these functions
 
 
 def create_plan(
@@ -32,7 +37,7 @@ def create_plan(
     nudges: sqs.Queue,
     deadline: Duration,
 ) -> lambda_.Function:
-    """`plan`: it looks at the input, keeps a long prompt, reserves the output's key and writes the job's row."""
+    """Create `plan`, which reads the input, stores long prompts, reserves the output's key and writes the job's row."""
     environment = PlanEnvironment(
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,
@@ -52,15 +57,18 @@ def create_plan(
 
 
 def _digest(pipelines: Sequence[Pipeline]) -> str:
-    """Of what the parameters will say, as far as synthesis knows it: a deployed name is the reference to it."""
+    """Return a hash of the pipelines' parameters, so that `plan` is restarted and reads them again when they change.
+
+    Names that CloudFormation chooses are not known at synthesis; the reference to the resource stands for its name.
+    """
     texts = [Stack.of(pipeline).resolve(pipeline.parameter_text) for pipeline in pipelines]
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def create_report(functions: Functions, storage: StorageStack, vams: VamsSettings | None) -> lambda_.Function:
-    """`report`: it closes the job's row, answers VAMS, and publishes the end on the account's default bus.
+    """Create `report`, which closes the job's row, answers VAMS, and publishes the end on the account's default bus.
 
-    It writes an error beside the file whose upload started the job, too.
+    It also writes an error beside the file whose upload started the job.
     """
     environment = ReportEnvironment(
         state_table=storage.table.table_name, callback_role_arn=vams.callback_role_arn if vams else None
@@ -79,14 +87,51 @@ def create_report(functions: Functions, storage: StorageStack, vams: VamsSetting
 def create_dead_letter(
     functions: Functions, storage: StorageStack, pipelines: Sequence[Pipeline], machine: sfn.StateMachine
 ) -> lambda_.Function:
-    """`dead_letter`: it fails the jobs of all dead-letter queues, so that nobody waits for them."""
+    """Create `dead_letter`, which answers the callers of the jobs in all dead-letter queues."""
     environment = DeadLetterEnvironment(state_table=storage.table.table_name)
     dead_letter = functions.create("dead_letter", environment, TIMEOUT)
     storage.table.grant_calls(dead_letter, "GetItem", "UpdateItem")
     allow(dead_letter, ["states:SendTaskFailure"], [machine.state_machine_arn])
     for pipeline in pipelines:
-        letters = pipeline.queue.dead_letters
         dead_letter.add_event_source(
-            event_sources.SqsEventSource(letters, batch_size=10, report_batch_item_failures=True)
+            event_sources.SqsEventSource(pipeline.queue.dead_letters, batch_size=10, report_batch_item_failures=True)
         )
     return dead_letter
+
+
+def create_upload(
+    functions: Functions,
+    config: Config,
+    storage: StorageStack,
+    machine: sfn.StateMachine,
+    plan: lambda_.Function,
+    intake: EventQueue,
+) -> lambda_.Function:
+    """Create `upload`, which receives the events of the asset buckets.
+
+    It depends on `plan`, so that a deployment updates `plan` first: an older `plan` would refuse the requests of a
+    newer `upload` for fields that it does not know.
+    """
+    environment = UploadEnvironment(
+        state_machine_arn=machine.state_machine_arn,
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        upload_queue_url=intake.queue.queue_url,
+        pipelines=[
+            PipelineRef(id=enabled.pipeline.id, auto_trigger=enabled.auto_trigger)
+            for enabled in enabled_pipelines(config)
+        ],
+        grace_seconds=config.app.cosmos_batch.upload_grace_seconds,
+    )
+    upload = functions.create("upload", environment, TIMEOUT)
+    upload.node.add_dependency(plan)
+    storage.assets.allow_input(upload, "GetObjectTagging", "GetObjectVersionTagging")
+    allow_objects(upload, storage.state, "requests/*", "PutObject")
+    storage.table.grant_calls(upload, "GetItem")
+    machine.grant_start_execution(upload)
+    # After a late sidecar `upload` stops the runs that lack it: the file's first run, and those of earlier sidecars.
+    storage.assets.allow_versions(upload)
+    machine.grant_execution(upload, "states:DescribeExecution", "states:StopExecution")
+    allow(upload, ["sqs:SendMessage"], [intake.queue.queue_arn])  # the event waits there for the file's sidecar
+    intake.feed(upload)
+    return upload
