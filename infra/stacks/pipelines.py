@@ -41,7 +41,7 @@ class PipelinesStack(Stack):
         settings = config.app.cosmos_batch
         deadline = Duration.seconds(round(settings.deadline_hours * 3600))
         tracing = settings.operations.tracing
-        hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), NudgeQueue(self, "NudgeQueue")
+        hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), NudgeQueue(self, "Nudges")
         functions = Functions(self, "Functions", tracing)
         self.pipelines = pipelines = [
             Pipeline(

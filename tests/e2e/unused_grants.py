@@ -57,19 +57,29 @@ UNUSED = [
     Unused(
         ["FunctionsDeadLetter"],
         ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure"],
-        "no flow here makes a dead letter: tests/lambdas/test_dead_letter.py",
+        "no flow here makes a dead letter: tests/lambdas/reporting/test_dead_letters.py",
     ),
-    Unused(VAMS, ["states:sendtasksuccess"], "a retry of a run that has succeeded: tests/lambdas/test_vams_retries.py"),
-    Unused(["FunctionsPlan"], ["s3:putobject"], "a long prompt that a person typed: tests/lambdas/test_plan.py"),
-    Unused(["FunctionsPlan"], ["s3:getobjectversion"], "a version that is not the latest: tests/lambdas/test_plan.py"),
-    Unused(["FunctionsPlan"], ["s3:getobject"], "a long prompt: tests/lambdas/test_plan.py", "*/requests/[*]"),
+    Unused(
+        VAMS,
+        ["states:sendtasksuccess"],
+        "a retry of a run that has succeeded: tests/lambdas/vams/test_repeated_calls.py",
+    ),
+    Unused(
+        ["FunctionsPlan"], ["s3:putobject"], "a long prompt that a person typed: tests/lambdas/planning/test_plan.py"
+    ),
+    Unused(
+        ["FunctionsPlan"],
+        ["s3:getobjectversion"],
+        "a version that is not the latest: tests/lambdas/planning/test_plan.py",
+    ),
+    Unused(["FunctionsPlan"], ["s3:getobject"], "a long prompt: tests/lambdas/planning/test_plan.py", "*/requests/[*]"),
     Unused(
         ["FunctionsPlan", "FunctionsUpload", *WORKERS], ["s3:listbucket"], "S3 asks for it to say 404 instead of 403"
     ),
     Unused(["FunctionsUpload"], ["s3:listbucketversions"], "S3 asks for it to say 404 instead of 403"),
     Unused(["FunctionsUpload"], ["s3:getobjecttagging"], "a bucket without versions: test_adopted_buckets.py"),
-    Unused(["FunctionsUpload"], ["s3:putobject"], "a long prompt in a sidecar: tests/lambdas/test_upload.py"),
-    Unused(["FunctionsUpload"], ["states:stopexecution"], "a late sidecar: tests/lambdas/test_upload.py"),
+    Unused(["FunctionsUpload"], ["s3:putobject"], "a long prompt in a sidecar: tests/lambdas/intake/test_uploads.py"),
+    Unused(["FunctionsUpload"], ["states:stopexecution"], "a late sidecar: tests/lambdas/intake/test_uploads.py"),
     Unused(
         ["FunctionsUpload"], ["states:describeexecution"], "a sidecar after its file's event: depends on their order"
     ),
@@ -84,7 +94,7 @@ UNUSED = [
     Unused(
         ["FunctionsScale"],
         ["batch:describecomputeenvironments", "batch:describejobqueues", "batch:terminatejob"],
-        "a worker without an instance: tests/lambdas/test_fleet_rules.py",
+        "a worker without an instance: tests/lambdas/scaling/test_fleet.py",
     ),
     Unused(["FunctionsScale"], ["batch:submitjob"], "asked for beside the queue, which is told", "*:job-definition/*"),
     Unused(["FunctionsScale"], ["batch:tagresource"], "IAM asks for it where SubmitJob has tags"),

@@ -11,7 +11,7 @@ from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.state import Attempt, Jobs
 from lambdas.handlers.upload import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
-from tests.lambdas.test_upload import created
+from tests.lambdas.intake.test_uploads import created
 from tests.support.jobs import make_job
 
 SIDECAR = "clip.mp4.metadata.json"

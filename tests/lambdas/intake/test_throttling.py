@@ -15,7 +15,7 @@ from lambdas.handlers import upload
 from lambdas.intake import uploads
 from lambdas.sqs_records import MARGIN_SECONDS, each_record
 from tests.lambdas.cloud import Cloud, sqs_batch
-from tests.lambdas.test_upload import NOTHING_FAILED, PROMPT, created
+from tests.lambdas.intake.test_uploads import NOTHING_FAILED, PROMPT, created
 
 # A call of `upload`, and how its service refuses it.
 REFUSALS = {

@@ -16,7 +16,7 @@ from cosmos_batch.contract.json_schema import SCHEMA_LIMIT
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, TaskName
 from cosmos_batch.planning.questions import ANSWERING, REASONING
 from tests.lambdas.cloud import STATE_BUCKET, Cloud
-from tests.lambdas.test_plan import job, plan, refused
+from tests.lambdas.planning.test_plan import job, plan, refused
 
 CLIP, PICTURE = "robots/clip.mp4", "robots/picture.JPG"
 SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}

@@ -15,8 +15,8 @@ from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Group, Groups
 from lambdas.handlers import vams
 from tests.lambdas.cloud import Cloud, event
-from tests.lambdas.test_vams_group import ended, failure, forget_report
-from tests.lambdas.test_vams_manifest import call as call_with_manifest
+from tests.lambdas.vams.test_answers import ended, failure, forget_report
+from tests.lambdas.vams.test_manifest import call as call_with_manifest
 
 
 @pytest.fixture(autouse=True)

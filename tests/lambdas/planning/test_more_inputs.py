@@ -11,7 +11,7 @@ from cosmos_batch.contract.environment import PlanEnvironment
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.parameters import FILES_LIMIT
 from tests.lambdas.cloud import Cloud
-from tests.lambdas.test_plan import job, plan, refused
+from tests.lambdas.planning.test_plan import job, plan, refused
 
 FIRST = "s3://assets/shots/before.png"
 

@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.planning.requests import read_request
 from lambdas.handlers.vams import handler
 from tests.lambdas.cloud import NANO, Cloud, event
-from tests.lambdas.test_vams_manifest import FILES, INPUTS
+from tests.lambdas.vams.test_manifest import FILES, INPUTS
 
 FILE = "s3://assets/xasset1/cameras/front/robot demo.mp4"
 RUN_OF_TEXT = {"TASK_MODE": "text2video", "prompt": "of the configuration"}
