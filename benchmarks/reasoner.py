@@ -114,7 +114,7 @@ def _questions(
     model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
 ) -> list[list[dict[str, str]]]:
     """Return for each pass and clip: system prompt, prompt, and where the frames lie."""
-    reader = CheckpointInfo.of_folder(model, context_length(model, REASONER_CONTEXT))
+    reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
     return [

@@ -14,7 +14,7 @@ from benchmarks.robot_scene import FPS, SECONDS, draw_scene
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.planning.questions import with_sampling
 
 PIPELINE = "cosmos-reason2-2b"
@@ -102,7 +102,9 @@ def prepare_all(reader: CheckpointInfo, jobs: list[Job], clips: list[Path], fold
     def one(job: Job, clip: Path) -> ChatRequest:
         own = folder / job.job_id
         own.mkdir(parents=True, exist_ok=True)
-        return prepare(reader, job, [Path(shutil.copy(clip, path)) for path in input_paths(job, own)], lambda: None)
+        return prepare_request(
+            reader, job, [Path(shutil.copy(clip, path)) for path in input_paths(job, own)], lambda: None
+        )
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(one, jobs, clips))

@@ -112,7 +112,9 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
-        asked = await engine._preparing.run(job, chat_request.prepare, engine._reader, job, paths, lambda: None)
+        asked = await engine._media_threads.run(
+            job, chat_request.prepare_request, engine._checkpoint, job, paths, lambda: None
+        )
         body = {"model": MODEL, **asked.body, **_STREAMED}
         connection = engine._served._server.address.async_client()
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
@@ -128,11 +130,11 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
 
 def _forced_length() -> AbstractContextManager[Any]:
     """Force answers to their token limit by changing the worker's requests on their way; it has no such option."""
-    real: Callable[..., chat_request.ChatRequest] = chat_request.prepare
+    real: Callable[..., chat_request.ChatRequest] = chat_request.prepare_request
 
     def prepare(*arguments: Any) -> chat_request.ChatRequest:
         asked = real(*arguments)
         asked.body["ignore_eos"] = True
         return asked
 
-    return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.prepare", prepare)
+    return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.prepare_request", prepare)

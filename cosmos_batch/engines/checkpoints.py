@@ -1,4 +1,4 @@
-"""Checkpoints that are none, or broken, as failures that a person can act on."""
+"""Reading a checkpoint's settings, and failures for folders that are no checkpoint or a broken one."""
 
 import json
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILL
 
 GENERATORS = "the Cosmos 3 family"
 GENERATOR_PARTS = ("model_index.json", "transformer/config.json", "text_tokenizer/tokenizer.json")
-"""What is read of a generator's checkpoint before its server or group is started."""
+"""The files that are read of a generator's checkpoint before its server is started."""
 
 
 def refuse_incomplete(folder: Path, *parts: str, models: str | None = None) -> None:
-    """Raises Failure (ModelUnavailable) where a part of a checkpoint is missing; `models` are those it can be of."""
+    """Raise Failure (ModelUnavailable) where a file is missing; `models` says whose checkpoints the engine can load."""
     for part in parts:
         if not (folder / part).is_file():
             raise Failure(
-                "ModelUnavailable", f"{folder.name} is no checkpoint: it has no {part}.", _take_complete(models)
+                "ModelUnavailable", f"{folder.name} is no checkpoint: it has no {part}.", _complete_remedy(models)
             )
 
 
@@ -43,18 +43,21 @@ def context_length(folder: Path, limit: int | None) -> int:
 
 
 def refuse_distilled(folder: Path) -> None:
-    """Raises Failure (ModelUnavailable) where a generator's checkpoint is distilled, whatever its name is."""
+    """Raise Failure (ModelUnavailable) where a generator's checkpoint is distilled, whatever its name is."""
     try:
         scheduler = json.loads((folder / "scheduler" / "scheduler_config.json").read_text("utf-8"))
     except (OSError, ValueError):
-        return  # without a readable one it is broken, of which its engine tells more
+        return  # the checkpoint is broken, which the engine reports when it loads it
     if isinstance(scheduler, dict) and is_distilled_scheduler(scheduler):
         raise Failure("ModelUnavailable", f"{folder.name} {DISTILLED_REASON}.", DISTILLED_REMEDY)
 
 
 @contextmanager
 def loading(folder: Path, models: str) -> Iterator[None]:
-    """Whatever a library raises over a checkpoint (OSError, KeyError, SafetensorError, ...) is its fault."""
+    """Turn whatever a library raises while it loads a checkpoint into Failure (ModelUnavailable).
+
+    Broken checkpoints raise many types: OSError, KeyError, SafetensorError, and others.
+    """
     import torch
 
     try:
@@ -69,10 +72,10 @@ def loading(folder: Path, models: str) -> Iterator[None]:
         raise Failure(
             "ModelUnavailable",
             f"{folder.name} cannot be loaded: {type(error).__name__}: {error}",
-            _take_complete(models),
+            _complete_remedy(models),
         ) from error
 
 
-def _take_complete(models: str | None) -> str:
-    what = "a complete checkpoint" if models is None else f"a complete checkpoint of {models}"
-    return f"Use {what}; set INVALIDATE_COSMOS_MODELS to fetch it anew."
+def _complete_remedy(models: str | None) -> str:
+    checkpoint = "a complete checkpoint" if models is None else f"a complete checkpoint of {models}"
+    return f"Use {checkpoint}; set INVALIDATE_COSMOS_MODELS to fetch it anew."

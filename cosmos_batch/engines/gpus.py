@@ -1,4 +1,4 @@
-"""The GPUs that a process may use."""
+"""The GPUs that this process may use, and their memory."""
 
 import os
 import subprocess
@@ -10,50 +10,51 @@ _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
 class Gpu(NamedTuple):
-    """Of a machine whose GPUs are all of one kind."""
+    """The kind of GPU of this machine; all GPUs of an instance are of one kind."""
 
     name: str
-    """Such as NVIDIA H100 80GB HBM3."""
+    """The driver's name for it, such as NVIDIA H100 80GB HBM3."""
 
     gib: float
-    """Of memory, as the driver counts it."""
+    """Memory as the driver counts it."""
 
 
 def gpus_here() -> int:
-    """How many there are: those of `CUDA_VISIBLE_DEVICES` where that is set, and 0 where there is no driver.
+    """Return the number of GPUs: those in `CUDA_VISIBLE_DEVICES` if that is set; 0 without a driver.
 
-    A container has the devices that it was given, and no others.
+    A container has the device files of its own GPUs only.
     """
     if not (DEVICES / "nvidiactl").exists():
         return 0
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
-        return len([one for one in chosen.split(",") if one.strip() not in ("", "-1")])
+        return len([device for device in chosen.split(",") if device.strip() not in ("", "-1")])
     return len([path for path in DEVICES.glob("nvidia[0-9]*") if path.name.removeprefix("nvidia").isdigit()])
 
 
 def gpu_here() -> Gpu | None:
-    """What the GPUs of this process are, by the one with least memory; None if the driver does not say."""
+    """Return the kind of GPU that this process has, by the one with least memory; None if the driver does not
+    answer."""
     try:
-        found = [Gpu(name, float(mib) / 1024) for name, mib in _told("name", "memory.total")]
+        gpus = [Gpu(name, float(mib) / 1024) for name, mib in _query("name", "memory.total")]
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return min(found, key=lambda gpu: gpu.gib, default=None)
+    return min(gpus, key=lambda gpu: gpu.gib, default=None)
 
 
 def free_share() -> float:
-    """Of a GPU's memory, what nobody holds: that of the fullest one, and all of it where the driver does not tell."""
+    """Return the free share of a GPU's memory: that of the fullest GPU, or 1 if the driver does not answer."""
     try:
-        told = _told("memory.free", "memory.total")
-        return min((float(free) / float(total) for free, total in told), default=1.0)
+        memory = _query("memory.free", "memory.total")
+        return min((float(free) / float(total) for free, total in memory), default=1.0)
     except (OSError, subprocess.SubprocessError, ValueError):
         return 1.0
 
 
-def _told(*fields: str) -> list[list[str]]:
-    """What the driver says of each GPU of this process."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+def _query(*fields: str) -> list[list[str]]:
+    """Return fields of `nvidia-smi` for each GPU of this process."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
-        query.append(f"--id={chosen}")
-    told = subprocess.run(query, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
-    return [line.rsplit(", ", len(fields) - 1) for line in told.splitlines()]
+        command.append(f"--id={chosen}")
+    output = subprocess.run(command, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True).stdout
+    return [line.rsplit(", ", len(fields) - 1) for line in output.splitlines()]

@@ -1,4 +1,5 @@
-"""Copies of models as a cache of the Hub: what libraries load by name, and by nothing else, they find in it."""
+"""Local copies of models laid out as a cache of the Hugging Face Hub, for libraries that load a model only by its
+name."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,9 +7,9 @@ from pathlib import Path
 
 
 def offline_variables(cache: Path, models: Mapping[str, Path]) -> dict[str, str]:
-    """Variables with which a process asks nothing of the Hub, and finds `models` by name all the same.
+    """Return environment variables with which a process downloads nothing and finds `models` by their names.
 
-    Where there are some, `cache` becomes a folder of links to them, which must stay as long as they are used.
+    If there are models, `cache` becomes a folder of links to them. It must exist as long as that process runs.
     """
     if not models:
         return {"HF_HUB_OFFLINE": "1"}
@@ -18,8 +19,10 @@ def offline_variables(cache: Path, models: Mapping[str, Path]) -> dict[str, str]
 
 @contextmanager
 def offline_process(cache: Path, models: Mapping[str, Path]) -> Iterator[None]:
-    """As `offline_variables`, of this process and for a while: the store downloads in it, too. Where there are none, it
-    asks.
+    """Let this process download nothing and find `models` by their names while the block runs.
+
+    Without models nothing changes. Environment variables would come too late, because the model store has imported the
+    Hub\'s library already.
     """
     if not models:
         yield
@@ -37,8 +40,8 @@ def offline_process(cache: Path, models: Mapping[str, Path]) -> Iterator[None]:
 
 def _link(cache: Path, models: Mapping[str, Path]) -> None:
     for model, folder in models.items():
-        kept = cache / f"models--{model.replace('/', '--')}"
-        (kept / "refs").mkdir(parents=True)
-        (kept / "snapshots").mkdir()
-        (kept / "refs" / "main").write_text(folder.name, encoding="utf-8")
-        (kept / "snapshots" / folder.name).symlink_to(folder)
+        entry = cache / f"models--{model.replace('/', '--')}"
+        (entry / "refs").mkdir(parents=True)
+        (entry / "snapshots").mkdir()
+        (entry / "refs" / "main").write_text(folder.name, encoding="utf-8")
+        (entry / "snapshots" / folder.name).symlink_to(folder)

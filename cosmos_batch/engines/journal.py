@@ -1,4 +1,4 @@
-"""What is told about one load or one request: lines for a person, each with the seconds since it began."""
+"""Log lines about one load or one request, each with the seconds since it began."""
 
 import logging
 import re
@@ -12,13 +12,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines of a text as a terminal would leave them: no colours, of a progress bar only its last state."""
+    """Return the lines of a text as a terminal shows them at the end: without colors, a progress bar in its last
+    state."""
     lines = (_ESCAPES.sub("", line).rstrip("\r").rsplit("\r", 1)[-1] for line in text.split("\n"))
-    return [kept for line in lines if (kept := _CONTROL.sub("", line).rstrip())]
+    return [plain for line in lines if (plain := _CONTROL.sub("", line).rstrip())]
 
 
 class Journal(logging.Handler):
-    """Collects lines. While it is `listening`, it takes what a library logs in the same thread, and no other's."""
+    """Collects lines, and log records of a library while it is `listening`: those of one thread."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -32,13 +33,13 @@ class Journal(logging.Handler):
         self.lines += [f"{seconds:7.2f} s  {line}" for line in plain_lines(text)]
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a library's record (logging.Handler's interface)."""
+        """Add a library's log record; `logging` calls this."""
         if record.thread == self._thread:
             self.note(f"{record.name}: {record.levelname}: {record.getMessage()}")
 
     @contextmanager
     def listening(self, library: str) -> Iterator[None]:
-        """Take the log records of a library that come from the calling thread."""
+        """Collect the log records that a library writes in the calling thread while the block runs."""
         logger = logging.getLogger(library)
         self._thread = threading.get_ident()
         logger.addHandler(self)
@@ -49,20 +50,20 @@ class Journal(logging.Handler):
 
 
 class TimedJournal(Journal):
-    """Of one job, with the seconds that each of its phases took."""
+    """A journal of one job that also keeps the seconds of each phase."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: dict[str, float] = {}
 
     def took(self, phase: str, began: float) -> None:
-        """Note a phase that ends now, and began at a time of the monotonic clock."""
+        """Write down that a phase ends now; `began` is a time of the monotonic clock."""
         self.seconds[phase] = round(time.monotonic() - began, 3)
         self.note(f"{phase}: {self.seconds[phase]:.2f} s")
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Note how long it takes, unless it fails."""
+        """Write down how long the block takes, unless it raises."""
         began = time.monotonic()
         yield
         self.took(phase, began)

@@ -1,15 +1,14 @@
-"""NVIDIA's guardrails, made to fail closed.
+"""Changes NVIDIA's guardrails to fail closed: what they cannot judge is an error and not "safe".
 
-As they come, some of what goes wrong in them counts as "safe" (cosmos_guardrail 0.3.2, which Diffusers and vLLM-Omni
-use, and Cosmos Framework at 5eee9ed):
+In cosmos_guardrail 0.3.2, which Diffusers and vLLM-Omni use, and in Cosmos Framework at 5eee9ed:
 
-- `Qwen3Guard.is_safe` answers "safe" to every exception of its own, to an answer of its model without a label too.
-- A runner that has no models answers "safe".
-- A block list of which no file can be read is an empty one.
+- `Qwen3Guard.is_safe` returns "safe" if it raises an exception, or if its model's answer has no label.
+- A runner without models returns "safe".
+- A block list whose files cannot be read is empty.
 
-With `make_strict` each of these raises `GuardrailFailed`, and every verdict is reported, so that an engine can tell a
-check that passed from one that never ran. The engines' own processes run this, in environments of their own: it imports
-nothing but the standard library.
+After `make_strict` each of these raises `GuardrailFailed`, and every verdict is reported, so that an engine can tell a
+check that passed from one that never ran. This runs in the engines' own processes and environments, so it imports only
+the standard library. See decision 066.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 UNJUDGED = "The guardrail could not judge"
-"""How the message of every GuardrailFailed begins: it is recognized by this after it went through a server."""
+"""How the message of every GuardrailFailed begins. After a server has passed the message on, only this identifies
+it."""
 
-_CHECKS_OF_PROMPTS = ["Blocklist", "Qwen3Guard"]
+_PROMPT_CHECKS = ["Blocklist", "Qwen3Guard"]
 
 Report = Callable[[str, str], None]
-"""Is told what was evaluated, `prompt` or `output`, and the verdict, as the contract's `Verdict` calls it."""
+"""Called with what was checked, `prompt` or `output`, and the verdict, in the words of the contract's `Verdict`."""
 
 
 class GuardrailFailed(Exception):  # noqa: N818 - it says what happened
@@ -30,35 +30,36 @@ class GuardrailFailed(Exception):  # noqa: N818 - it says what happened
 
 
 def make_strict(text: Any, video: Any, report: Report) -> None:
-    """Change two loaded runners, of prompts and of outputs, so that what they cannot judge raises GuardrailFailed.
+    """Change the loaded runners of prompts (`text`) and outputs (`video`) so that they raise GuardrailFailed for what
+    they cannot judge.
 
-    Raises GuardrailFailed at once where a part is missing, or is there that this module does not know: nobody has
-    looked at how it fails.
+    Raises GuardrailFailed at once if a check is missing, or unknown here, because it may not fail closed.
     """
     checks = {type(check).__name__: check for check in text.safety_models or ()}
-    if sorted(checks) != _CHECKS_OF_PROMPTS:
+    if sorted(checks) != _PROMPT_CHECKS:
         raise GuardrailFailed(
             f"{UNJUDGED} prompts: they are checked by {_names(checks)}, not by Blocklist, Qwen3Guard."
         )
     if not checks["Blocklist"].blocklist_words:
         raise GuardrailFailed(f"{UNJUDGED} prompts: the block list has no words; its files are missing or unreadable.")
     if video.safety_models:
-        found = _names(type(one).__name__ for one in video.safety_models)
-        raise GuardrailFailed(f"{UNJUDGED} outputs: they are checked by {found}, whose failures are not known here.")
+        names = _names(type(check).__name__ for check in video.safety_models)
+        raise GuardrailFailed(f"{UNJUDGED} outputs: they are checked by {names}, whose failures are not known here.")
     if not video.postprocessors:
         raise GuardrailFailed(f"{UNJUDGED} outputs: nothing is there that blurs faces.")
     prompt_checker = checks["Qwen3Guard"]
-    prompt_checker.is_safe = prompt_checker.extract_label_and_categories  # which `is_safe` wraps in its `except`
+    # `is_safe` calls this method and catches its exceptions.
+    prompt_checker.is_safe = prompt_checker.extract_label_and_categories
     _report_prompts(text, report)
     _report_outputs(video, report)
 
 
 def _report_prompts(text: Any, report: Report) -> None:
-    ask = text.run_safety_check
+    check = text.run_safety_check
 
     def run_safety_check(prompt: str) -> tuple[bool, str]:
         with _failing_closed("the prompt", prompt):
-            safe, why = ask(prompt)
+            safe, why = check(prompt)
         if safe:
             report("prompt", "passed")
         return safe, why
@@ -79,18 +80,18 @@ def _report_outputs(video: Any, report: Report) -> None:
 
 
 @contextmanager
-def _failing_closed(what: str, prompt: str | None = None) -> Iterator[None]:
+def _failing_closed(subject: str, prompt: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise GuardrailFailed(f"{UNJUDGED} {what}: {_reason(error, prompt)}") from error
+        raise GuardrailFailed(f"{UNJUDGED} {subject}: {_reason(error, prompt)}") from error
 
 
 def _reason(error: Exception, prompt: str | None) -> str:
-    if isinstance(error, AttributeError) and error.name == "lower":  # of the label, which is None
+    if isinstance(error, AttributeError) and error.name == "lower":  # called on a label that is None
         return "the answer of Qwen3Guard has no label (Safety: Safe, Unsafe or Controversial)."
-    said = f"{type(error).__name__}: {error}"
-    return said.replace(prompt, "(the prompt)") if prompt else said
+    message = f"{type(error).__name__}: {error}"
+    return message.replace(prompt, "(the prompt)") if prompt else message
 
 
 def _names(names: Any) -> str:

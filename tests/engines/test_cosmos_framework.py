@@ -17,7 +17,7 @@ from cosmos_batch.demo.checkpoint import build_random_cosmos3
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.reasoner import cosmos_framework
-from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkReasoner, sample_of
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.torchrun.group import GroupPlan
@@ -195,8 +195,8 @@ def test_our_samples_are_those_that_the_framework_accepted(
     job = make_job(picture.name, "What is it?", maxTokens=2048, **parameters)
     job = job if system is None else job.model_copy(update={"system_prompt": system})
     place(picture, job, tmp_path / "a folder")
-    question = prepare(
-        CheckpointInfo.of_folder(cosmos3, 8192), job, [tmp_path / "a folder" / "input0.png"], lambda: None
+    question = prepare_request(
+        CheckpointInfo.from_folder(cosmos3, 8192), job, [tmp_path / "a folder" / "input0.png"], lambda: None
     )
     sample = sample_of(question)
     assert Path(sample["vision_path"]).is_file()

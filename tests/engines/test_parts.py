@@ -17,7 +17,12 @@ from cosmos_batch.engines.journal import Journal, plain_lines
 from cosmos_batch.engines.library_imports import import_torchvision
 from cosmos_batch.engines.reasoner.prompting import sampling_for
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
-from cosmos_batch.engines.reasoner.transformers.generation import _checking, _drawing, _presence_penalty, end_tokens
+from cosmos_batch.engines.reasoner.transformers.generation import (
+    _calling,
+    _presence_penalty,
+    _sampling_settings,
+    end_tokens,
+)
 from cosmos_batch.planning.questions import ANSWERING, REASONING
 from tests.engines.conftest import make_job
 
@@ -69,8 +74,8 @@ def test_a_callers_values_take_the_place_of_nvidias_one_by_one(reasoning: bool) 
 
 
 def test_temperature_zero_takes_the_likeliest() -> None:
-    assert _drawing(replace(ANSWERING, temperature=0.0))["do_sample"] is False
-    assert _drawing(ANSWERING) == {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
+    assert _sampling_settings(replace(ANSWERING, temperature=0.0))["do_sample"] is False
+    assert _sampling_settings(ANSWERING) == {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
 
 
 def test_progress_bars_and_colours_are_left_out() -> None:
@@ -108,9 +113,9 @@ def test_generation_is_checked_at_each_token() -> None:
     def check() -> None:
         raise Failure("Cancelled", "m", "r")
 
-    assert _checking(lambda: None)(torch.zeros(1, 3), None).tolist() == [False]
+    assert _calling(lambda: None)(torch.zeros(1, 3), None).tolist() == [False]
     with pytest.raises(Failure):
-        _checking(check)(torch.zeros(1, 3), None)
+        _calling(check)(torch.zeros(1, 3), None)
 
 
 @pytest.mark.parametrize(("configured", "ends"), [(None, []), (3, [3]), ([3, 4], [3, 4])])

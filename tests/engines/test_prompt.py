@@ -13,7 +13,7 @@ from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.media_input import MediaLimits
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
-from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare_inputs
 from tests.engines.conftest import make_job
 from tests.support import media_files
 
@@ -24,7 +24,7 @@ def checkpoint(engine: TransformersEngine) -> Checkpoint:
 
 
 def prepared(checkpoint: Checkpoint, path: Path, **parameters: object) -> PreparedJob:
-    return prepare(checkpoint, make_job(path.name, **parameters), [path], lambda: None)
+    return prepare_inputs(checkpoint, make_job(path.name, **parameters), [path], lambda: None)
 
 
 def text_of(checkpoint: Checkpoint, job: PreparedJob) -> str:
@@ -68,7 +68,7 @@ def test_colours_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None
 def test_a_clip_is_fitted_to_a_crowded_context(checkpoint: Checkpoint, clip: Path) -> None:
     """Where prompt and answer leave few tokens, the frames shrink; nothing fails."""
     plain = prepared(checkpoint, clip)
-    crowded = prepare(checkpoint, _crowded(clip), [clip], lambda: None)
+    crowded = prepare_inputs(checkpoint, _crowded(clip), [clip], lambda: None)
     assert crowded.inputs["pixel_values_videos"].shape[0] < plain.inputs["pixel_values_videos"].shape[0]
     assert crowded.prompt_tokens + crowded.max_tokens <= checkpoint.context
 
@@ -84,17 +84,17 @@ def test_the_answer_never_goes_beyond_the_context(checkpoint: Checkpoint, clip: 
 
 def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
     """(context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
-    assert MediaLimits.of_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
+    assert MediaLimits.from_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
 def test_an_answer_that_may_not_be_as_long_as_asked_has_a_note(
     checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path
 ) -> None:
     """Of the Transformers engine, and of those that send a request. Nobody asked for the default."""
-    reader = CheckpointInfo.of_folder(checkpoint_dir, checkpoint.context)
+    reader = CheckpointInfo.from_folder(checkpoint_dir, checkpoint.context)
     for tokens, cut in ((32_768, True), (100, False), (None, False)):
         job = prepared(checkpoint, clip, maxTokens=tokens)
-        sent = chat_request.prepare(reader, make_job(clip.name, maxTokens=tokens), [clip], lambda: None)
+        sent = chat_request.prepare_request(reader, make_job(clip.name, maxTokens=tokens), [clip], lambda: None)
         assert job.notes == [f"maxTokens: {job.max_tokens:,} of 32,768 fit beside prompt and media."] * cut
         assert sent.notes == [f"maxTokens: {sent.body['max_tokens']:,} of 32,768 fit beside prompt and media."] * cut
 
@@ -125,12 +125,14 @@ def test_times_that_the_model_reads_are_those_of_the_file(checkpoint: Checkpoint
 
 def test_a_long_video_is_sampled_down_with_a_note_or_refused(checkpoint: Checkpoint, minute: Path) -> None:
     crowded = {"prompt": "robot " * 3900, "maxTokens": 100}
-    job = prepare(checkpoint, make_job("minute.mp4", fps=10, **crowded), [minute], lambda: None)
+    job = prepare_inputs(checkpoint, make_job("minute.mp4", fps=10, **crowded), [minute], lambda: None)
     [note] = [one for one in job.notes if "are more than the" in one]
     assert note.startswith("60.0 s of video at 10 frames a second are more than the ")
     assert note in "\n".join(job.journal.lines)
     with pytest.raises(Failure, match="60.0 s of video") as refused:  # noqa: RUF043 - a sentence
-        prepare(checkpoint, make_job("minute.mp4", fps=10, longVideo="refuse", **crowded), [minute], lambda: None)
+        prepare_inputs(
+            checkpoint, make_job("minute.mp4", fps=10, longVideo="refuse", **crowded), [minute], lambda: None
+        )
     assert refused.value.error.code == "InvalidInput"
-    whole = prepare(checkpoint, make_job("minute.mp4", fps=0.25, longVideo="refuse"), [minute], lambda: None)
+    whole = prepare_inputs(checkpoint, make_job("minute.mp4", fps=0.25, longVideo="refuse"), [minute], lambda: None)
     assert not [one for one in whole.notes if "are more than the" in one]

@@ -10,10 +10,10 @@ from PIL import Image
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.media_input import MediaLimits, probe_all, see
+from cosmos_batch.engines.reasoner.media_input import MediaLimits, decode_inputs, probe_inputs
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
-from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare_inputs
 from cosmos_batch.media import Clip
 from tests.engines.conftest import make_job
 from tests.support import media_files
@@ -31,7 +31,7 @@ def job_of(paths: list[Path], prompt: str = "What changed?", **parameters: objec
 
 
 def prepared(checkpoint: Checkpoint, paths: list[Path], **parameters: object) -> PreparedJob:
-    return prepare(checkpoint, job_of(paths, **parameters), paths, lambda: None)
+    return prepare_inputs(checkpoint, job_of(paths, **parameters), paths, lambda: None)
 
 
 def media_in(text: str) -> list[str]:
@@ -62,12 +62,12 @@ def test_pixels_come_in_their_order_too(checkpoint: Checkpoint, tmp_path: Path) 
 
 def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
     """The rule of NVIDIA's tool holds for all together; a small picture, and not its place, decides what it takes."""
-    sight, small = MediaLimits.of_processor(checkpoint.processor), media_files.image(tmp_path / "small.png", 64, 64)
+    sight, small = MediaLimits.from_processor(checkpoint.processor), media_files.image(tmp_path / "small.png", 64, 64)
     tokens = 300
 
     def sizes(*paths: Path) -> list[int]:
         job = job_of(list(paths))
-        seen = see(sight, job, list(paths), probe_all(job, list(paths)), tokens, lambda: None, Journal())
+        seen = decode_inputs(sight, job, list(paths), probe_inputs(job, list(paths)), tokens, lambda: None, Journal())
         assert sum(map(sight.tokens, seen)) <= tokens
         return [one.frames.size if isinstance(one, Clip) else one.width * one.height for one in seen]
 

@@ -265,9 +265,9 @@ def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
 
     def counted(value: Any, schema: Any) -> str | None:
         checks.append(value)
-        return schema_check.misfit(value, schema)
+        return schema_check.schema_problem(value, schema)
 
-    monkeypatch.setattr(json_answers, "misfit", counted)
+    monkeypatch.setattr(json_answers, "schema_problem", counted)
     saying = Saying(json.dumps(LONG))
     found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
     assert found.data is None and found.data_error == UNCHECKED

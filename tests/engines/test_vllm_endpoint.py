@@ -14,7 +14,7 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
 from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, serve_environment
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
@@ -125,7 +125,7 @@ def test_fps_is_honoured_or_the_note_says_so(
     text = httpx2.post(f"{url}/detokenize", json=asked, timeout=60).json()["prompt"]
     times = [float(one) for one in re.findall(r"<(\d+\.\d) seconds>", text)]
     assert media_in(text) == ["video"] * len(times)
-    assert (ITS_OWN_RATE in answer.notes) is not endpoint[1]
+    assert (SERVER_SAMPLES_FRAMES in answer.notes) is not endpoint[1]
     if endpoint[1]:
         seen = [max(4, int(4 * fps)), max(4, int(2 * fps))]
         assert len(times) == sum(-(-count // 2) for count in seen)

@@ -18,7 +18,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
-from cosmos_batch.engines.reasoner.chat_request import prepare
+from cosmos_batch.engines.reasoner.chat_request import prepare_request
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
@@ -145,8 +145,8 @@ def test_as_many_frames_reach_the_model_as_fps_says(
 
 def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
     """The prompt of a request, as the server itself has it, and how many tokens it has."""
-    assert vllm._reader is not None
-    question = prepare(vllm._reader, job, paths, lambda: None)
+    assert vllm._checkpoint is not None
+    question = prepare_request(vllm._checkpoint, job, paths, lambda: None)
 
     async def read() -> tuple[str, int]:
         body = {"model": MODEL, **question.body, "return_token_ids": True}

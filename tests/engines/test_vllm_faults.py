@@ -244,7 +244,7 @@ def test_cancelling_ends_what_decodes_for_it(
         finally:
             ended.set()
 
-    monkeypatch.setattr(vllm_module, "prepare", decode)
+    monkeypatch.setattr(vllm_module, "prepare_request", decode)
     job = make_job(picture.name)
     place(picture, job, tmp_path)
 

@@ -96,7 +96,7 @@ class Upsampler:
             try:
                 answer = str(response.json()["choices"][0]["message"]["content"])
             except (ValueError, LookupError, TypeError) as error:
-                raise server.nonsense() from error
+                raise server.malformed_answer() from error
             if (written := _json_in(answer)) is not None:
                 return written
         raise Failure(

@@ -1,1 +1,1 @@
-"""Engines that answer: from a job and its files to a text."""
+"""Engines that answer questions about images and videos, and what they share."""

@@ -1,4 +1,4 @@
-"""From a job and its files to one request of the OpenAI protocol, with its media on disk."""
+"""Turning a job and its files into one request of OpenAI's chat completions."""
 
 import json
 import time
@@ -12,56 +12,65 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.media_input import MediaLimits, Seen, media_notes, probe_all, see
-from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
+from cosmos_batch.engines.reasoner.media_input import Media, MediaLimits, decode_inputs, media_notes, probe_inputs
+from cosmos_batch.engines.reasoner.prompting import (
+    DEFAULT_MAX_TOKENS,
+    cut_note,
+    sampling_for,
+    too_long,
+    without_markup,
+)
 from cosmos_batch.media import clip_files
 
 # Tokens that a chat template puts around system prompt, question and answer.
 _TEMPLATE_TOKENS = 64
-# Of text whose tokenizer is not at hand: a token has two bytes of UTF-8 at least on average, in English four.
+# Without a tokenizer, the tokens of a text are estimated: on average a token has at least two bytes of UTF-8, in
+# English four.
 _BYTES_PER_TOKEN = 2
-# Of Qwen3-VL, on which all Cosmos reasoners are built.
-_SIGHT = MediaLimits(multiple=32, image_pixels=16_777_216, video_pixels=25_165_824)
-_MARKUP = [
+# The limits and special tokens of Qwen3-VL, on which all Cosmos reasoners are built.
+_QWEN_LIMITS = MediaLimits(multiple=32, image_pixels=16_777_216, video_pixels=25_165_824)
+_QWEN_MARKUP = [
     f"<|{name}|>"
     for name in ("im_start", "im_end", "endoftext", "vision_start", "vision_end", "image_pad", "video_pad")
 ]
 
-Write = Callable[[Seen, Path], dict[str, Any]]
-"""Makes the part of a message that shows the model what it is to see; the file that it came from lies at the path."""
+WriteMedia = Callable[[Media, Path], dict[str, Any]]
+"""Returns the part of a message that shows the model an image or clip. The path is that of the job's file."""
 
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What is known of a checkpoint without loading it.
+    """What preparing a request needs to know of a model; read from the checkpoint's files without loading it.
 
     Attributes
     ----------
+    limits
+        Sizes of images and videos that its processors accept.
     tokenizer
-        None where there is no checkpoint at hand.
+        None for a model on a user's server, whose checkpoint is not here.
     context
         Tokens of prompt and answer together.
     answer_tokens
-        The longest answer where the caller does not say.
+        The longest answer where the request does not set `maxTokens`.
     """
 
-    sight: MediaLimits
+    limits: MediaLimits
     tokenizer: Tokenizer | None
     context: int
     answer_tokens: int
 
     @classmethod
     def without_folder(cls, context: int) -> "CheckpointInfo":
-        """Of a checkpoint that lies elsewhere."""
-        return cls(sight=_SIGHT, tokenizer=None, context=context, answer_tokens=DEFAULT_MAX_TOKENS)
+        """Return what is assumed of a model on a user's server."""
+        return cls(limits=_QWEN_LIMITS, tokenizer=None, context=context, answer_tokens=DEFAULT_MAX_TOKENS)
 
     @classmethod
-    def of_folder(cls, folder: Path, context: int) -> "CheckpointInfo":
-        """Of a checkpoint in the layout of Cosmos-Reason2 or Cosmos 3."""
+    def from_folder(cls, folder: Path, context: int) -> "CheckpointInfo":
+        """Read a checkpoint in the layout of Cosmos-Reason2 or Cosmos 3."""
         settings = folder / "generation_config.json"
         generation = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
         return cls(
-            sight=MediaLimits.of_folder(folder),
+            limits=MediaLimits.from_folder(folder),
             tokenizer=Tokenizer.from_file(str(folder / "tokenizer.json")),
             context=context,
             answer_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_TOKENS,
@@ -71,11 +80,11 @@ class CheckpointInfo:
     def markup(self) -> list[str]:
         """The special tokens, which a person's text must not contain."""
         if self.tokenizer is None:
-            return _MARKUP
+            return _QWEN_MARKUP
         return [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
 
     def count(self, *texts: str) -> int:
-        """Tokens of some texts."""
+        """Return the tokens of texts together; an estimate if there is no tokenizer."""
         tokenizer = self.tokenizer
         if tokenizer is None:
             return sum(len(text.encode()) // _BYTES_PER_TOKEN for text in texts)
@@ -89,11 +98,13 @@ class ChatRequest:
     Attributes
     ----------
     body
-        The request, but for the model's name.
+        The JSON body, without the model's name.
+    journal
+        The log lines of the answer.
     notes
-        Of the answer.
+        The notes of the answer's document.
     tokens
-        Of the prompt with its media, about.
+        An upper bound of the prompt's tokens, media included.
     timings
         Seconds by phase.
     """
@@ -105,52 +116,65 @@ class ChatRequest:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-def media_as_files(seen: Seen, source: Path) -> dict[str, Any]:
-    """For a server of ours, on this machine: what its message part points to lies beside the source."""
-    if isinstance(seen, Image.Image):
+def media_as_files(media: Media, source: Path) -> dict[str, Any]:
+    """Write an image or clip beside its source file, for a server on this machine, and return a reference to it."""
+    if isinstance(media, Image.Image):
         path = source.with_suffix(".seen.png")
-        seen.save(path, compress_level=1)
+        media.save(path, compress_level=1)
         return {"type": "image_url", "image_url": {"url": path.as_uri()}}
     path = source.with_suffix(f".seen{clip_files.SUFFIX}")
-    clip_files.write_clip(seen, path)
+    clip_files.write_clip(media, path)
     return {"type": "video_url", "video_url": {"url": path.as_uri()}}
 
 
-def prepare(
-    reader: CheckpointInfo, job: Job, paths: list[Path], check: Callable[[], None], write: Write = media_as_files
+def prepare_request(
+    checkpoint: CheckpointInfo,
+    job: Job,
+    paths: list[Path],
+    check: Callable[[], None],
+    write_media: WriteMedia = media_as_files,
 ) -> ChatRequest:
-    """Decode a job's files once, fit them to the context, and write down what the model is to see.
+    """Decode a job's files once, scale them to the model's context, and build the request.
 
     Raises Failure (InvalidInput) where a file is at fault, or the prompt leaves no room for it.
+
+    Parameters
+    ----------
+    check
+        Called while files are decoded; an exception that it raises ends the work.
     """
     journal, began = Journal(), time.monotonic()
-    found = probe_all(job, paths)
-    system, question = (without_markup(text, reader.markup) for text in (job.system_prompt, job.prompt or ""))
-    room = reader.context - reader.count(system, question) - _TEMPLATE_TOKENS
-    asked = min(job.parameters.max_tokens or reader.answer_tokens, room // 2)
-    if asked < 1:
-        raise too_long(f"The prompt fills the model's context of {reader.context:,} tokens.")
-    seen = see(reader.sight, job, paths, found, room - asked, check, journal)
-    media = [write(one, path) for one, path in zip(seen, paths, strict=True)]
-    media_tokens = sum(map(reader.sight.tokens, seen))
+    infos = probe_inputs(job, paths)
+    system, question = (without_markup(text, checkpoint.markup) for text in (job.system_prompt, job.prompt or ""))
+    room = checkpoint.context - checkpoint.count(system, question) - _TEMPLATE_TOKENS
+    answer_tokens = min(job.parameters.max_tokens or checkpoint.answer_tokens, room // 2)
+    if answer_tokens < 1:
+        raise too_long(f"The prompt fills the model's context of {checkpoint.context:,} tokens.")
+    media = decode_inputs(checkpoint.limits, job, paths, infos, room - answer_tokens, check, journal)
+    parts = [write_media(medium, path) for medium, path in zip(media, paths, strict=True)]
+    media_tokens = sum(map(checkpoint.limits.tokens, media))
     if media_tokens >= room:
-        raise too_long(f"Prompt and media fill the model's context of {reader.context:,} tokens.")
-    max_tokens = min(asked, room - media_tokens)
+        raise too_long(f"Prompt and media fill the model's context of {checkpoint.context:,} tokens.")
+    max_tokens = min(answer_tokens, room - media_tokens)
     body = {
         "messages": [
             {"role": "system", "content": system},
-            {"role": "user", "content": [*media, {"type": "text", "text": question}]},
+            {"role": "user", "content": [*parts, {"type": "text", "text": question}]},
         ],
         "max_tokens": max_tokens,
         **asdict(sampling_for(job)),
-        **_constraint(job),
+        **_schema_constraint(job),
     }
-    notes = [*media_notes(job, seen), *cut_note(job, max_tokens)]
-    return ChatRequest(body, journal, notes, reader.context - room + media_tokens, {"decode": time.monotonic() - began})
+    notes = [*media_notes(job, media), *cut_note(job, max_tokens)]
+    timings = {"decode": time.monotonic() - began}
+    return ChatRequest(body, journal, notes, checkpoint.context - room + media_tokens, timings)
 
 
-def _constraint(job: Job) -> dict[str, Any]:
-    """What keeps the answer to the caller's schema. An answer that reasons first cannot be held to it."""
+def _schema_constraint(job: Job) -> dict[str, Any]:
+    """Return the field with which a server keeps the answer to the job's JSON Schema.
+
+    An answer that begins with reasoning cannot be kept to it.
+    """
     schema = job.parameters.json_schema
     if schema is None or job.parameters.reasoning:
         return {}

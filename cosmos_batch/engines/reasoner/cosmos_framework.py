@@ -1,7 +1,8 @@
-"""Answers with NVIDIA's Cosmos Framework: one torchrun group with the reasoner of a Cosmos 3 model, loaded once.
+"""The reasoner engine on NVIDIA's Cosmos Framework: a torchrun group with the reasoner of a Cosmos 3 model, loaded
+once.
 
-It looks at one image a request. Of videos the framework takes MP4 alone, samples them by rules of its own, and knows no
-part of one: they are refused here.
+A request shows the model one image. Videos are refused here: the framework takes MP4 only, samples frames by rules of
+its own, and cannot take a part of a video.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from cosmos_batch.catalogue.engines import ENGINES
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.error import Failure
@@ -22,113 +24,117 @@ from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation
-from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
 
-_TITLE = "Cosmos Framework"
+NAME = "cosmos-framework-reasoner"
 _LESS_MEMORY = "Choose GPUs with more memory; or use engine 'vllm', which needs less."
-_TAKE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
+_USE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
 
 
 class FrameworkReasoner:
-    """`Engine` for the reasoners of Cosmos 3."""
+    """An `Engine` for the reasoners of Cosmos 3."""
 
     concurrency = 2
-    """One job generates, the next is prepared meanwhile."""
+    """One job generates while the files of the next are decoded."""
 
     def __init__(self) -> None:
         self.name = f"cosmos-framework {REVISION[:7]}"
         plan = GroupPlan(
-            _TITLE,
+            ENGINES[NAME].title,
             DRIVER,
             max(1, gpus_here()),
             less_memory=_LESS_MEMORY,
             expandable_segments=True,
         )
-        self._served = ServedModel(self.name, plan, dialect_of("cosmos-framework-reasoner"))
+        self._served = ServedModel(self.name, plan, dialect_of(NAME))
         self._cancellation = JobCancellation("answer")
         self._turn: asyncio.Lock | None = None
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the group said while it started last."""
+        """What the group printed during its last start."""
         return self._served.startup_logs
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
-        """Start the group and wait until it has loaded the model; blocks.
+        """Start the group and block until it has loaded the model.
 
-        Raises Failure: ModelUnavailable where the checkpoint is none, EngineFailed where the group does not start.
+        Raises Failure: ModelUnavailable where the folder holds no checkpoint, EngineFailed where the group does not
+        start.
         """
         refuse_incomplete(model_dir, "config.json", models="Cosmos 3")
-        self._reader = CheckpointInfo.of_folder(model_dir, context_length(model_dir, context))
+        self._checkpoint = CheckpointInfo.from_folder(model_dir, context_length(model_dir, context))
         self._turn = asyncio.Lock()
-        self._preparing = ThreadPoolExecutor(1, "prepare")
+        self._media_thread = ThreadPoolExecutor(1, "prepare")
         self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        """Answer one job. Cancelling abandons it; what the group generates, it generates to its end.
+        """Answer one job. Cancelling the task abandons it, but the group goes on until its answer is complete.
 
-        Raises Failure (InvalidInput for what is not one image), and EngineDied where the group ended.
+        Raises Failure (InvalidInput for anything but one image), and EngineDied where the group ended.
         """
-        refuse_others(job)
+        refuse_all_but_one_image(job)
         if self._turn is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            question = await asyncio.get_running_loop().run_in_executor(
-                self._preparing, prepare, self._reader, job, input_paths(job, workdir), check
+            request = await asyncio.get_running_loop().run_in_executor(
+                self._media_thread, prepare_request, self._checkpoint, job, paths, check
             )
-        body = {"sample": sample_of(question), "folder": str(workdir / "framework"), "guardrails": False}
+        body = {"sample": sample_of(request), "folder": str(workdir / "framework"), "guardrails": False}
+        send = partial(send_work, body=body, engine=ENGINES[NAME].title, less_memory=_LESS_MEMORY)
         async with self._turn:
             began = time.monotonic()
-            said = await self._served.request(partial(send_work, body=body, engine=_TITLE, less_memory=_LESS_MEMORY))
-            return self._answer(question, str(said["content"]["reasoner_text"]), time.monotonic() - began)
+            result = await self._served.request(send)
+            return self._answer(request, str(result["content"]["reasoner_text"]), time.monotonic() - began)
 
     def close(self) -> None:
-        """End the group, also one that is being started; `load` may be called again."""
+        """End the group, also one that is starting; `load` may be called again."""
         self._cancellation.cancel_all()
         self._served.close()
         if self._turn is not None:
             self._turn = None
-            self._preparing.shutdown()
+            self._media_thread.shutdown()
 
-    def _answer(self, question: ChatRequest, said: str, seconds: float) -> Answer:
-        """The framework tells no counts: tokens are counted here, with the checkpoint's tokenizer."""
-        tokens = self._reader.count(said)
-        question.journal.note(f"answer: {tokens:,} tokens in {seconds:.2f} s")
-        text, reasoning = split_reasoning(said)
-        timings = {**question.timings, "generate": seconds}
+    def _answer(self, request: ChatRequest, output: str, seconds: float) -> Answer:
+        """Return the answer. The framework reports no token counts, so its tokens are counted here."""
+        tokens = self._checkpoint.count(output)
+        request.journal.note(f"answer: {tokens:,} tokens in {seconds:.2f} s")
+        text, reasoning = split_reasoning(output)
+        timings = {**request.timings, "generate": seconds}
         return Answer(
             text=text,
             reasoning=reasoning,
-            finish_reason="length" if tokens >= question.body["max_tokens"] else "stop",
-            usage=Usage(prompt_tokens=question.tokens, completion_tokens=tokens),
+            finish_reason="length" if tokens >= request.body["max_tokens"] else "stop",
+            usage=Usage(prompt_tokens=request.tokens, completion_tokens=tokens),
             timings={phase: round(value, 3) for phase, value in timings.items()},
-            logs=question.journal.lines,
-            notes=question.notes,
+            logs=request.journal.lines,
+            notes=request.notes,
         )
 
 
-def refuse_others(job: Job) -> None:
-    """Raises Failure for what is not one image."""
+def refuse_all_but_one_image(job: Job) -> None:
+    """Raise Failure (InvalidInput) unless the job's input is one image."""
     if job.more_inputs:
-        raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _TAKE_VLLM)
+        raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _USE_VLLM)
     if medium_of(job.inputs[0].key) != "image":
-        raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _TAKE_VLLM)
+        raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _USE_VLLM)
 
 
-def sample_of(question: ChatRequest) -> dict[str, Any]:
-    """A prepared question as the framework's argument model has it, which refuses what it does not know.
+def sample_of(request: ChatRequest) -> dict[str, Any]:
+    """Return a chat request as a sample of the framework's argument model, which refuses unknown fields.
 
-    It has no system prompt: one that is not the default stands before the question. A temperature of 0 is another mode,
-    and all tokens are said by leaving `top_k` out.
+    The framework has no system prompt: one that is not the default is put before the question. A temperature of 0 is
+    its greedy mode, and leaving `top_k` out means all tokens.
     """
-    body = question.body
+    body = request.body
     system, user = body["messages"]
-    image, asked = user["content"]
-    prompt = asked["text"] if system["content"] == DEFAULT_SYSTEM_PROMPT else f"{system['content']}\n\n{asked['text']}"
+    image, question = user["content"]
+    text = question["text"]
+    prompt = text if system["content"] == DEFAULT_SYSTEM_PROMPT else f"{system['content']}\n\n{text}"
     sample: dict[str, Any] = {
         "model_mode": "reasoner",
         "name": "sample",

@@ -1,7 +1,7 @@
-"""Answers by somebody else's server, which speaks OpenAI chat completions: a NIM container, vLLM, a service.
+"""The reasoner engine for a user's own server that speaks OpenAI's chat completions: a NIM container, vLLM, a service.
 
-What the model is to see is decoded, cut, sampled and fitted here, as for every engine, and travels in the request: a
-foreign server reads none of our files. Images are PNG, clips MP4 with the frames that were sampled and no others.
+Files are decoded, cut, sampled and scaled here, as for every engine, and sent inside of the request, because the server
+cannot read our files. Images are sent as PNG, clips as MP4 with exactly the sampled frames.
 """
 
 import base64
@@ -20,46 +20,46 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare
-from cosmos_batch.engines.reasoner.chat_response import drop_schema_if_refused, is_bad_request, parse_answer
-from cosmos_batch.engines.reasoner.media_input import Seen
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
+from cosmos_batch.engines.reasoner.chat_response import drop_refused_schema, is_bad_request, parse_answer
+from cosmos_batch.engines.reasoner.media_input import Media
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.openai_errors import error_message
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 from cosmos_batch.media.clip_files import as_mp4
 
-# Every frame that is sent, once. By itself vLLM takes two a second, or 32 in all.
+# Makes the server use every frame that is sent, once. By default vLLM takes two a second, or 32 in all.
 _EVERY_FRAME = {
     "media_io_kwargs": {"video": {"fps": 1000, "num_frames": -1}},
     "mm_processor_kwargs": {"do_sample_frames": False},
 }
-_NOT_OPENAIS = ("top_k", "repetition_penalty")  # which vLLM and NIM know
-ITS_OWN_RATE = (
+_NOT_IN_OPENAI = ("top_k", "repetition_penalty")  # vLLM and NIM have these
+SERVER_SAMPLES_FRAMES = (
     "The server takes no settings of a request for its media: of the frames that were sent, the model saw those that "
     "the server's own rate takes."
 )
 
 
 class EndpointEngine(EndpointEngineBase):
-    """`Engine` for a model that is resident elsewhere. `api_key` gives the key, or None."""
+    """An `Engine` and a `RemoteEngine`. `api_key` returns the server's API key, or None."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("endpoint", "answer", endpoint, api_key, dialect_of(ENDPOINT_ENGINE["reasoner"]))
-        self._unknown: set[str] = set()  # fields that the server refuses
+        self._refused_fields: set[str] = set()
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
-        """Ask the server for its models; blocks. Nothing of the folder is read.
+        """Ask the server for its models; blocks. The folder is not read.
 
-        Raises Failure: ModelUnavailable where it has no such model or refuses us, EngineFailed where it is not
-        there.
+        Raises Failure: ModelUnavailable where the server has no such model or refuses access, EngineFailed where it
+        cannot be reached.
         """
         journal = Journal()
         self.startup_logs = journal.lines
-        said = self._connect()[self._model]
-        own = said if isinstance(said, int) else self._endpoint.context
-        self._reader = CheckpointInfo.without_folder(own if context is None else min(own, context))
-        journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._reader.context:,} tokens")
+        reported = self._connect()[self._model]
+        own = reported if isinstance(reported, int) else self._endpoint.context
+        self._checkpoint = CheckpointInfo.without_folder(own if context is None else min(own, context))
+        journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._checkpoint.context:,} tokens")
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Cancelling the task closes the connection.
@@ -67,56 +67,59 @@ class EndpointEngine(EndpointEngineBase):
         Raises Failure: InvalidInput where the job is at fault, ModelUnavailable and EngineFailed where the server is.
         """
         server = self._connected()
+        paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            paths = input_paths(job, workdir)
-            question = await self._preparing.run(job, prepare, self._reader, job, paths, check, media_as_data)
+            request = await self._media_threads.run(
+                job, prepare_request, self._checkpoint, job, paths, check, media_as_data
+            )
         if job.parameters.start:
-            question.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
-        return await self._ask(server, question)
+            request.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
+        return await self._send(server, request)
 
-    async def _ask(self, server: RemoteServer, question: ChatRequest) -> Answer:
+    async def _send(self, server: RemoteServer, request: ChatRequest) -> Answer:
+        """Send the request; if the server refuses optional fields or the schema, send it again without them."""
         began = time.monotonic()
-        shows_video = any(part["type"] == "video_url" for part in question.body["messages"][-1]["content"])
+        shows_video = any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"])
         settings = _EVERY_FRAME if shows_video else {}
         while True:
-            body = {"model": self._model, **question.body, **settings}
-            body = {name: value for name, value in body.items() if name not in self._unknown}
-            response = await server.send(question.journal, "POST", "chat/completions", json=body)
-            if unknown := _unknown_of(response, body):
-                self._unknown |= unknown
-            elif not drop_schema_if_refused(question, response, server.dialect):
+            body = {"model": self._model, **request.body, **settings}
+            body = {name: value for name, value in body.items() if name not in self._refused_fields}
+            response = await server.send(request.journal, "POST", "chat/completions", json=body)
+            if refused := _refused_fields(response, body):
+                self._refused_fields |= refused
+            elif not drop_refused_schema(request, response, server.dialect):
                 break
         if not response.is_success:
             raise server.refusal(response)
-        for name in sorted(self._unknown & question.body.keys()):
-            question.notes.append(f"The server refuses `{name}`: the answer was sampled without it.")
-        if self._unknown & settings.keys():
-            question.notes.append(ITS_OWN_RATE)
+        for name in sorted(self._refused_fields & request.body.keys()):
+            request.notes.append(f"The server refuses `{name}`: the answer was sampled without it.")
+        if self._refused_fields & settings.keys():
+            request.notes.append(SERVER_SAMPLES_FRAMES)
         try:
-            return parse_answer(question, response.json(), time.monotonic() - began)
+            return parse_answer(request, response.json(), time.monotonic() - began)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise server.nonsense() from error
+            raise server.malformed_answer() from error
 
 
-def media_as_data(seen: Seen, _source: Path) -> dict[str, Any]:
-    """The media part of a message, with its media in it."""
-    if isinstance(seen, Image.Image):
+def media_as_data(media: Media, _source: Path) -> dict[str, Any]:
+    """Return the part of a message that holds an image or clip as a data URL."""
+    if isinstance(media, Image.Image):
         file = io.BytesIO()
-        seen.save(file, "PNG", compress_level=1)
+        media.save(file, "PNG", compress_level=1)
         return {"type": "image_url", "image_url": {"url": _data_url("image/png", file.getvalue())}}
-    return {"type": "video_url", "video_url": {"url": _data_url("video/mp4", as_mp4(seen))}}
+    return {"type": "video_url", "video_url": {"url": _data_url("video/mp4", as_mp4(media))}}
 
 
 def _data_url(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _unknown_of(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
-    """Of the fields that are not OpenAI's own, those that a server refuses; both of how media are read, or none."""
+def _refused_fields(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
+    """Return the fields beyond OpenAI's that a server refuses by name. The two fields for media go together."""
     if not is_bad_request(response):
         return set()
-    said = error_message(response)
-    found = {name for name in _NOT_OPENAIS if name in body and name in said}
-    if any(name in body and name in said for name in _EVERY_FRAME):
-        found |= set(_EVERY_FRAME)
-    return found
+    message = error_message(response)
+    refused = {name for name in _NOT_IN_OPENAI if name in body and name in message}
+    if any(name in body and name in message for name in _EVERY_FRAME):
+        refused |= set(_EVERY_FRAME)
+    return refused

@@ -1,6 +1,8 @@
-"""Answers that must fit a JSON Schema: found in the text, checked, asked for once more. It holds for every engine.
+"""Answers that must fit a JSON Schema: finding the JSON in the text, checking it, and asking once more if it does not
+fit.
 
-An engine may hold the model to the schema while it generates (`job.parameters.json_schema`); that is not relied upon.
+This is done for every engine. An engine may also hold the model to the schema while it generates
+(`job.parameters.json_schema`), but some cannot, and an answer may be cut off.
 """
 
 import asyncio
@@ -17,23 +19,23 @@ from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
 from cosmos_batch.contract.result import Answer, Made, Usage
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
-from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, misfit
+from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, schema_problem
 from cosmos_batch.engines.reasoner.units import has_places, times_in, with_units
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
-_TRIES = 100  # brackets in prose that are no JSON
+_TRIES = 100  # brackets in prose that begin no JSON
 _REASON_LIMIT = 500  # characters
-_QUOTE_LIMIT = 4000  # characters of the first answer, told to the model with what is wrong in it
-_ROUNDED_SECONDS = 0.5  # the answer may round a time to whole seconds
-_TIMES_TOLD = 5
+_QUOTE_LIMIT = 4000  # characters of the first answer that the second prompt quotes
+_ROUNDING_SECONDS = 0.5  # an answer may round a time to whole seconds
+_TIMES_NAMED = 5  # in a note
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
 async def run_with_schema(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
-    """What the engine answers or makes; with `data` or `data_error` where the job has a schema.
+    """Run a job and return its result; for a job with a schema, the answer has `data` or `data_error`.
 
-    Raises what the engine raises.
+    If the first answer does not fit the schema, the model is asked once more. Raises what the engine raises.
     """
     answer = await engine.run(job, workdir)
     if isinstance(answer, Made) or job.parameters.json_schema is None:
@@ -42,24 +44,24 @@ async def run_with_schema(engine: Engine, job: Job, workdir: Path) -> Answer | M
     if first.data_error is None or first.data_error.startswith(UNCHECKED):
         return first
     try:
-        again = await engine.run(_once_more(job, first), workdir)
-    except Failure as failure:  # the first answer is not lost over it
-        told = f"asked once more, the engine failed: {failure.error.message}"
-        return first.model_copy(update={"logs": [*first.logs, told]})
-    assert isinstance(again, Answer), "as the first time"
-    return _together(first, await asyncio.to_thread(_checked, again, job, workdir))
+        second = await engine.run(_second_request(job, first), workdir)
+    except Failure as failure:  # the first answer is still worth delivering
+        line = f"asked once more, the engine failed: {failure.error.message}"
+        return first.model_copy(update={"logs": [*first.logs, line]})
+    assert isinstance(second, Answer), "as the first time"
+    return _combined(first, await asyncio.to_thread(_checked, second, job, workdir))
 
 
-def _once_more(job: Job, first: Answer) -> Job:
-    told = (
+def _second_request(job: Job, first: Answer) -> Job:
+    prompt = (
         f"{job.prompt}\n\nAn earlier answer was not accepted: {first.data_error}. It was:\n{first.text[:_QUOTE_LIMIT]}"
         f"\n\nAnswer again. Write the final answer as JSON alone, in the form that was asked for."
     )
-    return job.model_copy(update={"prompt": told})
+    return job.model_copy(update={"prompt": prompt})
 
 
-def _together(first: Answer, second: Answer) -> Answer:
-    """The second answer, with what both of them cost."""
+def _combined(first: Answer, second: Answer) -> Answer:
+    """Return the second answer with the tokens, times and log lines of both."""
     usage = Usage(
         prompt_tokens=first.usage.prompt_tokens + second.usage.prompt_tokens,
         completion_tokens=first.usage.completion_tokens + second.usage.completion_tokens,
@@ -71,7 +73,8 @@ def _together(first: Answer, second: Answer) -> Answer:
 
 
 def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
-    """The answer with its data, or with what is wrong; a task's data also in pixels and seconds."""
+    """Return the answer with its data, or with the reason why it has none. A task's data gets pixels and seconds
+    too."""
     assert job.parameters.json_schema is not None, "only then is there something to check"
     data, error = read_data(answer.text, job.parameters.json_schema)
     if error is not None:
@@ -79,32 +82,33 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
         return answer.model_copy(update={"data": None, "data_error": error + cut})
     notes = answer.notes
     if job.parameters.task is not None:
-        notes = [*notes, *_note_of_times(job, workdir, list(times_in(data)))]
+        notes = [*notes, *_note_on_times(job, workdir, list(times_in(data)))]
         data = with_units(data, _picture_size(job, workdir) if has_places(data) else None)
     return answer.model_copy(update={"data": data, "data_error": None, "notes": notes})
 
 
-def _note_of_times(job: Job, workdir: Path, times: list[float]) -> list[str]:
-    """That the answer names times at which there is nothing to see, if so."""
+def _note_on_times(job: Job, workdir: Path, times: list[float]) -> list[str]:
+    """Return a note if the answer names times at which the model saw nothing."""
     if not times:
         return []
-    # Imported here, as below.
+    # Imported here, as in `_picture_size`.
     from cosmos_batch.media import VideoInfo, probe
 
-    found = [probe(path) for path in input_paths(job, workdir)]
-    duration = max((one.timeline.duration for one in found if isinstance(one, VideoInfo)), default=0.0)
+    infos = [probe(path) for path in input_paths(job, workdir)]
+    duration = max((info.timeline.duration for info in infos if isinstance(info, VideoInfo)), default=0.0)
     first, last = job.parameters.start or 0.0, min(job.parameters.end or duration, duration)
-    outside = [seconds for seconds in times if not first - _ROUNDED_SECONDS <= seconds <= last + _ROUNDED_SECONDS]
+    outside = [seconds for seconds in times if not first - _ROUNDING_SECONDS <= seconds <= last + _ROUNDING_SECONDS]
     if not outside:
         return []
-    told = ", ".join(f"{seconds:g}" for seconds in outside[:_TIMES_TOLD])
-    more = f" and {len(outside) - _TIMES_TOLD} more" if len(outside) > _TIMES_TOLD else ""
-    return [f"Times outside of what the model saw, {first:.1f} to {last:.1f} s, are in the answer: {told} s{more}."]
+    named = ", ".join(f"{seconds:g}" for seconds in outside[:_TIMES_NAMED])
+    more = f" and {len(outside) - _TIMES_NAMED} more" if len(outside) > _TIMES_NAMED else ""
+    return [f"Times outside of what the model saw, {first:.1f} to {last:.1f} s, are in the answer: {named} s{more}."]
 
 
 def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:
-    """Of the picture that places are in; None where there are several of different sizes, for nobody says in which."""
-    # Imported here: no worker needs the libraries of media before its engine has started.
+    """Return the size of the picture that places are in; None for files of different sizes, as the answer names
+    none."""
+    # Imported here, because a worker imports the libraries of media only after its engine has started.
     from cosmos_batch.media import upright_size
 
     sizes = {upright_size(path) for path in input_paths(job, workdir)}
@@ -112,20 +116,20 @@ def _picture_size(job: Job, workdir: Path) -> tuple[int, int] | None:
 
 
 def read_data(text: str, schema: Schema) -> tuple[Any, str | None]:
-    """The first JSON value in a text that fits the schema; or None, and why there is none."""
+    """Return the first JSON value in a text that fits the schema, or None and the reason why there is none."""
     reason = None
     for value in _values(text):
-        wrong = f"it is not JSON: {value}" if isinstance(value, ValueError) else why_not(value, schema)
-        if wrong is None:
+        problem = f"it is not JSON: {value}" if isinstance(value, ValueError) else value_problem(value, schema)
+        if problem is None:
             return value, None
-        if wrong == UNCHECKED:  # another value would take as long again
+        if problem == UNCHECKED:  # another value would take as long again
             return None, UNCHECKED
-        reason = reason or wrong
+        reason = reason or problem
     return None, (reason or "it holds no JSON")[:_REASON_LIMIT]
 
 
-def why_not(value: Any, schema: Schema) -> str | None:
-    """What keeps a parsed value from fitting the schema; None where it fits."""
+def value_problem(value: Any, schema: Schema) -> str | None:
+    """Return why a parsed value does not fit the schema; None if it fits."""
     if too_deep(value):
         return f"its JSON is nested more than {DEPTH_LIMIT} levels deep"
     try:
@@ -133,13 +137,16 @@ def why_not(value: Any, schema: Schema) -> str | None:
     except UnicodeEncodeError:
         return "its JSON holds half of a surrogate pair, which is no character"
     try:
-        return misfit(value, schema)
+        return schema_problem(value, schema)
     except CheckTooSlow:
         return UNCHECKED
 
 
 def _values(text: str) -> Iterator[Any]:
-    """JSON in a text, by trust: the whole, what is fenced, what stands among words. A ValueError for what is broken."""
+    """Yield JSON values in a text: the whole text, then fenced blocks, then values among words.
+
+    Broken JSON yields the ValueError.
+    """
     for whole in (text, *_FENCE.findall(text)):
         value = _decoded(whole)
         if not isinstance(value, ValueError):
@@ -155,7 +162,7 @@ def _values(text: str) -> Iterator[Any]:
         except json.JSONDecodeError as error:
             position = max(error.pos, opening.end())
             if text[opening.start() : position].strip("[{ \r\n\t"):
-                # Something of it was understood: what comes after is a part of it, and no answer.
+                # The parser got past the bracket, so this is broken JSON and what follows is a part of it.
                 yield error
                 return
         except (ValueError, RecursionError) as error:
@@ -164,21 +171,21 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _decoded(text: str) -> Any:
-    """JSON, or the ValueError of what is none."""
+    """Return the parsed text, or the ValueError of a text that is no JSON."""
     try:
         return _DECODER.decode(text.strip())
     except (ValueError, RecursionError) as error:
         return ValueError(str(error))
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if abs(number) != float("inf") else _no_number(text)
+    return number if abs(number) != float("inf") else _refuse_number(text)
 
 
-# `strict=False`: models put line breaks into strings as they are.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number, parse_float=_finite)
+# `strict=False`, because models put unescaped line breaks into strings.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_number, parse_float=_finite)

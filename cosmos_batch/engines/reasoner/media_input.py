@@ -1,4 +1,4 @@
-"""What a model sees of files: decoded once, sampled in time, fitted to the tokens that are left for them."""
+"""Decoding a job's files for a model: sampled in time, and scaled to the prompt tokens that are left for them."""
 
 import json
 from collections.abc import Callable
@@ -12,31 +12,37 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
 
-# Frames per second of video that the model sees. Cosmos-Reason2 was trained at 4 and its model card asks for the same;
-# the processor's own default, 2, is Qwen's.
+# Frames per second of video that the model sees. Cosmos-Reason2 was trained with 4, and its model card asks for the
+# same; the processor's default, 2, is Qwen's.
 DEFAULT_FPS = 4.0
-# Of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
+# From Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
 TOKENS_PER_FRAME = 768
-# Tokens beside its pixels that a pair of frames costs: `<12.3 seconds>` and two markers, rounded up.
+# Tokens that a pair of frames costs beside its pixels: `<12.3 seconds>` and two markers, rounded up.
 _TOKENS_PER_TIMESTAMP = 16
-# Of Qwen3-VL's video processor, where a checkpoint's own settings do not say: transformers' class has them.
+# Defaults of transformers' video processor for Qwen3-VL, for checkpoints whose settings do not name them.
 MIN_FRAMES, MAX_FRAMES = 4, 768
+
+Media = Image.Image | Clip
+"""What the model sees of one file."""
+
+FileInfo = ImageInfo | VideoInfo
+"""What is known of one file before it is decoded."""
 
 
 @dataclass(frozen=True)
 class MediaLimits:
-    """What a checkpoint's processors take.
+    """The sizes of images and videos that a checkpoint's processors accept.
 
     Attributes
     ----------
     multiple
-        Both sides of a frame are multiples of this, in pixels: patch size times merge size.
+        Both sides of a frame are multiples of this many pixels: patch size times merge size.
     image_pixels, video_pixels
-        Pixels of one image, and of all frames of a clip together.
+        The most pixels of one image, and of all frames of a clip together.
     frames_per_token
-        A token covers a square of `multiple` pixels in so many frames.
+        Frames that one token covers, in a square of `multiple` pixels.
     min_frames, max_frames
-        Of a clip.
+        The fewest and most frames of a clip.
     """
 
     multiple: int
@@ -47,8 +53,8 @@ class MediaLimits:
     max_frames: int = MAX_FRAMES
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Self:
-        """By the files of a checkpoint, with no library."""
+    def from_folder(cls, folder: Path) -> Self:
+        """Read the limits from a checkpoint's files, without a library."""
         image = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8"))
         video = json.loads((folder / "video_preprocessor_config.json").read_text(encoding="utf-8"))
         return cls(
@@ -61,8 +67,8 @@ class MediaLimits:
         )
 
     @classmethod
-    def of_processor(cls, processor: Any) -> Self:
-        """By transformers' loaded processor."""
+    def from_processor(cls, processor: Any) -> Self:
+        """Read the limits from a processor that transformers has loaded."""
         image, video = processor.image_processor, processor.video_processor
         return cls(
             multiple=image.patch_size * image.merge_size,
@@ -74,109 +80,106 @@ class MediaLimits:
         )
 
     def image_budget(self, tokens: int) -> PixelBudget:
-        """What an image may have, where so many tokens are left for it."""
+        """Return the pixels that an image may have if so many tokens are left for it."""
         return PixelBudget(self.image_pixels, self.image_pixels, self.multiple).within(tokens, self.multiple**2)
 
     def video_budget(self, tokens: int) -> PixelBudget:
-        """What a clip may have, its timestamps apart."""
+        """Return the pixels that a clip may have if so many tokens are left for it beside its timestamps."""
         budget = PixelBudget(self.video_pixels, TOKENS_PER_FRAME * self.multiple**2, self.multiple)
         return budget.within(tokens, self.multiple**2 * self.frames_per_token)
 
-    def pixels(self, job: Job, found: ImageInfo | VideoInfo) -> int:
-        """What a file would have if there were no budget, about."""
+    def unlimited_pixels(self, job: Job, info: FileInfo) -> int:
+        """Estimate the pixels that the model would see of a file without a limit on tokens."""
         frames = 1
-        if isinstance(found, VideoInfo):
-            asked = int(found.timeline.duration * (job.parameters.fps or DEFAULT_FPS))
-            frames = min(asked, len(found.timeline.times), self.max_frames)
-        return found.width * found.height * frames
+        if isinstance(info, VideoInfo):
+            sampled = int(info.timeline.duration * (job.parameters.fps or DEFAULT_FPS))
+            frames = min(sampled, len(info.timeline.times), self.max_frames)
+        return info.width * info.height * frames
 
-    def tokens(self, seen: "Seen") -> int:
-        """At most so many tokens stand for it in the prompt, its markers and timestamps included."""
-        if isinstance(seen, Image.Image):
-            return seen.width * seen.height // self.multiple**2 + _TOKENS_PER_TIMESTAMP
-        count, height, width, _ = seen.frames.shape
+    def tokens(self, media: Media) -> int:
+        """Return an upper bound of the prompt tokens for an image or clip, with markers and timestamps."""
+        if isinstance(media, Image.Image):
+            return media.width * media.height // self.multiple**2 + _TOKENS_PER_TIMESTAMP
+        count, height, width, _ = media.frames.shape
         groups = -(-count // self.frames_per_token)
         return int(groups * (height * width // self.multiple**2 + _TOKENS_PER_TIMESTAMP))
 
 
-Seen = Image.Image | Clip
+def media_notes(job: Job, media: list[Media]) -> list[str]:
+    """Return the document's notes on what the model did not see of the files, such as frames that were left out."""
+    clips = [(source, medium) for source, medium in zip(job.inputs, media, strict=True) if isinstance(medium, Clip)]
+    return [job.label(source) + note for source, clip in clips for note in clip.notes]
 
 
-Found = ImageInfo | VideoInfo
-
-
-def media_notes(job: Job, seen: list[Seen]) -> list[str]:
-    """The `notes` of the answer: what a reader of the document must know of what the model saw."""
-    named = zip(job.inputs, seen, strict=True)
-    return [job.label(source) + note for source, one in named if isinstance(one, Clip) for note in one.notes]
-
-
-def probe_all(job: Job, paths: list[Path]) -> list[Found]:
-    """What the files are. Raises Failure (InvalidInput)."""
-    found = []
+def probe_inputs(job: Job, paths: list[Path]) -> list[FileInfo]:
+    """Read the headers of a job's files. Raises Failure (InvalidInput)."""
+    infos = []
     for source, path in zip(job.inputs, paths, strict=True):
         with label_failures(job.label(source)):
-            found.append(probe(path))
-    return found
+            infos.append(probe(path))
+    return infos
 
 
-def see(
-    sight: MediaLimits,
+def decode_inputs(
+    limits: MediaLimits,
     job: Job,
     paths: list[Path],
-    found: list[Found],
+    infos: list[FileInfo],
     tokens: int,
     check: Callable[[], None],
     journal: Journal,
-) -> list[Seen]:
-    """Decode probed files once, within `tokens` together. What small ones leave of their shares, larger ones have.
+) -> list[Media]:
+    """Decode a job's files so that together they take at most `tokens` of the prompt.
 
-    `check` is called after each frame; what it raises ends the work. Raises Failure (InvalidInput) where a file cannot
-    be decoded.
+    Each file has an equal share. What small files leave of theirs goes to the larger ones. Raises Failure
+    (InvalidInput) where a file cannot be decoded.
+
+    Parameters
+    ----------
+    infos
+        What `probe_inputs` returned.
+    check
+        Called after each frame; an exception that it raises ends the work.
     """
-    seen: dict[int, Seen] = {}
-    by_size = sorted(range(len(found)), key=lambda number: sight.pixels(job, found[number]))
-    for served, number in enumerate(by_size):
+    decoded: dict[int, Media] = {}
+    by_size = sorted(range(len(infos)), key=lambda number: limits.unlimited_pixels(job, infos[number]))
+    for count, number in enumerate(by_size):
         label = job.label(job.inputs[number])
         with label_failures(label):
-            one = _see(sight, job, paths[number], found[number], tokens // (len(found) - served), check)
-        seen[number], tokens = one, tokens - sight.tokens(one)
-        journal.note(label + _describe(found[number], one))
-    lines = media_notes(job, in_order := [seen[number] for number in range(len(found))])
-    for line in lines:
+            medium = _decode(limits, job, paths[number], infos[number], tokens // (len(infos) - count), check)
+        decoded[number], tokens = medium, tokens - limits.tokens(medium)
+        journal.note(label + _describe(infos[number], medium))
+    in_order = [decoded[number] for number in range(len(infos))]
+    for line in media_notes(job, in_order):
         journal.note(line)
     return in_order
 
 
-def _see(sight: MediaLimits, job: Job, path: Path, found: Found, tokens: int, check: Callable[[], None]) -> Seen:
-    if isinstance(found, ImageInfo):
-        return read_image(path, sight.image_budget(tokens))
-    return _sample(sight, job, path, found, tokens, check)
-
-
-def _sample(sight: MediaLimits, job: Job, path: Path, found: VideoInfo, tokens: int, check: Callable[[], None]) -> Clip:
-    """Frames of a video; where tokens are few, half of them at most go into timestamps."""
-    pairs = min(sight.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
+def _decode(limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: int, check: Callable[[], None]) -> Media:
+    if isinstance(info, ImageInfo):
+        return read_image(path, limits.image_budget(tokens))
+    # Where tokens are few, timestamps take at most half of them.
+    pairs = min(limits.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
     return sample_frames(
         path,
-        found.timeline,
+        info.timeline,
         job.parameters.fps or DEFAULT_FPS,
-        sight.video_budget(tokens - pairs * _TOKENS_PER_TIMESTAMP),
+        limits.video_budget(tokens - pairs * _TOKENS_PER_TIMESTAMP),
         start=job.parameters.start,
         end=job.parameters.end,
-        min_frames=sight.min_frames,
+        min_frames=limits.min_frames,
         max_frames=2 * pairs,
         may_thin=job.parameters.long_video == "sampleDown",
         check=check,
     )
 
 
-def _describe(found: Found, seen: Seen) -> str:
-    if isinstance(seen, Image.Image):
-        return f"image: {found.width} x {found.height}, seen at {seen.width} x {seen.height}"
-    assert isinstance(found, VideoInfo), "of an image there is no clip"
-    count, height, width, _ = seen.frames.shape
+def _describe(info: FileInfo, media: Media) -> str:
+    if isinstance(media, Image.Image):
+        return f"image: {info.width} x {info.height}, seen at {media.width} x {media.height}"
+    assert isinstance(info, VideoInfo), "an image is not decoded to a clip"
+    count, height, width, _ = media.frames.shape
     return (
-        f"video: {found.codec}, {found.width} x {found.height}, {seen.duration:.1f} s, {seen.source_frames:,} frames; "
+        f"video: {info.codec}, {info.width} x {info.height}, {media.duration:.1f} s, {media.source_frames:,} frames; "
         f"seen: {count} frames of {width} x {height}"
     )

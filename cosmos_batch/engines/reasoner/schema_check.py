@@ -1,5 +1,5 @@
-"""What keeps a value from fitting a JSON Schema. As a program, it reads both from its input and prints the answer: a
-check that may take long has a process of its own, which can be ended."""
+"""Checking a value against a JSON Schema. A check that may take long runs this module as a program, in a process that
+can be killed: it reads value and schema from its input and prints the problem."""
 
 import json
 import subprocess
@@ -9,25 +9,24 @@ from typing import Any
 
 from cosmos_batch.contract.json_schema import Schema
 
-_ERRORS = 100  # of one value, among which the one to tell is sought
-# Bytes of a schema times those of a value, which bounds the time of checking: 128 MiB took 8 s at the worst.
+_ERRORS = 100  # errors of one value among which the most helpful is chosen
+# The time of a check is bounded by the product of both sizes in bytes: 128 MiB took 8 s in the worst case.
 _QUICK = 128 << 20
 CHECK_SECONDS = 20
 
 
 class CheckTooSlow(Exception):  # noqa: N818 - it says what happened
-    """Nobody knows whether the value fits."""
+    """A check took longer than `CHECK_SECONDS` and was stopped."""
 
 
-def misfit(value: Any, schema: Schema) -> str | None:
-    """What keeps a parsed value from fitting; None where it fits. Raises CheckTooSlow."""
-    given = json.dumps([value, schema])
+def schema_problem(value: Any, schema: Schema) -> str | None:
+    """Return why a parsed value does not fit a schema; None if it fits. Raises CheckTooSlow."""
     if len(json.dumps(value)) * len(json.dumps(schema)) <= _QUICK:
-        return _misfit(value, schema)
+        return _problem(value, schema)
     try:
         checked = subprocess.run(
             [sys.executable, "-m", __name__],
-            input=given,
+            input=json.dumps([value, schema]),
             capture_output=True,
             text=True,
             timeout=CHECK_SECONDS,
@@ -35,20 +34,20 @@ def misfit(value: Any, schema: Schema) -> str | None:
         )
     except subprocess.TimeoutExpired as error:
         raise CheckTooSlow from error
-    found: str | None = json.loads(checked.stdout)
-    return found
+    problem: str | None = json.loads(checked.stdout)
+    return problem
 
 
-def _misfit(value: Any, schema: Schema) -> str | None:
+def _problem(value: Any, schema: Schema) -> str | None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
     try:
         error = best_match(islice(Draft202012Validator(schema).iter_errors(value), _ERRORS))
-    except (ArithmeticError, ValueError) as impossible:  # numbers that no processor divides
+    except (ArithmeticError, ValueError) as impossible:  # numbers too large to divide, for `multipleOf`
         return f"its JSON cannot be checked against the schema: {impossible}"
     return None if error is None else f"its JSON does not fit the schema at {error.json_path}: {error.message}"
 
 
 if __name__ == "__main__":
-    print(json.dumps(_misfit(*json.load(sys.stdin))))
+    print(json.dumps(_problem(*json.load(sys.stdin))))

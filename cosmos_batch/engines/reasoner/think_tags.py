@@ -1,4 +1,4 @@
-"""Parting what a model thought from what it answered."""
+"""Separating a model's reasoning from its answer, by the tags `<think>` and `</think>`."""
 
 import re
 
@@ -7,20 +7,20 @@ _TAG = re.compile(f"({OPEN}|{CLOSE})")
 
 
 def split_reasoning(text: str) -> tuple[str, str | None]:
-    """The answer and the reasoning of `<think>reasoning</think>answer`, without their tags; None for no reasoning.
+    """Return answer and reasoning of `<think>reasoning</think>answer`, without the tags; None if there is no reasoning.
 
-    Models break the format, and nothing they say is lost when they do: an answer without tags is all answer; a chat
-    template may have opened the tag already, so what stands before a lone `</think>` is reasoning; an answer cut off
-    while the model was thinking is all reasoning, and its answer is empty.
+    No text is lost where a model breaks the format. Without tags all of it is the answer. What stands before a lone
+    `</think>` is reasoning, because a chat template may have opened the tag. If the text ends inside of the reasoning,
+    the answer is empty.
     """
     parts = _TAG.split(text)
     tags = parts[1::2]
-    thinking = bool(tags) and tags[0] == CLOSE
-    said: list[str] = []
-    thought: list[str] = []
+    inside = bool(tags) and tags[0] == CLOSE
+    answer: list[str] = []
+    reasoning: list[str] = []
     for part in parts:
         if part in (OPEN, CLOSE):
-            thinking = part == OPEN
+            inside = part == OPEN
         else:
-            (thought if thinking else said).append(part)
-    return "".join(said).strip(), "".join(thought).strip() or None
+            (reasoning if inside else answer).append(part)
+    return "".join(answer).strip(), "".join(reasoning).strip() or None

@@ -1,4 +1,4 @@
-"""What Cosmos says in its own units, also in those of the file: pixels, seconds, mm:ss.ff."""
+"""Converting the units of Cosmos's answers, thousandths of a picture and `mm:ss.ff`, to pixels and seconds."""
 
 import re
 from collections.abc import Iterator
@@ -7,71 +7,74 @@ from typing import Any, TypeGuard
 from cosmos_batch.contract.tasks import AXIS
 
 _TIME = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-5]?[0-9](?:\.[0-9]{1,6})?)")
-_BOX, _POINT, _TIMES = ("bbox_2d", "box_2d"), ("point_2d",), ("start", "end")
+_BOX_FIELDS, _POINT_FIELDS, _TIME_FIELDS = ("bbox_2d", "box_2d"), ("point_2d",), ("start", "end")
 
-_LONGEST = 10**7  # seconds; what is said beyond is no time of a video
+_LONGEST = 10**7  # seconds; a larger number is no time of a video
 
 Size = tuple[int, int]
 
 
 def seconds_of(time: str) -> float | None:
-    """Of `mm:ss.ff`, with or without hours and fractions; None for anything else."""
-    found = _TIME.fullmatch(time.strip())
-    if found is None:
+    """Return the seconds of `mm:ss.ff`, with or without hours and fractions; None for any other text."""
+    match = _TIME.fullmatch(time.strip())
+    if match is None:
         return None
-    hours, minutes, seconds = found.groups()
+    hours, minutes, seconds = match.groups()
     return round(int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds), 6)
 
 
 def time_of(seconds: float) -> str:
-    """As `mm:ss.ff`; an hour is sixty minutes."""
+    """Return seconds as `mm:ss.ff`; an hour is written as 60 minutes."""
     hundredths = round(seconds * 100)
     return f"{hundredths // 6000:02}:{hundredths // 100 % 60:02}.{hundredths % 100:02}"
 
 
 def pixels_of(coordinates: list[float], size: Size) -> list[int]:
-    """Of x and y in turn, each in thousandths of its axis; what lies outside of the picture is moved to its edge."""
+    """Return pixels for x and y in turn, each in thousandths of its axis; values outside of the picture are clamped."""
     return [
         round(min(max(coordinate, 0), AXIS) / AXIS * size[number % 2]) for number, coordinate in enumerate(coordinates)
     ]
 
 
 def has_places(data: Any) -> bool:
-    """Whether there is a box or a point in it, for which the size of the picture is needed."""
+    """Return whether the data holds a box or a point, whose conversion needs the picture's size."""
     if isinstance(data, list):
-        return any(has_places(one) for one in data)
+        return any(has_places(item) for item in data)
     return isinstance(data, dict) and (
-        any(name in data for name in (*_BOX, *_POINT)) or any(has_places(value) for value in data.values())
+        any(name in data for name in (*_BOX_FIELDS, *_POINT_FIELDS)) or any(has_places(item) for item in data.values())
     )
 
 
 def with_units(data: Any, size: Size | None) -> Any:
-    """The data with `bbox_pixels`, `point_pixels`, `start_seconds`, `start_time` and so on beside what is there."""
+    """Return the data with `bbox_pixels`, `point_pixels`, `start_seconds`, `start_time` and so on added.
+
+    Without a size, places are not converted.
+    """
     if isinstance(data, list):
-        return [with_units(one, size) for one in data]
+        return [with_units(item, size) for item in data]
     if not isinstance(data, dict):
         return data
-    found = {name: with_units(value, size) for name, value in data.items()}
-    for names, count, said in ((_BOX, 4, "bbox_pixels"), (_POINT, 2, "point_pixels")):
-        for name in names:
-            if size is not None and _are_coordinates(found.get(name), count):
-                found.setdefault(said, pixels_of(found[name], size))
-    for name in _TIMES:
-        _add_time(found, name)
-    return found
+    converted = {name: with_units(value, size) for name, value in data.items()}
+    for fields, count, target in ((_BOX_FIELDS, 4, "bbox_pixels"), (_POINT_FIELDS, 2, "point_pixels")):
+        for name in fields:
+            if size is not None and _are_coordinates(converted.get(name), count):
+                converted.setdefault(target, pixels_of(converted[name], size))
+    for name in _TIME_FIELDS:
+        _add_time(converted, name)
+    return converted
 
 
 def times_in(data: Any) -> Iterator[float]:
-    """The seconds of each `start` and `end` in it, also of those in mm:ss.ff."""
+    """Yield the seconds of each `start` and `end` in the data, which may be numbers or `mm:ss.ff`."""
     if isinstance(data, list):
-        for one in data:
-            yield from times_in(one)
+        for item in data:
+            yield from times_in(item)
     elif isinstance(data, dict):
         for name, value in data.items():
             seconds = seconds_of(value) if isinstance(value, str) else value
-            if name in _TIMES and _is_number(seconds):
+            if name in _TIME_FIELDS and _is_number(seconds):
                 yield seconds
-            elif name not in _TIMES:
+            elif name not in _TIME_FIELDS:
                 yield from times_in(value)
 
 

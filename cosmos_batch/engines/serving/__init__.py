@@ -1,1 +1,1 @@
-"""Servers: those that a worker starts, watches and stops, and those of somebody else."""
+"""Servers that a worker starts, watches and stops, and servers that a user runs. Nothing here names a program."""

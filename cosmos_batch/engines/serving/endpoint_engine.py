@@ -1,4 +1,4 @@
-"""What engines have in common whose model is resident on somebody else's server."""
+"""What the engines share whose model runs on a user's own server: connecting to it, and disconnecting."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +11,24 @@ from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 
 class EndpointEngineBase:
-    """It makes one `thing` for each job. `api_key` gives the key, or None."""
+    """Base class of engines that ask a user's server.
+
+    Parameters
+    ----------
+    kind
+        First word of the engine's name, before the server's address.
+    output
+        What a job produces, such as an answer, for error messages.
+    endpoint
+        The server's address and settings.
+    api_key
+        Returns the API key, or None if the server needs none.
+    dialect
+        How the server's program words its refusals.
+    """
 
     def __init__(
-        self, kind: str, thing: str, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect
+        self, kind: str, output: str, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect
     ) -> None:
         self.name = f"{kind} {endpoint.url}"
         self.concurrency = endpoint.concurrency
@@ -22,33 +36,33 @@ class EndpointEngineBase:
         self._endpoint = endpoint
         self._api_key = api_key
         self._dialect = dialect
-        self._cancellation = JobCancellation(thing)
+        self._cancellation = JobCancellation(output)
         self._server: RemoteServer | None = None
         self._model = ""
 
     @property
     def remote_model(self) -> str:
-        """As the server calls the model that is asked of it; empty before `load`."""
+        """The model's name on the server; empty before `load`."""
         return self._model
 
     async def is_available(self) -> bool:
-        """Whether the server answers when it is asked for its models."""
+        """Return whether the server can be reached and does not say that it cannot serve now."""
         return await self._connected().is_available()
 
     def close(self) -> None:
-        """Let go of the server; `load` may be called again."""
+        """Stop running jobs and close the connections; `load` may be called again."""
         if self._server is not None:
             self._cancellation.cancel_all()
-            self._preparing.close()
+            self._media_threads.close()
             self._server.close()
             self._server = None
 
     def _connect(self) -> dict[str, Any]:
-        """Choose one of the server's models, and return them all; blocks. Raises Failure."""
+        """Choose one of the server's models, and return all of them by name; blocks. Raises Failure."""
         server = RemoteServer(self._endpoint, self._api_key, self._dialect)
         models = server.models()
         self._model = server.choose(list(models))
-        self._preparing = MediaThreads()
+        self._media_threads = MediaThreads()
         self._server = server
         return models
 

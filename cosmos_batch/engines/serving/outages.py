@@ -1,4 +1,4 @@
-"""What it means that somebody else's server gives no answer, and how long to wait before it is asked again."""
+"""Failures of a remote server that gives no answer, and how long to wait before the next request."""
 
 import email.utils
 import random
@@ -12,21 +12,22 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 
 BUSY = (429, 503)
-"""The server did not begin on the request: too many of them, or none can be served now."""
+"""Statuses of a server that did not begin on the request: it has too many, or can serve none now."""
 
 BROKEN = (502, 504)
-"""A proxy says that the server behind it broke off, is not there, or took too long: it may have begun."""
+"""Statuses of a proxy whose server broke off, is not there, or took too long. The server may have begun."""
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; doubled with each try
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
 
-# Of OpenSSL: not valid yet, expired. Somebody will renew it, and the jobs can wait for that.
-_CURABLE_CERTIFICATES = (9, 10)
+# OpenSSL's codes for a certificate that is not valid yet or has expired. Its owner will renew it, so jobs can wait.
+_RENEWABLE_CERTIFICATE = (9, 10)
 
 
 def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failure:
-    """For a connection that could not be made, or that broke."""
-    certificate = next((one for one in _causes(error) if isinstance(one, ssl.SSLCertVerificationError)), None)
-    if certificate is not None and certificate.verify_code not in _CURABLE_CERTIFICATES:
+    """Return the failure for a connection that could not be made, or that broke."""
+    causes = _causes(error)
+    certificate = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
+    if certificate is not None and certificate.verify_code not in _RENEWABLE_CERTIFICATE:
         return Failure(
             "ModelUnavailable",
             f"The certificate of {url} cannot be trusted: {certificate.verify_message}.",
@@ -40,25 +41,28 @@ def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failur
     )
 
 
-def not_served(url: str, response: httpx2.Response, said: str, broken: OutageKind = "interrupted") -> ServerUnavailable:
-    """For a response that is `BUSY`, or `BROKEN`, which is of the kind that is given."""
+def not_served(
+    url: str, response: httpx2.Response, message: str, broken: OutageKind = "interrupted"
+) -> ServerUnavailable:
+    """Return the failure for a response whose status is in `BUSY` or `BROKEN`; in the second case its kind is
+    `broken`."""
     status = response.status_code
     if status in BUSY:
         return ServerUnavailable(
             "busy",
-            f"{url} is busy (HTTP {status}): {said}",
+            f"{url} is busy (HTTP {status}): {message}",
             "Lower endpoint.concurrency or maxVCpus, or give the server more GPUs.",
             retry_after(response),
         )
     return ServerUnavailable(
         broken,
-        f"{url} cannot be reached through its proxy (HTTP {status}): {said}",
+        f"{url} cannot be reached through its proxy (HTTP {status}): {message}",
         "Check the server behind it, and how long the proxy waits for an answer.",
     )
 
 
 def too_slow(url: str, seconds: int, kind: OutageKind) -> ServerUnavailable:
-    """For a server that took a request, and did not answer it in time."""
+    """Return the failure for a server that took a request and did not answer it in time."""
     return ServerUnavailable(
         kind,
         f"{url} gave no answer within {seconds} s.",
@@ -66,15 +70,15 @@ def too_slow(url: str, seconds: int, kind: OutageKind) -> ServerUnavailable:
     )
 
 
-def waiting(attempt: int, asked_seconds: float | None = None) -> float:
-    """Seconds until the next try: what the server asks for, else twice as many each time, less a random part."""
-    if asked_seconds is not None:
-        return min(asked_seconds, LONGEST_WAIT)
+def wait_before_retry(attempt: int, server_wait: float | None = None) -> float:
+    """Return the seconds to wait before the next request: what the server sent, or else a backoff with jitter."""
+    if server_wait is not None:
+        return min(server_wait, LONGEST_WAIT)
     return min(FIRST_WAIT * 2.0**attempt, LONGEST_WAIT) * random.uniform(0.5, 1)
 
 
 def retry_after(response: httpx2.Response) -> float | None:
-    """Seconds that the header Retry-After asks for: it holds a number, or a date."""
+    """Return the seconds in the header Retry-After, which holds a number or a date; None without a valid one."""
     value = response.headers.get("retry-after")
     if value is None:
         return None
@@ -88,7 +92,7 @@ def retry_after(response: httpx2.Response) -> float | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and those that it was raised from."""
+    """Yield an error and those that it was raised from."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,1 +1,1 @@
-"""Torchrun groups: several processes, one for each GPU, that hold one model and are asked like a server."""
+"""Torchrun groups: several processes, one for each GPU, that share a model and answer requests as one server."""

@@ -1,12 +1,14 @@
-"""Runs in an engine's own environment, in every process of one torchrun group: a model that stays resident.
+"""Serves a model from one torchrun group: runs in an engine's own environment, in every process of the group.
 
-Engines' own commands load a model for one list of jobs and end. The first process listens on a Unix socket, checks what
-comes, and tells the others, for all of them must enter each piece of work.
+The engines' own commands load a model for one list of jobs and then end. Here the model stays resident. The first
+process listens on a Unix socket, checks each request and broadcasts it, because every process must enter each piece of
+work.
 
-GET /health is answered as soon as the model is loaded: how many `steps` were made since, and how many are `done` of the
-work in `folder`, the last one. POST /work takes a JSON object and answers with what the first process has of it, or
-with `{"error": {"message"}}`: 400 for what the model refuses, 403 for what a guardrail does (`{"error":
-{"blocked"}}`), 500 for work that failed. Every other fault ends the group: whoever started it starts it again.
+`GET /health` answers as soon as the model is loaded: `steps` is how many steps were made since then, `folder` names the
+work that was started last, and `done` is how many steps were made for it. `POST /work` takes a JSON object and answers
+with the result of the first process, or with `{"error": {"message"}}`: status 400 if the model refuses the request, 403
+if a guardrail does (`{"error": {"blocked"}}`), 500 if the work failed. Any other exception ends the group, and the
+worker that started it starts it again.
 """
 
 import json
@@ -20,72 +22,77 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
 
-# The group waits between two jobs, for as long as a worker lives.
-_LONGEST_WAIT = timedelta(days=30)
+_LONGEST_WAIT = timedelta(days=30)  # between two jobs; longer than a worker lives
 
 Body = dict[str, Any]
 
 
-class Resident(Protocol):
+class ResidentModel(Protocol):
     """A loaded model."""
 
     steps: int
-    """How many it made; whoever watches the group sees by it that it goes on."""
+    """How many steps it made. The worker's watchdog sees by it that the group makes progress."""
 
     def check(self, body: Body) -> None:
-        """In the first process alone, before any other hears of it. Raises ValueError, Blocked, or WorkFailed."""
+        """Check a request, in the first process and before the others hear of it.
+
+        Raises ValueError, Blocked, or WorkFailed.
+        """
 
     def work(self, body: Body) -> Body | None:
-        """In every process; what is answered counts in the first. Raises WorkFailed, in all of them or in none."""
+        """Do the work, in every process; the first one's result is the answer.
+
+        Raises Blocked or WorkFailed, either in all processes or in none.
+        """
 
 
 class Blocked(Exception):  # noqa: N818 - it says what happened
-    """A guardrail refused the `prompt`, or the `output`."""
+    """A guardrail refused a job; the message is `prompt` or `output`."""
 
 
 class WorkFailed(Exception):  # noqa: N818 - it says what happened
-    """One job failed, and the group goes on."""
+    """One job failed, and the group can do the next."""
 
 
 @dataclass
 class LastWork:
-    """What the group began last: whoever asked may have gone meanwhile, and the next waits for it."""
+    """The work that the group started last. It goes on if its client disconnects, and the next job waits for it."""
 
     folder: str | None = None
     steps_before: int = 0
 
 
 @dataclass
-class Asked:
+class PendingWork:
     """One request, and its answer as soon as there is one."""
 
     body: Body
     answer: "Future[Body]" = field(default_factory=Future)
 
 
-def serve(resident: Resident, socket: str, is_first: bool) -> None:
+def serve(model: ResidentModel, socket: str, is_first: bool) -> None:
     """Work until killed."""
-    group = _group()
+    group = _cpu_group()
     if is_first:
-        arrived: queue.Queue[Asked] = queue.Queue()
+        arrived: queue.Queue[PendingWork] = queue.Queue()
         last = LastWork()
-        threading.Thread(target=_listen, args=(socket, resident, arrived, last), daemon=True).start()
-        for asked in _valid(arrived, resident):
-            _tell(group, asked.body)
-            last.folder, last.steps_before = asked.body["folder"], resident.steps
+        threading.Thread(target=_listen, args=(socket, model, arrived, last), daemon=True).start()
+        for pending in _accepted(arrived, model):
+            _broadcast(group, pending.body)
+            last.folder, last.steps_before = pending.body["folder"], model.steps
             try:
-                asked.answer.set_result(resident.work(asked.body) or {})
+                pending.answer.set_result(model.work(pending.body) or {})
             except (Blocked, WorkFailed) as error:
-                asked.answer.set_exception(error)
+                pending.answer.set_exception(error)
     while True:
         try:
-            resident.work(_tell(group, None))
+            model.work(_broadcast(group, None))
         except (Blocked, WorkFailed):
             continue  # the first process answers
 
 
-def _group() -> Any:
-    """A group without a GPU's clock: NCCL ends a process that waits for ten minutes. None where there is one alone."""
+def _cpu_group() -> Any:
+    """Return a process group without NCCL, which ends a process that waits for ten minutes; None for one process."""
     import torch
 
     if not torch.distributed.is_initialized():
@@ -93,32 +100,32 @@ def _group() -> Any:
     return torch.distributed.new_group(backend="gloo", timeout=_LONGEST_WAIT)
 
 
-def _tell(group: Any, body: Body | None) -> Any:
-    """What the first process says, in each of them."""
+def _broadcast(group: Any, body: Body | None) -> Any:
+    """Return the first process's request in each process; the others wait for it."""
     if group is None:
         return body
     import torch
 
-    told = [body]
-    torch.distributed.broadcast_object_list(told, src=0, group=group)
-    return told[0]
+    objects = [body]
+    torch.distributed.broadcast_object_list(objects, src=0, group=group)
+    return objects[0]
 
 
-def _valid(arrived: "queue.Queue[Asked]", resident: Resident) -> Iterator[Asked]:
-    """Those that the model accepts; the others are answered."""
+def _accepted(arrived: "queue.Queue[PendingWork]", model: ResidentModel) -> Iterator[PendingWork]:
+    """Yield the requests that the model accepts, and answer the others with the error."""
     while True:
-        asked = arrived.get()
+        pending = arrived.get()
         try:
-            resident.check(asked.body)
-        except (ValueError, Blocked, WorkFailed) as error:  # pydantic's are ValueErrors
-            asked.answer.set_exception(error)
+            model.check(pending.body)
+        except (ValueError, Blocked, WorkFailed) as error:  # pydantic's errors are ValueErrors
+            pending.answer.set_exception(error)
         else:
-            yield asked
+            yield pending
 
 
-def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]", last: LastWork) -> None:
+def _listen(socket: str, model: ResidentModel, arrived: "queue.Queue[PendingWork]", last: LastWork) -> None:
     class Handler(BaseHTTPRequestHandler):
-        """One connection of the worker's."""
+        """Handles one connection of the worker."""
 
         protocol_version = "HTTP/1.1"
 
@@ -126,17 +133,17 @@ def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]", last
             return "socket"
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: a worker keeps its own log."""
+            """Log nothing: the worker has its own log."""
 
         def do_GET(self) -> None:
-            done = resident.steps - last.steps_before
-            self._send(200, {"steps": resident.steps, "folder": last.folder, "done": done})
+            done = model.steps - last.steps_before
+            self._send(200, {"steps": model.steps, "folder": last.folder, "done": done})
 
         def do_POST(self) -> None:
-            asked = Asked(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            arrived.put(asked)
+            pending = PendingWork(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            arrived.put(pending)
             try:
-                self._send(200, asked.answer.result())
+                self._send(200, pending.answer.result())
             except Blocked as error:
                 self._send(403, {"error": {"message": "A guardrail refused it.", "blocked": str(error)}})
             except ValueError as error:
@@ -144,8 +151,8 @@ def _listen(socket: str, resident: Resident, arrived: "queue.Queue[Asked]", last
             except WorkFailed as error:
                 self._send(500, {"error": {"message": str(error)}})
 
-        def _send(self, status: int, said: Body) -> None:
-            data = json.dumps(said).encode()
+        def _send(self, status: int, body: Body) -> None:
+            data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -142,8 +142,8 @@ def test_waits_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outages, "FIRST_WAIT", 1.0)
     monkeypatch.setattr(outages, "LONGEST_WAIT", 60.0)
     for attempt, longest in ((0, 1), (3, 8), (20, 60)):
-        assert longest / 2 <= outages.waiting(attempt) <= longest
-    assert outages.waiting(3, 7) == 7
+        assert longest / 2 <= outages.wait_before_retry(attempt) <= longest
+    assert outages.wait_before_retry(3, 7) == 7
 
 
 def test_the_key_is_sent_and_never_said(

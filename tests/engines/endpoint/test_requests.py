@@ -13,7 +13,7 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.engines.reasoner.endpoint import ITS_OWN_RATE, EndpointEngine
+from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
 from tests.engines.conftest import make_job, place
 from tests.engines.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
 
@@ -50,7 +50,7 @@ def test_a_server_that_takes_no_settings_is_asked_without_them_from_then_on(
         job = make_job(source.name)
         place(source, job, tmp_path / str(number))
         answers.append(asyncio.run(engine.run(job, tmp_path / str(number))))
-    assert [ITS_OWN_RATE in answer.notes for answer in answers] == [True, True, False]
+    assert [SERVER_SAMPLES_FRAMES in answer.notes for answer in answers] == [True, True, False]
     assert ["media_io_kwargs" in asked for asked in server.asked] == [True, False, False, False]
 
 

@@ -16,9 +16,9 @@ from tests.engines.endpoint.conftest import MODEL, Server, error
 def test_the_context_is_what_the_server_says_or_what_is_configured(
     server: Server, load: Callable[..., EndpointEngine]
 ) -> None:
-    assert load()._reader.context == 4096
+    assert load()._checkpoint.context == 4096
     server.models = (200, {"data": [{"id": MODEL}]})
-    assert load()._reader.context == 16_384
+    assert load()._checkpoint.context == 16_384
     engine = load(context=2048)
     assert f"serves {MODEL}; context of 2,048 tokens" in engine.startup_logs[-1]
 

@@ -13,7 +13,7 @@ from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines.cosmos_framework.driver import VAE, _sharing
+from cosmos_batch.engines.cosmos_framework.driver import VAE, _parallelism
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
@@ -213,7 +213,7 @@ def test_plan_of_gpus_becomes_options_of_the_framework(
     assert "--guardrails" not in command
     options = command[command.index("--generator") + 1 :]
     degrees = {flag.removeprefix("--"): int(degree) for flag, degree in zip(options[::2], options[1::2], strict=True)}
-    assert shared.strip("{}") in str(_sharing(Namespace(**degrees)))
+    assert shared.strip("{}") in str(_parallelism(Namespace(**degrees)))
 
 
 def test_guardrails_that_do_not_load_are_named_in_the_error(

@@ -69,7 +69,7 @@ class OmniEndpointEngine(EndpointEngineBase):
         with self._cancellation.scope() as check:
             omni_job = OmniJob(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)
-            request = await self._preparing.run(job, omni_job.prepare, job.generation, files)
+            request = await self._media_threads.run(job, omni_job.prepare, job.generation, files)
             output = await omni_job.generate(request, partial(_send, server, omni_job.journal))
             checks = NOT_VERIFIED if job.generation.guardrails else Checks()
             done = await asyncio.to_thread(omni_job.write, output, request, checks)

@@ -1,1 +1,1 @@
-"""Hugging Face transformers in our own process."""
+"""The reasoner engine on Hugging Face transformers."""

@@ -24,14 +24,14 @@ class Checkpoint:
 
 
 def load_checkpoint(folder: Path, context: int | None, journal: Journal) -> Checkpoint:
-    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU; nothing is asked of the network.
+    """Load a checkpoint in bfloat16 on a GPU, or in float32 on a CPU, without downloading anything.
 
-    Only safetensors are read, and no code of a checkpoint is run.
+    Only safetensors are read, and no code of the checkpoint is run.
 
     Raises
     ------
     Failure
-        ModelUnavailable where the folder holds no checkpoint, a broken one or one of an unknown architecture.
+        ModelUnavailable where the folder holds no checkpoint, a broken one, or an unknown architecture.
     """
     refuse_incomplete(folder, "config.json", models=_MODELS)
     _import_libraries(journal)
@@ -53,7 +53,7 @@ def _import_libraries(journal: Journal) -> None:
 
 
 def _transformers() -> Any:
-    """The library, untyped as half of it is."""
+    """Return the library as `Any`, because half of it has no types."""
     return import_module("transformers")
 
 

@@ -1,7 +1,7 @@
-"""Answers with Hugging Face transformers in our own process, on a GPU or a CPU.
+"""The reasoner engine on Hugging Face transformers, in the worker's own process, on a GPU or a CPU.
 
-Two threads stand behind it. One decodes and prepares the next job while the other generates the answer to the current
-one. Answers are not batched: each has its own seed, and padding would change it. For throughput there is vLLM.
+It has two threads: one decodes and tokenizes the next job while the other generates the current answer. Answers are not
+batched, because each has its own seed and padding would change it. For throughput there is vLLM.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from cosmos_batch.engines.job_threads import JobCancellation
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint, load_checkpoint
 from cosmos_batch.engines.reasoner.transformers.generation import generate
-from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare
+from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare_inputs
 from cosmos_batch.engines.torch_errors import free_memory, run_with_failures
 
-_LESS = "fps or maxTokens"
+_PARAMETERS = "fps or maxTokens"
 
 
 class TransformersEngine:
-    """`Engine` for checkpoints of `AutoModelForImageTextToText`. Importing this module imports no library of it."""
+    """An `Engine` for checkpoints of `AutoModelForImageTextToText`. Its libraries are imported by `load`."""
 
     concurrency = 2
-    """One job generates, the next is prepared meanwhile."""
+    """One job generates while the next is prepared."""
 
     def __init__(self) -> None:
         self.name = f"transformers {version('transformers')}"
@@ -41,12 +41,12 @@ class TransformersEngine:
         self.startup_logs = journal.lines
         journal.note(f"loading {model_dir.name} with {self.name}")
         self._checkpoint = load_checkpoint(model_dir, context, journal)
-        self._preparing = ThreadPoolExecutor(1, "prepare")
-        self._generating = ThreadPoolExecutor(1, "generate")
+        self._prepare_thread = ThreadPoolExecutor(1, "prepare")
+        self._generate_thread = ThreadPoolExecutor(1, "generate")
         journal.note(f"ready; context of {self._checkpoint.context:,} tokens")
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        """Answer one job. Cancelling the task stops its decoding or generation within a frame or a token.
+        """Answer one job. Cancelling the task stops decoding within a frame, or generation within a token.
 
         Raises Failure: InvalidInput, EngineFailed, or Cancelled where the engine was closed meanwhile.
         """
@@ -54,19 +54,26 @@ class TransformersEngine:
         loop = asyncio.get_running_loop()
         with self._cancellation.scope() as check:
             prepared: PreparedJob = await loop.run_in_executor(
-                self._preparing, run_with_failures, _LESS, prepare, checkpoint, job, input_paths(job, workdir), check
+                self._prepare_thread,
+                run_with_failures,
+                _PARAMETERS,
+                prepare_inputs,
+                checkpoint,
+                job,
+                input_paths(job, workdir),
+                check,
             )
             return await loop.run_in_executor(
-                self._generating, run_with_failures, _LESS, generate, checkpoint, prepared, check
+                self._generate_thread, run_with_failures, _PARAMETERS, generate, checkpoint, prepared, check
             )
 
     def close(self) -> None:
-        """Stop what runs and free the model; `load` may be called again."""
+        """Stop running jobs and free the model; `load` may be called again."""
         if self._checkpoint is None:
             return
         self._cancellation.cancel_all()
-        self._preparing.shutdown()
-        self._generating.shutdown()
+        self._prepare_thread.shutdown()
+        self._generate_thread.shutdown()
         self._checkpoint = None
         free_memory()
 

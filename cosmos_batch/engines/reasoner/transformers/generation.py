@@ -1,4 +1,4 @@
-"""From prepared tensors to an answer."""
+"""Generating an answer from prepared tensors."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from cosmos_batch.planning.questions import Sampling
 def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]) -> Answer:
     """Generate the answer to one job in the calling thread. The same seed gives the same answer.
 
-    `check` is called after each token; what it raises ends the generation.
+    `check` is called after each token; an exception that it raises ends the generation.
     """
     import torch
 
@@ -31,16 +31,16 @@ def generate(checkpoint: Checkpoint, job: PreparedJob, check: Callable[[], None]
 
 def _settings(job: PreparedJob, check: Callable[[], None]) -> dict[str, Any]:
     return {
-        **_drawing(job.sampling),
+        **_sampling_settings(job.sampling),
         "max_new_tokens": job.max_tokens,
         "repetition_penalty": job.sampling.repetition_penalty,
         "logits_processor": [_presence_penalty(job.sampling.presence_penalty, job.prompt_tokens)],
-        "stopping_criteria": [_checking(check)],
+        "stopping_criteria": [_calling(check)],
     }
 
 
-def _drawing(sampling: Sampling) -> dict[str, Any]:
-    if sampling.temperature == 0:  # transformers takes none for a temperature, and warns of what it would not use
+def _sampling_settings(sampling: Sampling) -> dict[str, Any]:
+    if sampling.temperature == 0:  # transformers refuses it, and warns about parameters that greedy decoding ignores
         return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     return {
         "do_sample": True,
@@ -51,17 +51,19 @@ def _drawing(sampling: Sampling) -> dict[str, Any]:
 
 
 def _presence_penalty(penalty: float, prompt_tokens: int) -> Callable[[Any, Any], Any]:
-    """OpenAI's presence penalty, which transformers has not: a token said once is as much less likely from then on."""
+    """Return a logits processor for OpenAI's presence penalty, which transformers lacks: it lowers the score of each
+    token that the answer holds already, once.
+    """
 
     def penalize(tokens: Any, scores: Any) -> Any:
-        said = tokens[:, prompt_tokens:]
-        return scores.scatter(1, said, scores.gather(1, said) - penalty)
+        answer = tokens[:, prompt_tokens:]
+        return scores.scatter(1, answer, scores.gather(1, answer) - penalty)
 
     return penalize
 
 
-def _checking(check: Callable[[], None]) -> Callable[..., Any]:
-    """A stopping criterion that never stops by itself."""
+def _calling(check: Callable[[], None]) -> Callable[..., Any]:
+    """Return a stopping criterion that calls `check` for each token and never stops by itself."""
 
     def unfinished(tokens: Any, _scores: Any, **_: Any) -> Any:
         check()
@@ -87,7 +89,7 @@ def _answer(checkpoint: Checkpoint, job: PreparedJob, tokens: list[int]) -> Answ
 
 
 def end_tokens(configured: int | list[int] | None) -> list[int]:
-    """The ids that end an answer, as a generation_config may write them."""
+    """Return the token ids that end an answer; a generation_config holds one id, a list, or none."""
     if configured is None:
         return []
     return [configured] if isinstance(configured, int) else configured

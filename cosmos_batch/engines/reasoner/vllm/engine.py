@@ -1,7 +1,7 @@
-"""Answers with vLLM: its own server as a child, many requests at once.
+"""The reasoner engine on vLLM: it runs vLLM's server as a child process and sends it many requests at once.
 
-Files are decoded by us in a few threads, once, and handed over as they are; see `plugin`. What the server prints
-belongs to no request, so a request's log has our own lines alone.
+A job's files are decoded here in a few threads, once, and written to files that the server reads without decoding; see
+`plugin`. The server's own log lines name no request, so a job's log holds the lines of this engine only.
 """
 
 import os
@@ -17,21 +17,22 @@ from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
-from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
 from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
 
-# Those that vLLM loads: of Cosmos 3 the transformer and the vision encoder, and not what the generator has besides.
+# The weights that vLLM loads. Of a Cosmos 3 checkpoint these are the transformer and the vision encoder; the
+# generator's other parts are left out.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
-_LEAST_MEMORY = 0.05  # of a GPU's, 4 GB of the largest: less than the smallest model's weights
+_LEAST_MEMORY = 0.05  # share of a GPU's memory: 4 GB of the largest, less than the smallest model's weights
 
 
 class VllmEngine:
-    """`Engine`, and `Compiling`, for every checkpoint that vLLM serves."""
+    """An `Engine` and a `CompilingEngine` for every checkpoint that vLLM serves."""
 
     def __init__(self) -> None:
         self.name = f"vllm {version('vllm')}"
@@ -39,30 +40,30 @@ class VllmEngine:
         gpus = gpus_here()
         plan = VllmPlan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
         self._served = ServedModel(self.name, plan, dialect_of("vllm"))
-        self._reader: CheckpointInfo | None = None
+        self._checkpoint: CheckpointInfo | None = None
         self._cancellation = JobCancellation("answer")
 
     @property
     def concurrency(self) -> int:
-        """As many as the server works on at once, and some whose files are decoded meanwhile."""
+        """As many jobs as the server works on at once, and some whose files are decoded meanwhile."""
         return self._served.plan.sequences + (os.cpu_count() or 1)
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the server said while it started last."""
+        """What the server printed during its last start."""
         return self._served.startup_logs
 
     @property
     def startup_seconds(self) -> Phases:
-        """How long each phase of that took."""
+        """Seconds of each phase of the last start."""
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
-        """What compiled code depends on beside the model."""
+        """Return what compiled code depends on beside the model."""
         return compiled_for(self._served.plan.gpus, "vllm")
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
-        """Start the server and wait until it answers; blocks.
+        """Start the server and block until it answers.
 
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
         where the server does not start.
@@ -81,29 +82,28 @@ class VllmEngine:
             )
         self._served.plan = replace(plan, context=context_length(model_dir, context), memory=memory)
         self._served.caches = self.caches
-        self._reader = CheckpointInfo.of_folder(model_dir, self._served.plan.context)
-        self._preparing = MediaThreads()
+        self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
+        self._media_threads = MediaThreads()
         with read_ahead(model_dir, _WEIGHTS):
             self._served.start(model_dir)
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        """Answer one job. Cancelling the task stops its decoding, or aborts its request.
+        """Answer one job. Cancelling the task stops decoding, or aborts the request to the server.
 
         Raises Failure, and EngineDied where the server ended meanwhile.
         """
-        if self._reader is None:
+        if self._checkpoint is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
+        paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            paths = input_paths(job, workdir)
-            question = await self._preparing.run(job, prepare, self._reader, job, paths, check)
-        return await self._served.request(
-            lambda connection: complete_chat(connection, MODEL, question, self._served.dialect)
-        )
+            request = await self._media_threads.run(job, prepare_request, self._checkpoint, job, paths, check)
+        dialect = self._served.dialect
+        return await self._served.request(lambda connection: complete_chat(connection, MODEL, request, dialect))
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""
         self._cancellation.cancel_all()
         self._served.close()
-        if self._reader is not None:
-            self._reader = None
-            self._preparing.close()
+        if self._checkpoint is not None:
+            self._checkpoint = None
+            self._media_threads.close()

@@ -1,7 +1,9 @@
-"""What we change in vLLM: it reads our clips as they are, and starts sooner. Each of its processes calls `register`.
+"""A plugin for vLLM that reads our decoded clips and shortens the server's start.
 
-Its own loaders decode a second time, sample by rules of their own (`fps` is honoured in some places only), and know no
-cut. So the frames are decoded by us, once, for every engine alike. `pyproject.toml` names this for vLLM's plugins.
+vLLM's own video loaders decode files again, sample frames by rules of their own (`fps` is honored in some places
+only), and cannot take a part of a video. So `cosmos_batch.media` decodes every file once, in the same way for every
+engine, and writes the frames to a file that this plugin's loader reads. `pyproject.toml` names `register` as an entry
+point, and each of vLLM's processes calls it. See decision 050.
 """
 
 from typing import Any
@@ -10,17 +12,17 @@ VIDEO_BACKEND = "cosmos_batch"
 
 
 def register() -> None:
-    """Make the video backend known, which `--media-io-kwargs` chooses, and spare a start the dummy video."""
-    _read_clips()
+    """Register the video backend that `--media-io-kwargs` chooses, and leave dummy media out of the start."""
+    _register_clip_loader()
     _skip_dummy_media()
 
 
-def _read_clips() -> None:
+def _register_clip_loader() -> None:
     from vllm.multimodal.video import VIDEO_LOADER_REGISTRY, VideoLoader
 
     @VIDEO_LOADER_REGISTRY.register(VIDEO_BACKEND)
     class ClipLoader(VideoLoader):
-        """Frames that were sampled and fitted before."""
+        """Loads frames that were sampled and scaled before."""
 
         @classmethod
         def load_bytes(cls, data: bytes, **_: Any) -> tuple[Any, dict[str, Any]]:
@@ -31,10 +33,12 @@ def _read_clips() -> None:
 
 
 def _skip_dummy_media() -> None:
-    """Before it is ready, a server prepares a dummy image and video as long as the context, on one core: 11 to 14 s
-    on the host of an H100. The first clip takes their place; ours are prepared already."""
+    """Stop vLLM from preparing a dummy image and video of the context's length on one core before it is ready.
+
+    That takes 11 to 14 s on the host of an H100. It warms up what our first clip warms up as well.
+    """
     try:
         from vllm.renderers.base import BaseRenderer
-    except ImportError:  # older than renderers
+    except ImportError:  # older releases have no renderers
         return
     BaseRenderer._warmup_mm_processor = lambda *_, **__: None
