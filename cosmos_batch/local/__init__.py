@@ -1,6 +1,5 @@
-"""The local cloud: moto's own server, in which a container is a subprocess.
+"""A local cloud for CDK apps: moto's server, patched where it differs from AWS, in which a container is a process.
 
-The rest of the app does not know this room. It talks to AWS through boto3, and ``AWS_ENDPOINT_URL`` decides which AWS
-that is. ``cloud.LocalCloud`` starts and stops one; ``deploy.deploy`` puts a synthesized CDK assembly into it. What moto
-does differently from AWS is mended in ``mends``, one module for each service.
+``cloud.LocalCloud`` starts and stops one, and ``deploy.deploy`` deploys a synthesized CDK assembly to it. An app talks
+to it through any AWS SDK: ``AWS_ENDPOINT_URL`` decides. ``README.md`` in this folder explains the parts.
 """

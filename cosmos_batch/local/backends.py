@@ -92,7 +92,7 @@ def secrets() -> Any:
 
 
 def state_machines() -> Any:
-    """Return the Step Functions backend that runs what it is given."""
+    """Return the Step Functions backend that runs state machines."""
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     return stepfunctions_parser_backends[ACCOUNT][REGION]

@@ -26,13 +26,11 @@ PATIENCE_SECONDS = 3700
 
 
 class LocalCloudError(RuntimeError):
-    """The local cloud could not be started or stopped; the message says what happened and what to look at."""
+    """The local cloud could not be started or stopped; the message says what happened and which log to read."""
 
 
 class LocalCloud:
-    """A local cloud that runs.
-
-    As a context manager it is stopped at the end of the block.
+    """A local cloud that runs. As a context manager it stops at the end of the block.
 
     Examples
     --------
@@ -45,7 +43,7 @@ class LocalCloud:
         self.cloud_id = cloud_id
         self.process_id = process_id
         self.port = port
-        self.standing = standing  # it does not end with the process that started it
+        self.standing = standing  # whether it outlives the process that started it
 
     @classmethod
     def start(
@@ -79,7 +77,7 @@ class LocalCloud:
         Raises
         ------
         LocalCloudError
-            One runs in this home already, or the server ended or did not answer; the message has the end of its log.
+            A cloud runs in this home already, or the server ended or did not answer; the message quotes its log.
         """
         home = home.resolve()
         running = cls.find(home)
@@ -102,9 +100,9 @@ class LocalCloud:
     def _wait_for(cls, home: Path, cloud_id: str, process: subprocess.Popen[bytes]) -> LocalCloud:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            found = cls.find(home)
-            if found and found.cloud_id == cloud_id:
-                return found
+            cloud = cls.find(home)
+            if cloud and cloud.cloud_id == cloud_id:
+                return cloud
             if process.poll() is not None:
                 break
             time.sleep(0.02)
@@ -117,25 +115,25 @@ class LocalCloud:
 
     @classmethod
     def find(cls, home: Path) -> LocalCloud | None:
-        """Return the cloud that runs in ``home``, or None. It was asked and did answer."""
+        """Return the cloud that runs in ``home`` and answers, or None."""
         home = home.resolve()
         try:
             state = json.loads((home / "cloud.json").read_text())
         except (OSError, ValueError):
             return None
-        found = cls(home, state["id"], state["pid"], state["port"], state.get("standing", True))
+        cloud = cls(home, state["id"], state["pid"], state["port"], state.get("standing", True))
         try:
-            return found if found.status()["cloudId"] == found.cloud_id else None
+            return cloud if cloud.status()["cloudId"] == cloud.cloud_id else None
         except LocalCloudError:
             return None
 
     def stop(self) -> None:
-        """Stop the server and every process that it started, also those that left their process group.
+        """Stop the server and every process that it started, also processes that left their process group.
 
         Raises
         ------
         LocalCloudError
-            Processes are left that cannot be killed.
+            Some processes could not be killed.
         """
         _end(self.process_id)
         left = processes.kill_marked(runtime.MARK, f"{self.cloud_id}:")
@@ -156,14 +154,14 @@ class LocalCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that point any AWS SDK or CLI at this cloud as its operator, and CDK at its Docker."""
+        """Variables that point any AWS SDK or CLI at this cloud as its operator, and CDK at the cloud's ``docker``."""
         keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
         docker = {"CDK_DOCKER": str(self.home / runtime.PROGRAMS / "docker")}
         return {**runtime.client_environment(self.port), **keys, **docker}
 
     def client(self, service: str) -> Any:
-        """Return a boto3 client of the operator for ``service``, whatever this process's own AWS settings are."""
-        # A stack that waits for a custom resource is answered when it is complete.
+        """Return a boto3 client of the operator for ``service``; AWS settings of this process have no effect on it."""
+        # The call that creates a stack is answered when the stack is complete, custom resources included.
         patient = Config(read_timeout=PATIENCE_SECONDS)
         return boto3.session.Session("local", "local", region_name=runtime.REGION).client(
             service, endpoint_url=self.endpoint, config=patient
@@ -171,16 +169,16 @@ class LocalCloud:
 
     @property
     def log_path(self) -> Path:
-        """The server's log. Beside it lie ``lambda`` and ``batch``, with the output of functions and jobs."""
+        """Path of the server's log. Folders beside it hold the output of functions, jobs and builds."""
         return _log_path(self.home)
 
     def status(self) -> dict[str, Any]:
-        """Return what the cloud holds at the moment.
+        """Return names and counts of the functions, images, jobs, executions and messages that the cloud holds.
 
         Raises
         ------
         LocalCloudError
-            It does not answer.
+            The server does not answer.
         """
         return self._request("status")
 
@@ -199,7 +197,7 @@ class LocalCloud:
     def _request(self, page: str, body: bytes | None = None) -> Any:
         url = f"{self.endpoint}/local-cloud/{page}"
         request = urllib.request.Request(url, body, method="PUT" if body else "GET")  # noqa: S310 -- always http
-        # A proxy of the machine must not be asked for what runs on the machine.
+        # The machine's HTTP proxy must not be used for a server on the machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=10) as response:

@@ -1,4 +1,4 @@
-"""Deploying a synthesized CDK assembly to a local cloud: its assets, then its stacks, through CloudFormation."""
+"""Deployment of a synthesized CDK assembly to a local cloud: its assets, then its stacks, through CloudFormation."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ class DeployError(RuntimeError):
 
 
 def deploy(assembly_dir: Path, cloud: LocalCloud, on_stack: Callable[[str], None] = print) -> dict[str, dict[str, str]]:
-    """Deploy every stack of a cloud assembly, each after those that it depends on.
+    """Deploy every stack of a cloud assembly, each after the stacks on which it depends.
 
     Parameters
     ----------
     assembly_dir
         The directory that ``cdk synth`` wrote.
     cloud
-        Where to.
+        The cloud to which it is deployed.
     on_stack
-        Gets a line for a person when a stack is done, and one for each of its types that is accepted without being
-        made.
+        Called with a line for a person when a stack is complete, and for each type that is accepted but not created.
 
     Returns
     -------
@@ -47,7 +46,7 @@ def deploy(assembly_dir: Path, cloud: LocalCloud, on_stack: Callable[[str], None
     Raises
     ------
     DeployError
-        An asset or a resource could not be made.
+        An asset could not be published, or a resource could not be created.
     """
     artifacts = json.loads((assembly_dir / "manifest.json").read_text())["artifacts"]
     parameters = {"Name": "/cdk-bootstrap/hnb659fds/version", "Value": BOOTSTRAP_VERSION, "Type": "String"}
@@ -122,14 +121,14 @@ def _existing_template(client: Any, name: str) -> dict[str, Any] | None:
 def _accepted_types(template: str) -> Iterator[str]:
     types = {resource["Type"] for resource in json.loads(template)["Resources"].values()}
     for name in sorted(types & ACCEPTED_TYPES.keys()):
-        yield f"{name} is accepted without being made: {ACCEPTED_TYPES[name]}"
+        yield f"{name} is accepted but not created: {ACCEPTED_TYPES[name]}"
 
 
 # --- assets ----------------------------------------------------------------------------------------------------------
 
 
 class _Publisher:
-    """Puts the assets of an assembly where the templates expect them, each once."""
+    """Publishes the assets of an assembly to the buckets that the templates name, each once."""
 
     def __init__(self, assembly_dir: Path, cloud: LocalCloud) -> None:
         self._assembly_dir = assembly_dir
@@ -150,8 +149,8 @@ class _Publisher:
     def _publish_file(self, source: dict[str, Any], destination: dict[str, str]) -> None:
         bucket, key = _filled_in(destination["bucketName"]), _filled_in(destination["objectKey"])
         self._make_bucket(bucket)
-        # An executable asset is run at every deployment, as CDK does when the key is not there yet: its effect may be
-        # in a cloud that is gone.
+        # The command of an executable asset runs at every deployment, as in CDK while the key does not exist: the cloud
+        # in which it had an effect may be gone.
         if "executable" in source or not self._has(bucket, key):
             self._s3.put_object(Bucket=bucket, Key=key, Body=self._content(source))
 

@@ -1,4 +1,4 @@
-"""The server's HTTP side: moto's application, and the local cloud's own pages beside it under ``/local-cloud/``."""
+"""The HTTP side of the server: moto's application, and the local cloud's own pages under ``/local-cloud/``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class RequestHandler(MotoRequestHandler):
-    """Serves the requests of one connection, which stays open: Werkzeug's own handler closes it after each."""
+    """Serves the requests of one connection and keeps it open; Werkzeug's handler closes it after each request."""
 
     disable_nagle_algorithm = True
     protocol_version = "HTTP/1.1"
@@ -31,7 +31,7 @@ class RequestHandler(MotoRequestHandler):
     def run_wsgi(self) -> None:
         """Serve one request."""
         environ = self.make_environ()
-        # All of the body is read, also if the application leaves it, so that the next request starts where it should.
+        # The whole body is read, also where the application ignores it: the next request begins behind it.
         body = environ["wsgi.input"].read(*([] if self._chunked() else [int(environ.get("CONTENT_LENGTH") or 0)]))
         environ.update({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
         environ.pop("HTTP_TRANSFER_ENCODING", None)
@@ -88,14 +88,14 @@ def _own_page(request: Request, page: str) -> Response:
             IMAGES.register(uri, Image(**image))
         return _json({})
     if page.startswith("custom-resources/") and request.method == "PUT":
-        # The SDK's helpers put JSON with an empty content type.
+        # AWS's cfnresponse puts JSON with an empty content type.
         custom_resources.receive(page.split("/")[1], json.loads(request.get_data()))
         return _json({})
     return Response(f"no page {request.method} {page}\n", 404)
 
 
 def _public_registry_token(environ: dict[str, Any]) -> Response:
-    """Answer ECR Public's GetAuthorizationToken: the one call of a service that moto lacks."""
+    """Answer GetAuthorizationToken of ECR Public, a service that moto lacks."""
     access_key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
     role = identity.role_of(access_key)
     if role:
@@ -109,7 +109,7 @@ def _json(content: Any) -> Response:
 
 
 def status() -> dict[str, Any]:
-    """Return what the cloud holds at the moment: counts and names for a person and for tests."""
+    """Return names and counts of the functions, images, jobs, executions and messages of the cloud."""
     jobs = [job for job in list(backends.batch()._jobs.values()) if not job.job_stopped]
     executions = [
         execution.status for machine in backends.state_machines().state_machines for execution in machine.executions

@@ -1,6 +1,6 @@
-"""Who calls what: an access key for each role, and a count of the calls made with it.
+"""An access key for each role, and a count of the calls with each key.
 
-The local cloud makes no IAM decision. It records what each role did, so that a test can compare that with the
+The local cloud enforces no policy. It records the calls of each role, so that a test can compare them with the
 synthesized policies.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One kind of call: who (role name), what (service, operation), on which resource ("" when unknown)."""
+    """A kind of call: the name of the role, the service, the operation, and the resource ("" where it is unknown)."""
 
     role: str
     service: str

@@ -1,6 +1,6 @@
-"""Finding and ending processes by the mark that they carry in their environment.
+"""Find and kill processes by a variable of their environment, the mark.
 
-Standard library only: the guardian runs this module as a script, beside a server that may be dying.
+Standard library only: the guardian runs this module as a script.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 def marked(name: str, value_prefix: str) -> list[int]:
     """Return the ids of the processes whose environment has ``name`` with a value that starts with ``value_prefix``.
 
-    Only processes of this user can be read, and only those can be ours.
+    The environment of other users' processes cannot be read, and no process of a cloud is theirs.
     """
     needle = f"{name}={value_prefix}".encode()
-    found = []
+    matches = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -27,8 +27,8 @@ def marked(name: str, value_prefix: str) -> list[int]:
         except OSError:
             continue
         if any(variable.startswith(needle) for variable in variables):
-            found.append(int(entry.name))
-    return found
+            matches.append(int(entry.name))
+    return matches
 
 
 def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]:
@@ -39,7 +39,7 @@ def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]
     """
     deadline = time.monotonic() + timeout
     sessions: set[int] = set()
-    while (left := _ours(marked(name, value_prefix), sessions)) and time.monotonic() < deadline:
+    while (left := _with_sessions(marked(name, value_prefix), sessions)) and time.monotonic() < deadline:
         for process_id in left:
             try:
                 os.kill(process_id, signal.SIGKILL)
@@ -49,12 +49,12 @@ def kill_marked(name: str, value_prefix: str, timeout: float = 5.0) -> list[int]
     return left
 
 
-def _ours(found: list[int], sessions: set[int]) -> list[int]:
-    """Add the living processes of the sessions that those found lead, or led when they were found before."""
-    sessions |= {process_id for process_id in found if _session(process_id) == process_id}
+def _with_sessions(matches: list[int], sessions: set[int]) -> list[int]:
+    """Add the living processes of the sessions that matches lead; ``sessions`` keeps those of earlier matches."""
+    sessions |= {process_id for process_id in matches if _session(process_id) == process_id}
     every = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    taken = {*found, os.getpid()}
-    return found + [one for one in every if one not in taken and _session(one) in sessions and alive(one)]
+    known = {*matches, os.getpid()}
+    return matches + [other for other in every if other not in known and _session(other) in sessions and alive(other)]
 
 
 def _session(process_id: int) -> int | None:
@@ -65,7 +65,7 @@ def _session(process_id: int) -> int | None:
 
 
 def alive(process_id: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         status = Path(f"/proc/{process_id}/stat").read_text()
     except OSError:
@@ -76,7 +76,7 @@ def alive(process_id: int) -> bool:
 def guard(pipe: int, name: str, value_prefix: str) -> None:
     """Wait until the other end of ``pipe`` is closed, then kill every marked process.
 
-    The server holds the other end, and the kernel closes it however the server dies.
+    The server holds the other end, and the kernel closes it however the server ends.
     """
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""What the server process knows about itself: its home, its port, and the processes that are its own."""
+"""Settings of the server process: its home, its port, and the environment of the processes that it starts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 IN_REGION = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
 
-# Every process of a cloud carries this variable, and hands it to its children. It is how all of them are found again,
-# also those that left their parent's process group.
+# Every process of a cloud has this variable and passes it on to its children. By it all of them are found, also those
+# that left the process group of their parent.
 MARK = "LOCAL_CLOUD_PROCESS"
 
-# Of the environment: the folder of `python` for containers.
+# This variable of the server names the folder whose `python` containers run.
 CONTAINER_PROGRAMS = "LOCAL_CLOUD_CONTAINER_PROGRAMS"
 
-# Below the home: the programs that a person's shell may use, as builds do.
+# The folder below the home with `docker` and `aws`, for the shells of persons.
 PROGRAMS = "run/bin"
 
-# A container starts from these variables of the machine and no others. They say how to reach the GPU and the network,
-# and how many threads it may have, never what to do.
+# A container gets these variables of the machine, and the `machine_variables`. They concern GPUs, the network and the
+# number of threads.
 PASSED_THROUGH = (
     "LD_LIBRARY_PATH",
     "OMP_NUM_THREADS",
@@ -49,16 +49,16 @@ PASSED_THROUGH = (
 
 @dataclass(frozen=True)
 class CloudRuntime:
-    """One running cloud, seen from inside its server process.
+    """Settings of the cloud whose server this process is.
 
     Attributes
     ----------
     home
-        Directory that outlives the cloud: file systems, host volumes, logs.
+        Directory of file systems, host volumes and logs; it outlives the cloud.
     port
         TCP port of the server.
     cloud_id
-        Identifies this run of the cloud; part of every process's mark.
+        Id of this run of the cloud; part of the mark of every process.
     stop_grace
         Seconds between SIGTERM and SIGKILL when a container is stopped.
     machine_variables
@@ -86,7 +86,7 @@ class CloudRuntime:
 
     @property
     def logs(self) -> Path:
-        """Directory of the log files of the server, its Lambdas and its containers."""
+        """Directory of the log files of the server, the functions, the jobs and the builds."""
         return self.home / "logs"
 
 
@@ -94,7 +94,7 @@ _current: CloudRuntime | None = None
 
 
 def configure(runtime: CloudRuntime) -> None:
-    """Make ``runtime`` the one of this process and prepare its directories."""
+    """Set the runtime of this process and prepare its directories."""
     global _current
     _current = runtime
     shutil.rmtree(runtime.scratch, ignore_errors=True)
@@ -108,10 +108,10 @@ def current() -> CloudRuntime:
     Raises
     ------
     RuntimeError
-        Outside a server process.
+        This process is no server of a local cloud.
     """
     if _current is None:
-        raise RuntimeError("no local cloud runs in this process")
+        raise RuntimeError("This process is no server of a local cloud")
     return _current
 
 
@@ -136,8 +136,8 @@ def container_environment(container_id: str) -> dict[str, str]:
     passed = {name: os.environ[name] for name in (*PASSED_THROUGH, *runtime.machine_variables) if name in os.environ}
     return {
         **passed,
-        # ``python`` in an image is the interpreter that has the image's packages: here, the one that runs the server,
-        # or that of an environment for engines whose packages conflict with ours.
+        # ``python`` in an image is the interpreter with the packages of the image. Here it is the interpreter of the
+        # server, or that of another environment whose packages conflict with the server's.
         "PATH": os.pathsep.join(
             [os.environ.get(CONTAINER_PROGRAMS) or str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
         ),

@@ -28,10 +28,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Serve until SIGTERM, SIGINT, or the end of the parent that was named."""
+    """Serve until SIGTERM, SIGINT, or the end of the parent process."""
     arguments = _arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # Threads that answer in a millisecond must not wait five for one that computes.
+    # By default a thread that computes keeps the interpreter for 5 ms, and requests are answered in 1 ms.
     sys.setswitchinterval(0.0005)
     server = listen(arguments)
     schedule.start()
@@ -44,7 +44,7 @@ def main() -> None:
     server.serve_forever()
     _stop_containers()
     guardian.close()
-    # Not by returning: the interpreter would first wait for every delivery and invocation that still retries.
+    # A return would make the interpreter wait for every delivery and invocation that still retries.
     os._exit(0)
 
 
@@ -104,7 +104,7 @@ def _end_with(parent: int, server: BaseWSGIServer) -> None:
 
 
 class _Guardian:
-    """A process that outlives the server by a moment, to end whatever the server started."""
+    """A process that kills what the server started as soon as the server ends, however it ends."""
 
     def __init__(self) -> None:
         child_end, self._our_end = os.pipe()
@@ -115,13 +115,13 @@ class _Guardian:
         os.close(child_end)
 
     def close(self) -> None:
-        """Let it end what is left, and wait for it."""
+        """Let the guardian kill the remaining processes, and wait for it."""
         os.close(self._our_end)
         self._process.wait()
 
 
 def _publish_state(standing: bool) -> None:
-    """Write the state file by which ``LocalCloud`` finds this server. Its existence says that the server answers."""
+    """Write the state file by which ``LocalCloud.find`` finds this server. It exists only while the server answers."""
     current = runtime.current()
     state = {"id": current.cloud_id, "pid": os.getpid(), "port": current.port, "standing": standing}
     partial = current.home / f"cloud.{current.cloud_id}.json"

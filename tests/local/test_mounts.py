@@ -46,13 +46,13 @@ def mount_lines(properties: dict[str, object]) -> list[tuple[str, str, str, str]
 
 
 def test_a_host_folder_lies_on_a_disk_of_its_own(home: Path) -> None:
-    folder = mounts.places_of(HOST)["/mnt/scratch"]
+    folder = mounts.directories_of(HOST)["/mnt/scratch"]
     assert folder == home / "hosts" / "mnt" / "scratch" / "jobs" and folder.is_dir()
     assert mount_lines(HOST) == [("/jobs", str(folder), "xfs", "/dev/nvme1n1")]
 
 
 def test_without_an_instance_store_a_host_folder_lies_on_the_root_volume(home: Path) -> None:
-    folder = mounts.places_of(HOST)["/mnt/scratch"]
+    folder = mounts.directories_of(HOST)["/mnt/scratch"]
     (home / "hosts" / "no-instance-store").touch()
     assert mount_lines(HOST) == [("/mnt/scratch/jobs", str(folder), "xfs", "/dev/nvme0n1p1")]
 
@@ -62,7 +62,7 @@ def test_efs_is_nfs_and_lies_below_the_name_of_its_file_system(home: Path, file_
         "volumes": [{"name": "models", "efsVolumeConfiguration": {"fileSystemId": file_system}}, *HOST["volumes"]],
         "mountPoints": [{"sourceVolume": "models", "containerPath": "/mnt/models"}, *HOST["mountPoints"]],
     }
-    folders = mounts.places_of(properties)
+    folders = mounts.directories_of(properties)
     assert folders["/mnt/models"] == home / "efs" / "App_Models"
     models, scratch = mount_lines(properties)
     assert models == ("/", str(folders["/mnt/models"]), "nfs4", "127.0.0.1:/")
@@ -72,7 +72,7 @@ def test_efs_is_nfs_and_lies_below_the_name_of_its_file_system(home: Path, file_
 def test_paths_are_escaped_as_the_kernel_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = runtime.CloudRuntime(tmp_path / "a home\twith\\040", port=0, cloud_id="test", stop_grace=1.0)
     monkeypatch.setattr(runtime, "_current", cloud)
-    mounts.places_of(HOST)
+    mounts.directories_of(HOST)
     [(_, point, _, _)] = mount_lines(HOST)
     assert point.endswith("/a\\040home\\011with\\134040/hosts/mnt/scratch/jobs")
 

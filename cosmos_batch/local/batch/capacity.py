@@ -1,4 +1,4 @@
-"""What jobs wait for: vCPUs of a compute environment, and this machine's GPUs, each of which is one job's at a time."""
+"""Capacity for jobs: the vCPUs of compute environments, and the GPUs of this machine, each for one job at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class WaitingJob(Protocol):
-    """A job that waits for capacity, as far as ``Capacity`` needs to know it."""
+    """The part of a job that ``Capacity`` reads."""
 
     job_queue: Any
     stop: bool
@@ -20,7 +20,7 @@ class WaitingJob(Protocol):
 
 @dataclass(frozen=True)
 class Allotment:
-    """What a job was given."""
+    """The compute environment, vCPUs and GPUs (CUDA names) of a job."""
 
     compute_environment: Any
     vcpus: float
@@ -29,14 +29,14 @@ class Allotment:
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which a job sees its own GPUs and no others."""
+        """The variable that shows a job its own GPUs alone, on a machine that has GPUs."""
         return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)} if self.machine_has_gpus else {}
 
 
 class Capacity:
-    """A job that does not fit waits, and those behind it in its queue too.
+    """Allots vCPUs and GPUs to jobs. A job that does not fit waits, and with it the jobs behind it in its queue.
 
-    A job that asks for more GPUs than the machine has is given all of them: what it makes of them, it says itself.
+    A job that requests more GPUs than the machine has gets all of them.
     """
 
     def __init__(self, gpus: Sequence[str]) -> None:
@@ -47,28 +47,28 @@ class Capacity:
         self._free_gpus = list(gpus)
 
     def acquire(self, job: WaitingJob, vcpus: float, gpus: int) -> Allotment | None:
-        """Wait until a compute environment of the job's queue has the vCPUs free, and the GPUs are; None if stopped."""
+        """Wait for free vCPUs in an environment of the job's queue, and for free GPUs; None if the job was stopped."""
         waiting = self._waiting[job.job_queue.arn]
         with self._changed:
             waiting.append(job)
             try:
                 while not job.stop:
-                    place = self._place(job, vcpus, min(gpus, len(self._gpus))) if waiting[0] is job else None
-                    if place:
-                        return place
+                    allotment = self._allot(job, vcpus, min(gpus, len(self._gpus))) if waiting[0] is job else None
+                    if allotment:
+                        return allotment
                     self._changed.wait()
                 return None
             finally:
                 waiting.remove(job)
                 self._changed.notify_all()
 
-    def _place(self, job: WaitingJob, vcpus: float, gpus: int) -> Allotment | None:
+    def _allot(self, job: WaitingJob, vcpus: float, gpus: int) -> Allotment | None:
         environment = self._first_with_room(job, vcpus)
         if environment is None or gpus > len(self._free_gpus):
             return None
         self._used[environment.arn] += vcpus
-        given, self._free_gpus = self._free_gpus[:gpus], self._free_gpus[gpus:]
-        return Allotment(environment, vcpus, given, bool(self._gpus))
+        allotted, self._free_gpus = self._free_gpus[:gpus], self._free_gpus[gpus:]
+        return Allotment(environment, vcpus, allotted, bool(self._gpus))
 
     def _first_with_room(self, job: WaitingJob, vcpus: float) -> Any | None:
         for environment in job.job_queue.environments:
@@ -77,24 +77,24 @@ class Capacity:
                 return environment
         return None
 
-    def release(self, place: Allotment) -> None:
-        """Give it back."""
+    def release(self, allotment: Allotment) -> None:
+        """Free the capacity of a job that has ended."""
         with self._changed:
-            self._used[place.compute_environment.arn] -= place.vcpus
-            self._free_gpus += place.gpus
+            self._used[allotment.compute_environment.arn] -= allotment.vcpus
+            self._free_gpus += allotment.gpus
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Let waiting jobs look again: one was stopped, or a compute environment changed."""
+        """Let waiting jobs try again, because one was stopped or a compute environment changed."""
         with self._changed:
             self._changed.notify_all()
 
 
 def gpus_here(devices: Path = Path("/dev")) -> list[str]:
-    """Their names for CUDA: those that `CUDA_VISIBLE_DEVICES` names where it is set, else all."""
+    """Return the CUDA names of this machine's GPUs: those in ``CUDA_VISIBLE_DEVICES`` where it is set, else all."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
-        return [one.strip() for one in chosen.split(",") if one.strip() not in ("", "-1")]
+        return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
     names = [path.name.removeprefix("nvidia") for path in devices.glob("nvidia[0-9]*")]
     return sorted((name for name in names if name.isdigit()), key=int)
 

@@ -1,4 +1,4 @@
-"""The life of a Batch job: queued, given vCPUs, run as a container, ended."""
+"""Batch jobs: they wait for capacity, run as containers, are tried again, and end with an event."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ DESCRIBES_THE_IMAGE = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
 class BatchJob(models.Job):
     """A job whose container is a subprocess.
 
-    Exit code 0 is SUCCEEDED and any other FAILED; a job that was terminated or ran out of time is FAILED however it
-    exits. ``retryStrategy.attempts`` is kept, ``evaluateOnExit`` and the queue's time limits are not.
+    Exit code 0 is SUCCEEDED and any other FAILED; a job that was terminated or ran out of time is FAILED whatever its
+    exit code. ``retryStrategy.attempts`` is obeyed; ``evaluateOnExit`` and the time limits of the queue are not.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,7 +41,7 @@ class BatchJob(models.Job):
 
     @property
     def status(self) -> str:
-        """The job's state, which only the job itself moves on."""
+        """The state of the job. Only this class changes it; moto's polling is not used."""
         return self._status
 
     @status.setter
@@ -49,12 +49,12 @@ class BatchJob(models.Job):
         self._status = status
 
     def run(self) -> None:
-        """Live: the body of the job's thread."""
+        """Run the job from SUBMITTED to its end, in a thread of its own."""
         self._become("SUBMITTED")
         if self.depends_on and not self._wait_for_dependencies():
             return
         self._become("RUNNABLE")
-        self._allotment = CAPACITY.acquire(self, float(self._get_container_property("vcpus", 1)), self._asked_gpus)
+        self._allotment = CAPACITY.acquire(self, float(self._get_container_property("vcpus", 1)), self._requested_gpus)
         if not self._allotment:
             self._end("FAILED", self.job_stopped_reason)
             return
@@ -77,7 +77,7 @@ class BatchJob(models.Job):
         self._end("SUCCEEDED" if succeeded else "FAILED", self.job_stopped_reason or reason)
 
     def _attempt(self, number: int) -> tuple[str, str | None]:
-        """Run the container once; return the reason of the job and that of the container."""
+        """Run the container once; return the status reason of the job and the reason of the container."""
         self.exit_code = None
         self.job_started_at = datetime.now()
         self.log_stream_name = self._stream_name
@@ -100,7 +100,7 @@ class BatchJob(models.Job):
     def _start_container(self, number: int) -> None:
         properties = self.job_definition.container_properties
         image = IMAGES.pull(properties["image"])
-        places = mounts.places_of(properties)
+        directories = mounts.directories_of(properties)
         command = self._add_parameters_to_command(self._get_container_property("command", [])) or list(image.command)
         ignored = {*DESCRIBES_THE_IMAGE, *runtime.current().ignored_image_variables}
         environment = {
@@ -115,17 +115,17 @@ class BatchJob(models.Job):
             "AWS_BATCH_JOB_ATTEMPT": str(number),
             "MOUNT_TABLE": str(self._write_mount_table(properties)),
         }
-        argv = [mounts.rewrite(argument, places) for argument in (*image.entrypoint, *command)]
+        argv = [mounts.rewrite(argument, directories) for argument in (*image.entrypoint, *command)]
         if not argv:
-            raise OSError("the image has no ENTRYPOINT and no CMD, and the job no command")
+            raise OSError("the image has no ENTRYPOINT and no CMD, and the job has no command")
         with self._lock:
-            # Under the lock, so that a job that is being terminated either starts nothing or is told to stop.
+            # Under the lock, so that a job that is being terminated either starts no container or stops it.
             if self.stop:
                 raise OSError("the job was terminated before it started")
             self._container = Container(
                 f"batch-{self.job_id}-{number}",
                 argv,
-                {name: mounts.rewrite(value, places) for name, value in environment.items()},
+                {name: mounts.rewrite(value, directories) for name, value in environment.items()},
                 image.workdir,
                 self._log_writer(),
             )
@@ -137,25 +137,25 @@ class BatchJob(models.Job):
         return path
 
     def _environment_pairs(self) -> list[dict[str, str]]:
-        """Return the job definition's variables, then those of the job, which win."""
+        """Return the variables of the job definition, then those of the job, which take precedence."""
         properties = self.job_definition.container_properties
         return [*properties.get("environment", []), *self.container_overrides.get("environment", [])]
 
     @property
     def _allotted(self) -> Allotment:
-        assert self._allotment is not None, "it runs"
+        assert self._allotment is not None, "the job has no capacity before it runs"
         return self._allotment
 
     @property
-    def _asked_gpus(self) -> int:
-        asked = self.job_definition.container_properties.get("resourceRequirements", [])
-        return sum(int(one["value"]) for one in asked if one["type"] == "GPU")
+    def _requested_gpus(self) -> int:
+        requirements = self.job_definition.container_properties.get("resourceRequirements", [])
+        return sum(int(requirement["value"]) for requirement in requirements if requirement["type"] == "GPU")
 
     def _instance_role(self) -> str:
         return self._allotted.compute_environment.compute_resources.get("instanceRole", "batch-instance-role")
 
     def _log_writer(self) -> Callable[[str], None]:
-        """Return what puts a line into the job's log stream and its log file."""
+        """Return the function that writes a line to the log stream and the log file of the job."""
         options = self.job_definition.container_properties.get("logConfiguration", {}).get("options", {})
         group = options.get("awslogs-group", self._log_group)
         self.log_stream_name = f"{options.get('awslogs-stream-prefix', self.job_definition.name)}/default/{self.job_id}"
@@ -172,7 +172,7 @@ class BatchJob(models.Job):
             self.latest_attempt["container"]["reason"] = container_reason
 
     def terminate(self, reason: str) -> None:
-        """TerminateJob: SIGTERM now, SIGKILL after the grace; a job that waits for vCPUs ends at once."""
+        """Send SIGTERM now and SIGKILL after the grace period; a job that waits for capacity ends at once."""
         with self._lock:
             if self.stop or self.job_stopped:
                 return
@@ -183,13 +183,13 @@ class BatchJob(models.Job):
             threading.Thread(target=container.stop, args=(runtime.current().stop_grace,), daemon=True).start()
 
     def kill(self) -> None:
-        """End the job's processes without waiting: the cloud is going away."""
+        """Kill the processes of the job at once, because the cloud stops."""
         self.terminate("the local cloud was stopped")
         if self._container:
             self._container.kill()
 
     def _mark_stopped(self, success: bool = True) -> None:
-        """moto's way of ending a job whose dependency failed."""
+        """End a job whose dependency failed. moto calls this."""
         self._end("SUCCEEDED" if success else "FAILED", self.job_stopped_reason or "Dependent Job failed")
 
     def _end(self, status: str, reason: str | None) -> None:
@@ -203,7 +203,7 @@ class BatchJob(models.Job):
         delivery.publish(event)
 
     def describe_short(self) -> dict[str, Any]:
-        """Return the job as ListJobs gives it."""
+        """Return the job as ListJobs shows it."""
         described = super().describe_short()
         described["status"] = self._status
         if self.job_started_at.year == 1970:
@@ -226,8 +226,8 @@ class BatchJob(models.Job):
         if p == "environment":
             return self._environment_pairs()
         if p == "vcpus":
-            asked = self.container_overrides.get("resourceRequirements", [])
-            overridden = [requirement["value"] for requirement in asked if requirement["type"] == "VCPU"]
+            overrides = self.container_overrides.get("resourceRequirements", [])
+            overridden = [requirement["value"] for requirement in overrides if requirement["type"] == "VCPU"]
             if overridden:
                 return float(overridden[0])
         return super()._get_container_property(p, default)
@@ -242,12 +242,12 @@ def _secrets(properties: dict[str, Any]) -> dict[str, str]:
 
 
 def log_path(job_name: str, job_id: str) -> Path:
-    """Return the file that has a job's output."""
+    """Return the path of the file with the output of a job."""
     return runtime.current().logs / "batch" / f"{job_name}-{job_id}.log"
 
 
 def kill_all() -> None:
-    """End every job's processes."""
+    """Kill the processes of every job."""
     for job in list(backends.batch()._jobs.values()):
         if isinstance(job, BatchJob) and not job.job_stopped:
             job.kill()

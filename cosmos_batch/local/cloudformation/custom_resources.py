@@ -1,7 +1,7 @@
-"""Custom resources: a Lambda that CloudFormation invokes and waits for.
+"""Custom resources: functions that CloudFormation invokes and for whose answer it waits.
 
-One of CDK's own is done here instead, because its function is written for Node.js: the emptying of a bucket before its
-deletion. CDK's provider framework is Node.js too; what it calls is called here in its place.
+Two of CDK's own functions are written for Node.js, so their work is done here: the emptying of a bucket before its
+deletion, and the provider framework, whose handlers are called directly.
 """
 # ruff: noqa: ARG003 -- the signatures are those that moto calls.
 
@@ -27,14 +27,14 @@ _waiting: dict[str, tuple[threading.Event, Answer]] = {}
 
 
 def receive(request_id: str, answer: Answer) -> None:
-    """Take what a function put to its ResponseURL."""
+    """Accept the answer that a function put to its ResponseURL."""
     arrived, kept = _waiting[request_id]
     kept.update(answer)
     arrived.set()
 
 
 class CustomResource(CloudFormationModel):
-    """A custom resource that was created. Its attributes are the ``Data`` of its last answer."""
+    """A custom resource. Its attributes are the ``Data`` of the last answer of its function."""
 
     def __init__(self, type_name: str, logical_id: str, stack_id: str) -> None:
         self.type_name, self.logical_id, self.stack_id = type_name, logical_id, stack_id
@@ -74,20 +74,20 @@ class CustomResource(CloudFormationModel):
         return original_resource
 
     def delete(self, *_: Any) -> None:
-        """Tell the function; the resource is gone whatever it needs to do."""
+        """Send Delete to the function and wait for its answer."""
         self._send("Delete", self.properties)
 
     def _send(self, request_type: str, properties: dict[str, Any]) -> None:
         properties = as_strings(properties)
-        if self.type_name in _DONE_HERE:
-            _DONE_HERE[self.type_name](request_type, properties)
+        if self.type_name in _BUILT_IN:
+            _BUILT_IN[self.type_name](request_type, properties)
         else:
-            answer = self._ask_function(request_type, properties)
+            answer = self._request_function(request_type, properties)
             self._data = answer.get("Data") or {}
             self.physical_resource_id = answer.get("PhysicalResourceId") or self.physical_resource_id
         self.properties = properties
 
-    def _ask_function(self, request_type: str, properties: dict[str, Any]) -> Answer:
+    def _request_function(self, request_type: str, properties: dict[str, Any]) -> Answer:
         request_id = str(uuid.uuid4())
         event = {
             "RequestType": request_type,
@@ -103,12 +103,12 @@ class CustomResource(CloudFormationModel):
             event |= {"PhysicalResourceId": self.physical_resource_id, "OldResourceProperties": self.properties}
         function = backends.functions().get_function(properties["ServiceToken"])
         if "USER_ON_EVENT_FUNCTION_ARN" in function.environment_vars:
-            return _ask_through_provider(function, event)
-        return _ask_and_wait(function, event, request_id)
+            return _request_through_provider(function, event)
+        return _request_and_wait(function, event, request_id)
 
 
 def as_strings(value: Any) -> Any:
-    """Return properties as CloudFormation sends them to a function: every scalar is text."""
+    """Return properties as CloudFormation sends them to a function, with every scalar as text."""
     if isinstance(value, dict):
         return {name: as_strings(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -116,10 +116,10 @@ def as_strings(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _ask_and_wait(function: Any, event: dict[str, Any], request_id: str) -> Answer:
+def _request_and_wait(function: Any, event: dict[str, Any], request_id: str) -> Answer:
     arrived, answer = _waiting[request_id] = threading.Event(), {}
     _invoke(function, event)
-    # The function may answer after it returned: something that it started puts the answer.
+    # The answer may come after the function has returned, from a process that it started.
     if not arrived.wait(TIMEOUT_SECONDS):
         raise TimeoutError(f"{function.function_name} put no answer to its ResponseURL within an hour")
     if answer.get("Status") != "SUCCESS":
@@ -127,8 +127,8 @@ def _ask_and_wait(function: Any, event: dict[str, Any], request_id: str) -> Answ
     return answer
 
 
-def _ask_through_provider(function: Any, event: dict[str, Any]) -> Answer:
-    """Do what CDK's provider framework does: ask ``onEvent`` once, then ``isComplete`` until it says so."""
+def _request_through_provider(function: Any, event: dict[str, Any]) -> Answer:
+    """Call ``onEvent`` once, then ``isComplete`` until it returns true, as CDK's provider framework does."""
     on_event = backends.functions().get_function(function.environment_vars["USER_ON_EVENT_FUNCTION_ARN"])
     answer = _invoke(on_event, event) or {}
     is_complete_arn = function.environment_vars.get("USER_IS_COMPLETE_FUNCTION_ARN")
@@ -154,6 +154,6 @@ def _empty_bucket(request_type: str, properties: dict[str, Any]) -> None:
         backends.s3().buckets[properties["BucketName"]].keys.clear()
 
 
-_DONE_HERE: dict[str, Callable[[str, dict[str, Any]], None]] = {
+_BUILT_IN: dict[str, Callable[[str, dict[str, Any]], None]] = {
     "Custom::S3AutoDeleteObjects": _empty_bucket,
 }

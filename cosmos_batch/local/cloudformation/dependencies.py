@@ -1,4 +1,4 @@
-"""Which resources of a template come before which."""
+"""The order of a template's resources by their references."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def in_dependency_order(resources: dict[str, Any]) -> list[str]:
-    """Return the logical ids, each after those that it refers to."""
+    """Return the logical ids, each after the ids to which it refers."""
     ordered: dict[str, None] = {}
 
     def visit(name: str) -> None:
@@ -25,7 +25,7 @@ def in_dependency_order(resources: dict[str, Any]) -> list[str]:
 
 
 def references_of(value: Any) -> Iterator[str]:
-    """Yield every name that a piece of a template refers to."""
+    """Yield every name to which a part of a template refers."""
     if isinstance(value, list):
         for part in value:
             yield from references_of(part)
@@ -48,5 +48,5 @@ def _references_by(key: str, part: Any) -> Iterable[str]:
 
 
 def as_list(value: str | list[str]) -> list[str]:
-    """What may be said as one or as several."""
+    """Return a value that a template gives as one text or as a list as a list."""
     return [value] if isinstance(value, str) else value

@@ -1,11 +1,8 @@
-"""Exports that other stacks import.
+"""Checks of exports that other stacks import.
 
-AWS: refuses to remove an export, or to change its value, while another stack imports it.
-
-moto: removes and changes it; the stack that imports it keeps the old value.
-
-Mend: what an update would remove is looked for before anything is changed; what it has changed makes it fail, and it is
-undone as any update that fails.
+AWS refuses to remove such an export and to change its value. A removal is refused before anything is changed. A change
+of value is known only after the update, which then fails and is undone.
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-stack-exports.html
 """
 
 from __future__ import annotations
@@ -23,20 +20,20 @@ IMPORT = "Fn::ImportValue"
 
 
 def values(stack: Stack) -> dict[str, str]:
-    """Return the value of each export of a stack, by its name, as it was when the stack was last deployed."""
+    """Return the values of the exports of a stack by name, as of its last deployment."""
     exports = models.cloudformation_backends[ACCOUNT][REGION].exports
     return {name: export.value for name, export in exports.items() if export.exporting_stack_id == stack.stack_id}
 
 
 def refuse_removal(stack: Stack, template: dict[str, Any]) -> None:
-    """Raise if a stack's next template lacks an export that another stack imports."""
+    """Raise ValidationError if the next template of a stack lacks an export that another stack imports."""
     kept = {_resolved(output["Export"]["Name"], stack) for output in _exporting(template)}
     for name in values(stack).keys() - kept:
         _refuse_if_imported(stack, name, "deleted")
 
 
 def refuse_changes(stack: Stack, before: dict[str, str]) -> None:
-    """Raise if an export that another stack imports has another value than before."""
+    """Raise ValidationError if the value of an export that another stack imports differs from the one ``before``."""
     now = {export.name: export.value for export in stack.exports}
     for name, value in before.items():
         if name in now and now[name] != value:
@@ -59,7 +56,7 @@ def _other_stacks(stack: Stack) -> list[Stack]:
 
 
 def _imports(stack: Stack, value: Any) -> Iterator[str]:
-    """Yield the name of every export that a part of a stack's template imports."""
+    """Yield the name of every export that a part of the template imports."""
     if isinstance(value, list):
         for part in value:
             yield from _imports(stack, part)

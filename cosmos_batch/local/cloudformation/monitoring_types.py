@@ -1,4 +1,4 @@
-"""Alarms, metric filters, subscriptions and budgets: they are kept, and nothing ever sets one off."""
+"""Simulated types of alarms, metric filters, subscriptions and budgets. They are stored and never go off."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _put_metric_filter(name: str, properties: Properties) -> tuple[str, dict[str
     group, name = properties["LogGroupName"], properties.get("FilterName", name)
     client = operator_client("logs")
     if client.describe_metric_filters(logGroupName=group, filterNamePrefix=name)["metricFilters"]:
-        client.delete_metric_filter(logGroupName=group, filterName=name)  # moto would keep both.
+        client.delete_metric_filter(logGroupName=group, filterName=name)  # moto would keep both filters.
     client.put_metric_filter(
         logGroupName=group,
         filterName=name,
         filterPattern=properties["FilterPattern"],
         metricTransformations=[
-            {key: value for key, value in api_casing(one).items() if key not in ("dimensions", "unit")}
-            for one in properties["MetricTransformations"]
+            {key: value for key, value in api_casing(transformation).items() if key not in ("dimensions", "unit")}
+            for transformation in properties["MetricTransformations"]
         ],
     )
     return f"{group}|{name}", {}
@@ -56,7 +56,7 @@ def _put_budget(name: str, properties: Properties) -> tuple[str, dict[str, str]]
     budget = {**properties["Budget"], "BudgetName": properties["Budget"].get("BudgetName", name)}
     budget["BudgetLimit"] = {member: str(value) for member, value in budget["BudgetLimit"].items()}
     client, name = operator_client("budgets"), budget["BudgetName"]
-    if name in [found["BudgetName"] for found in client.describe_budgets(AccountId=ACCOUNT).get("Budgets", [])]:
+    if name in [existing["BudgetName"] for existing in client.describe_budgets(AccountId=ACCOUNT).get("Budgets", [])]:
         _remove_budget(name)
     notifications = properties.get("NotificationsWithSubscribers", [])
     client.create_budget(AccountId=ACCOUNT, Budget=budget, NotificationsWithSubscribers=notifications)

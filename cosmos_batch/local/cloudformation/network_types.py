@@ -1,4 +1,4 @@
-"""What joins parts of a network: rules, routes, attachments. moto makes some of them, and can change or delete none."""
+"""Simulated types that join parts of a network: rules, routes, attachments. moto can update and delete none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _client() -> Any:
 
 
 def _rule(direction: str, other_group: str) -> SimulatedType:
-    """Return how a rule of a security group is made: ``ingress`` or ``egress``."""
+    """Return the type of a rule of a security group; ``direction`` is ``ingress`` or ``egress``."""
 
     def put(_: str, properties: Properties) -> tuple[str, dict[str, str]]:
         permission: Properties = {"IpProtocol": properties["IpProtocol"]}
@@ -66,7 +66,7 @@ def _put_flow_log(_: str, properties: Properties) -> tuple[str, dict[str, str]]:
 
 
 def _by_id(operation: str, member: str, as_list: bool = False) -> Callable[[str], Any]:
-    """Return a deletion that takes one id."""
+    """Return a function that deletes the resource with one id by an operation of EC2."""
     return lambda physical_id: getattr(_client(), operation)(**{member: [physical_id] if as_list else physical_id})
 
 

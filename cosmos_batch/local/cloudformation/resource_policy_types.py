@@ -1,4 +1,4 @@
-"""Resource policies: they are kept and can be read, and nothing is decided by them."""
+"""Simulated types of resource policies. They are stored and can be read, and none is enforced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cosmos_batch.local.runtime import operator_client
 
 
 def _on_each(members: str, put: Callable[[str, str], None]) -> SimulatedType:
-    """Return how a policy is made on one or more resources, whose names are its physical id."""
+    """Return the type of a policy of one or more resources, whose names are the physical id of the policy."""
 
     def put_all(_: str, properties: Properties) -> tuple[str, dict[str, str]]:
         resources = properties[members] if isinstance(properties[members], list) else [properties[members]]
@@ -28,7 +28,7 @@ def _on_each(members: str, put: Callable[[str, str], None]) -> SimulatedType:
 
 
 def _put_bucket_policy(bucket: str, policy: str) -> None:
-    # Not by the API, which would refuse what locks the operator out.
+    # The API would refuse a policy that locks the operator out, so it is not used.
     backends.s3().buckets[bucket].policy = policy.encode() or None
 
 

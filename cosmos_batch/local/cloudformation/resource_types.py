@@ -1,6 +1,6 @@
-"""CloudFormation types that moto lacks, or makes in part: those made here, and those only accepted.
+"""The CloudFormation types that moto lacks: simulated types, and types that are accepted but not created.
 
-The signatures are those that moto calls, whether or not a type needs all that it gets.
+The signatures of the methods are those that moto calls, whether or not a type needs every argument.
 """
 # ruff: noqa: ARG003, ARG005
 
@@ -16,14 +16,14 @@ from cosmos_batch.local.cloudformation.simulated_type import SimulatedType
 SIMULATED = {**service_types.TYPES, **network_types.TYPES, **monitoring_types.TYPES, **resource_policy_types.TYPES}
 _NAME_PROPERTIES = {**service_types.NAME_PROPERTIES, **monitoring_types.NAME_PROPERTIES}
 
-# Type -> why nothing is made. Printed at every deployment that has one.
+# Types for which nothing is created, with the reason, which each deployment prints.
 ACCEPTED_TYPES = {
     "AWS::CDK::Metadata": "it describes the template, not the application",
 }
 
 
 class SimulatedResource:
-    """A resource of one of this module's types."""
+    """A resource of a simulated type."""
 
     type_name = ""
     simulated_type = SimulatedType(lambda name, properties: (name, {}), lambda physical_id: None)
@@ -68,7 +68,7 @@ class SimulatedResource:
 
 
 def classes() -> dict[str, type[CloudFormationModel]]:
-    """Return the class of each type of this module."""
+    """Return a class for each simulated or accepted type, by the name of the type."""
     types = {**dict.fromkeys(ACCEPTED_TYPES, SimulatedResource.simulated_type), **SIMULATED}
     return {
         name: type(

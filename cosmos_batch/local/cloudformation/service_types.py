@@ -1,4 +1,4 @@
-"""CloudFormation types that moto lacks, each made by the call of its service that makes, changes or deletes one."""
+"""Simulated types that one call of their service creates, updates or deletes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _put_secret(name: str, properties: Properties) -> tuple[str, dict[str, str]]
     try:
         arn = client.create_secret(Name=name, Description=properties.get("Description", ""), **content)["ARN"]
     except client.exceptions.ResourceExistsException:
-        # A value that is not in the template was put by somebody else, and stays.
+        # A value that the template does not give was put by somebody else, and stays.
         arn = client.describe_secret(SecretId=name)["ARN"]
         if "SecretString" in properties:
             client.put_secret_value(SecretId=arn, SecretString=properties["SecretString"])

@@ -1,4 +1,4 @@
-"""What it takes to make a CloudFormation type that moto lacks."""
+"""A CloudFormation type that the local cloud simulates because moto lacks it, or has only part of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ Properties = dict[str, Any]
 
 @dataclass(frozen=True)
 class SimulatedType:
-    """How a type is made.
+    """The operations of a type.
 
-    ``put`` takes a name and the properties, makes or changes the resource, and returns its physical id and attributes.
-    ``remove`` takes the physical id. ``replaced_on_change`` ones cannot be
-    changed: a changed one is removed and made anew.
+    Attributes
+    ----------
+    put
+        Takes a name and the properties, creates or updates the resource, and returns its physical id and attributes.
+    remove
+        Takes the physical id and deletes the resource.
+    replaced_on_change
+        The resource cannot be updated: if its properties change, it is removed and created again.
     """
 
     put: Callable[[str, Properties], tuple[str, dict[str, str]]]
@@ -24,7 +29,7 @@ class SimulatedType:
 
 
 def api_casing(value: Any) -> Any:
-    """Return template properties with names that begin in lower case, as the services' APIs spell them."""
+    """Return template properties with names that begin in lower case, as in the APIs of the services."""
     if isinstance(value, dict):
         return {name[:1].lower() + name[1:]: api_casing(part) for name, part in value.items()}
     return [api_casing(part) for part in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The life of a CodeBuild build: its source is unpacked, its buildspec's commands run, its end is an event."""
+"""CodeBuild builds: the source is unpacked, the commands of the buildspec run, and the end is an event."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cosmos_batch.local.containers.container import Container
 from cosmos_batch.local.eventbridge import delivery
 from cosmos_batch.local.programs import install
 
-# Each command is a shell of its own that takes over directory and variables from the one before, as CodeBuild's agent
-# does: an `exit` ends a command, not the build. Assignments are exported, so that they are taken over too.
+# Each command has a shell of its own that takes over directory and variables from the shell before, as in CodeBuild: an
+# `exit` ends a command and not the build. Assignments are exported, so that the next shell takes them over too.
 _COMMAND = """set -a
 [ ! -f "$1/env" ] || . "$1/env"
 export CODEBUILD_BUILD_SUCCEEDING="$3"
@@ -33,7 +33,7 @@ exit $status
 
 
 class Build:
-    """One build, in a thread of its own. The parameters are those of ``BuildRecord``."""
+    """A build that runs in a thread of its own. The parameters are those of ``BuildRecord``."""
 
     def __init__(self, project: dict[str, Any], number: int, overrides: dict[str, Any]) -> None:
         self.record = BuildRecord(project, number, overrides)
@@ -49,14 +49,14 @@ class Build:
         self._write = log_streams.writer(self.record.log_group, self.record.log_stream, log_path)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread of the build."""
         for name in ("SUBMITTED", "QUEUED"):
             self.record.begin(name).end("SUCCEEDED")
         delivery.publish(self.record.event())
         threading.Thread(target=self._run, daemon=True, name=self.record.id).start()
 
     def stop(self) -> None:
-        """StopBuild: end what runs. The build ends as STOPPED in its own thread."""
+        """Kill the command that runs. The build ends as STOPPED in its own thread."""
         self._stopped.set()
         if self._container:
             self._container.kill()
@@ -82,7 +82,7 @@ class Build:
         return self._succeeding
 
     def _in_phase(self, name: str, work: Callable[[], None]) -> bool:
-        """Return whether the work of a phase was done."""
+        """Do the work of a phase; return whether it succeeded."""
         phase = self.record.begin(name)
         try:
             work()
@@ -95,7 +95,7 @@ class Build:
         return True
 
     def _failure(self) -> str:
-        """What a build is that does not succeed."""
+        """Return the status of a build that does not succeed."""
         if self._stopped.is_set():
             return "STOPPED"
         return "TIMED_OUT" if time.monotonic() > self._deadline else "FAILED"
@@ -145,7 +145,7 @@ class Build:
 
     def _run_command(self, command: str) -> None:
         if self._over():
-            raise PhaseError("BUILD_ENDED", f"{command} was not started: the build was stopped, or its time is over")
+            raise PhaseError("BUILD_ENDED", f"{command} was not started: the build was stopped or has timed out")
         self._log(f"Running command {command}")
         self._container = Container(
             self._container_id,
@@ -154,7 +154,7 @@ class Build:
             "/",
             self._log_output,
         )
-        if self._stopped.is_set():  # It came between two commands, when there was nothing to kill.
+        if self._stopped.is_set():  # The stop came between two commands, when no process could be killed.
             self._container.kill()
         code = self._container.wait(max(0.0, self._deadline - time.monotonic()))
         if code is None:
@@ -169,20 +169,20 @@ class Build:
         self._log_output(f"[Container] {datetime.now(UTC):%Y/%m/%d %H:%M:%S} {line}")
 
     def _log_output(self, line: str) -> None:
-        """Log a line, in which the values of secrets and parameters are masked."""
+        """Log a line with the values of secrets and parameters masked."""
         for secret in filter(None, self._masked):
             line = line.replace(secret, "***")
         self._write(line)
 
 
 class Builds:
-    """Every build of the cloud, by id, in the order of their start."""
+    """The builds of the cloud by id, in the order of their start."""
 
     def __init__(self) -> None:
         self._builds: dict[str, Build] = {}
 
     def start(self, project_name: str, overrides: dict[str, Any]) -> BuildRecord:
-        """Start a build of a project that exists."""
+        """Start a build of an existing project; ``overrides`` are the members of StartBuild."""
         project = backends.builds().codebuild_projects[project_name].project_metadata
         build = Build(project, len(self.of_project(project_name)) + 1, overrides)
         self._builds[build.record.id] = build
@@ -190,15 +190,15 @@ class Builds:
         return build.record
 
     def get(self, build_id: str) -> Build | None:
-        """Return a build by its id. Its ARN is none."""
+        """Return the build with an id, or None. An ARN is no id."""
         return self._builds.get(build_id)
 
     def of_project(self, name: str) -> list[str]:
-        """Return the ids of a project's builds, the last one first."""
+        """Return the ids of the builds of a project, newest first."""
         return [build.record.id for build in reversed(self._builds.values()) if build.record.project_name == name]
 
     def ids(self) -> list[str]:
-        """Return the ids of all builds, the last one first."""
+        """Return the ids of all builds, newest first."""
         return list(reversed(self._builds))
 
 

@@ -1,6 +1,6 @@
-"""What of a buildspec is kept: its variables and the commands of its phases.
+"""Read a buildspec: its variables and the commands of its phases.
 
-Not kept: runtime versions, ``on-failure``, ``run-as``, artifacts, caches, reports and batches.
+Ignored: runtime versions, ``on-failure``, ``run-as``, artifacts, caches, reports and batches.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ PHASES = ("install", "pre_build", "build", "post_build")
 
 
 class BuildspecError(ValueError):
-    """A buildspec cannot be read; the message says why, as CodeBuild does."""
+    """A buildspec cannot be read; the message begins with CodeBuild's status code."""
 
 
 @dataclass(frozen=True)
 class PhaseCommands:
-    """The commands of a phase, and those that run after them whatever happened."""
+    """The commands of a phase, and the commands that run after them also when one failed."""
 
     commands: tuple[str, ...] = ()
     finally_: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class PhaseCommands:
 class Buildspec:
     """A buildspec of version 0.2.
 
-    ``variables`` has values, ``parameters`` names of Parameter Store, ``secrets`` ids with a JSON key.
+    ``variables`` maps names to values, ``parameters`` to names of Parameter Store, and ``secrets`` to ``id:json-key``.
     """
 
     phases: dict[str, PhaseCommands]
@@ -44,14 +44,14 @@ def parse(text: str) -> Buildspec:
     Raises
     ------
     BuildspecError
-        It is neither, of another version, or has a phase or command that there is not.
+        It is neither YAML nor JSON, has another version than 0.2, an unknown phase, or a command that is no text.
     """
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise BuildspecError(f"YAML_FILE_ERROR: {error}") from error
     if not isinstance(document, dict) or str(document.get("version")) != "0.2":
-        raise BuildspecError("YAML_FILE_ERROR: the buildspec is no mapping with version 0.2")
+        raise BuildspecError("YAML_FILE_ERROR: The buildspec is not a mapping with version 0.2")
     phases = document.get("phases") or {}
     unknown = phases.keys() - set(PHASES)
     if unknown:
@@ -73,7 +73,7 @@ def _commands(value: Any) -> tuple[str, ...]:
     commands = [value] if isinstance(value, str) else value or []
     for command in commands:
         if not isinstance(command, str):
-            # A colon in an unquoted YAML line makes it a mapping: the usual mistake.
+            # A usual mistake: a colon in an unquoted line of YAML makes it a mapping.
             raise BuildspecError(f"YAML_FILE_ERROR: Expected Commands[] to be of string type: found {command!r}")
     return tuple(commands)
 

@@ -1,6 +1,6 @@
-"""What a CodeBuild build starts from: the files of its source, its buildspec, the values of its variables.
+"""The inputs of a CodeBuild build: the files of its source, its buildspec, and the values of its variables.
 
-All of it is read with the credentials of the project's role.
+All are read with the credentials of the project's role.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from cosmos_batch.local.runtime import REGION
 DEFAULT_BUILDSPEC = "buildspec.yml"
 
 Variables = dict[str, tuple[str, str]]
-"""Name to type (PLAINTEXT, PARAMETER_STORE, SECRETS_MANAGER) and value."""
+"""Type (PLAINTEXT, PARAMETER_STORE or SECRETS_MANAGER) and value of each variable, by its name."""
 
 
 class BuildInputs:
-    """Reads as one role."""
+    """Reads the inputs of a build with the credentials of a role."""
 
     def __init__(self, role_arn: str) -> None:
         keys = identity.credentials_of(role_arn)
         self._session = boto3.session.Session(*keys.values(), region_name=REGION)
 
     def unpack(self, source: dict[str, Any], directory: Path) -> None:
-        """Unpack the zip of a source into a directory."""
+        """Unpack the zip of a source in S3 into a directory."""
         if source["type"] == "NO_SOURCE":
             return
         if source["type"] != "S3":
-            raise PhaseError("INVALID_INPUT", f"the local cloud has sources of S3, or none, and no {source['type']}")
+            raise PhaseError(
+                "INVALID_INPUT", f"The local cloud reads sources of the types S3 and NO_SOURCE, not {source['type']}"
+            )
         bucket, _, key = source["location"].removeprefix("arn:aws:s3:::").partition("/")
         try:
             body = self._client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -47,7 +49,7 @@ class BuildInputs:
             raise PhaseError("CLIENT_ERROR", f"{error} for primary source {source['location']}") from error
 
     def value_of(self, kind: str, value: str) -> str:
-        """Return the value of a variable."""
+        """Return the value of a variable: the text itself, or the parameter or secret that it names."""
         try:
             if kind == "PARAMETER_STORE":
                 parameter = self._client("ssm").get_parameter(Name=value, WithDecryption=True)
@@ -59,7 +61,7 @@ class BuildInputs:
         return value
 
     def _secret(self, reference: str) -> str:
-        """Read ``id:json-key``, where the id may be an ARN, which has colons of its own."""
+        """Read the secret of ``id:json-key``, where the id may be an ARN, which contains colons."""
         words = reference.split(":")
         length = 7 if reference.startswith("arn:") else 1
         text = self._client("secretsmanager").get_secret_value(SecretId=":".join(words[:length]))["SecretString"]
@@ -71,7 +73,7 @@ class BuildInputs:
 
 
 def read_buildspec(source: dict[str, Any], directory: Path) -> Buildspec:
-    """Read the buildspec of a source: a text, or the path of a file in it."""
+    """Read the buildspec of a source, which is given as text or as the path of a file in the source."""
     text = source.get("buildspec") or DEFAULT_BUILDSPEC
     if "\n" not in text and not text.lstrip().startswith("{"):
         if not (directory / text).is_file():
@@ -84,7 +86,7 @@ def read_buildspec(source: dict[str, Any], directory: Path) -> Buildspec:
 
 
 def variables(spec: Buildspec, environment: dict[str, Any]) -> Variables:
-    """Return the variables of a build: those of its environment win over the buildspec's."""
+    """Return the variables of the buildspec and of the environment, which takes precedence."""
     return {
         **{name: ("PLAINTEXT", value) for name, value in spec.variables.items()},
         **{name: ("PARAMETER_STORE", value) for name, value in spec.parameters.items()},

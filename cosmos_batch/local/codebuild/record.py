@@ -1,4 +1,4 @@
-"""What others see of a CodeBuild build: BatchGetBuilds' description and EventBridge's event."""
+"""The record of a CodeBuild build, as BatchGetBuilds and the event of its status show it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_TIMEOUT_MINUTES = 60
 
 
 class PhaseError(RuntimeError):
-    """A phase failed. ``code`` is CodeBuild's status code."""
+    """A phase failed. ``code`` is the status code of CodeBuild for the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class PhaseError(RuntimeError):
 
 
 class PhaseRecord:
-    """A phase that began, and perhaps ended."""
+    """A phase of a build that has begun, and its end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -32,11 +32,11 @@ class PhaseRecord:
         self._error: PhaseError | None = None
 
     def end(self, status: str, error: PhaseError | None = None) -> None:
-        """Note how it ended."""
+        """Record the status and the error of the end."""
         self._ended, self._status, self._error = time.time(), status, error
 
     def describe(self) -> dict[str, Any]:
-        """Return the phase as BatchGetBuilds gives it."""
+        """Return the phase as BatchGetBuilds shows it."""
         if self._ended is None:
             return {"phaseType": self.name, "startTime": self._began}
         return {
@@ -49,13 +49,13 @@ class PhaseRecord:
         }
 
     def event(self) -> dict[str, Any]:
-        """Return the phase as an event has it."""
+        """Return the phase as an event shows it."""
         if self._ended is None:
-            return {"start-time": _in_words(self._began), "phase-type": self.name}
+            return {"start-time": _event_time(self._began), "phase-type": self.name}
         return {
             "phase-context": [f"{self._error.code}: {self._error}"] if self._error else [],
-            "start-time": _in_words(self._began),
-            "end-time": _in_words(self._ended),
+            "start-time": _event_time(self._began),
+            "end-time": _event_time(self._ended),
             "duration-in-seconds": round(self._ended - self._began),
             "phase-type": self.name,
             "phase-status": self._status,
@@ -63,14 +63,14 @@ class PhaseRecord:
 
 
 class BuildRecord:
-    """A build, as far as others see it.
+    """A build as the API shows it.
 
     Parameters
     ----------
     project
         The project as BatchGetProjects describes it.
     number
-        How many builds the project has had, this one included.
+        Number of the build within its project, from 1.
     overrides
         The members of StartBuild.
     """
@@ -96,17 +96,17 @@ class BuildRecord:
         self.log_stream = "/".join(filter(None, (cloudwatch.get("streamName"), self.uuid)))
 
     def begin(self, name: str) -> PhaseRecord:
-        """Note that a phase began."""
+        """Record that a phase began."""
         self.phases.append(PhaseRecord(name))
         return self.phases[-1]
 
     def end(self, status: str) -> None:
-        """Note that the build ended."""
+        """Record that the build ended."""
         self.begin("COMPLETED")
         self._ended, self.status = time.time(), status
 
     def describe(self) -> dict[str, Any]:
-        """Return the build as BatchGetBuilds gives it."""
+        """Return the build as BatchGetBuilds shows it."""
         described = {
             "id": self.id,
             "arn": self.arn,
@@ -128,7 +128,7 @@ class BuildRecord:
         return described if self._ended is None else {**described, "endTime": self._ended}
 
     def event(self) -> delivery.Event:
-        """Return the event that tells of its status."""
+        """Return the event of the status of the build."""
         information = {
             "artifact": {"location": ""},
             "environment": {
@@ -141,7 +141,7 @@ class BuildRecord:
             "timeout-in-minutes": self.minutes,
             "build-complete": self._ended is not None,
             "initiator": "local",
-            "build-start-time": _in_words(self.started),
+            "build-start-time": _event_time(self.started),
             "source": {name: self.source[name] for name in ("location", "type") if name in self.source},
             "logs": {"group-name": self.log_group, "stream-name": self.log_stream, "deep-link": self._deep_link},
             "phases": [phase.event() for phase in self.phases],
@@ -159,21 +159,21 @@ class BuildRecord:
 
     @property
     def _deep_link(self) -> str:
-        place = f"group={self.log_group};stream={self.log_stream}"
-        return f"https://console.aws.amazon.com/cloudwatch/home?region={REGION}#logEvent:{place}"
+        target = f"group={self.log_group};stream={self.log_stream}"
+        return f"https://console.aws.amazon.com/cloudwatch/home?region={REGION}#logEvent:{target}"
 
 
 def _source(project: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    given = {
+    overridden = {
         "type": overrides.get("sourceTypeOverride"),
         "location": overrides.get("sourceLocationOverride"),
         "buildspec": overrides.get("buildspecOverride"),
     }
-    return {**project["source"], **{name: value for name, value in given.items() if value}}
+    return {**project["source"], **{name: value for name, value in overridden.items() if value}}
 
 
 def _environment(project: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the project's environment with the variables of the call, which win."""
+    """Return the environment of the project with the variables of StartBuild, which take precedence."""
     pairs = [
         *project["environment"].get("environmentVariables", []),
         *(overrides.get("environmentVariablesOverride") or []),
@@ -181,7 +181,7 @@ def _environment(project: dict[str, Any], overrides: dict[str, Any]) -> dict[str
     return {**project["environment"], "environmentVariables": list({pair["name"]: pair for pair in pairs}.values())}
 
 
-def _in_words(moment: float) -> str:
-    """Return a moment as CodeBuild's events write it: ``Sep 1, 2017 4:12:29 PM``."""
+def _event_time(moment: float) -> str:
+    """Format epoch seconds as the events of CodeBuild do: ``Sep 1, 2017 4:12:29 PM``."""
     when = datetime.fromtimestamp(moment, UTC)
     return f"{when:%b} {when.day}, {when.year} {when.hour % 12 or 12}:{when:%M:%S %p}"

@@ -1,4 +1,4 @@
-"""A container is a subprocess: a session of its own, a fresh working directory, and its output in a log."""
+"""A container as a process: with a session of its own, a fresh working directory, and its output read by line."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Container:
     argv
         Program and arguments. The program is looked up on the container's own PATH.
     environment
-        All variables it gets beside those of ``runtime.container_environment``.
+        Variables beside those of ``runtime.container_environment``.
     workdir
-        Its working directory, relative to its scratch root.
+        Working directory, below the container's scratch root.
     on_line
         Called with each line of output, without the line end.
 
@@ -73,8 +73,8 @@ class Container:
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait for the first process to end; return its exit code, or None after ``timeout`` seconds.
 
-        The code is Docker's: 128 and the number of the signal that ended it. As in a PID namespace, nothing of the
-        container outlives its first process.
+        After a signal the code is 128 plus its number, as in Docker. The other processes of the container are killed
+        when the first one ends, as in a PID namespace.
         """
         try:
             code = self._process.wait(timeout)
@@ -85,7 +85,7 @@ class Container:
         return code if code >= 0 else 128 - code
 
     def stop(self, grace: float) -> None:
-        """Send SIGTERM to the first process, and SIGKILL to all of it if it has not ended after ``grace`` seconds."""
+        """Send SIGTERM to the first process, and SIGKILL to all if it has not ended after ``grace`` seconds."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + grace
         while self._process.poll() is None and time.monotonic() < deadline:
@@ -103,8 +103,8 @@ class Container:
 
 
 def _program(name: str, path: str) -> str:
-    """Return the full path of a program, or ``name`` itself so that the error names what was asked for."""
+    """Return the full path of a program, or ``name`` itself where there is none, for the error to name it."""
     if "/" in name:
         return name
     candidates = (Path(directory) / name for directory in path.split(os.pathsep))
-    return next((str(found) for found in candidates if os.access(found, os.X_OK)), name)
+    return next((str(program) for program in candidates if os.access(program, os.X_OK)), name)

@@ -1,4 +1,4 @@
-"""What of a Dockerfile matters when a container is a subprocess: ENTRYPOINT, CMD, ENV and WORKDIR of its last stage."""
+"""Read a Dockerfile as far as it applies to a process: ENTRYPOINT, CMD, ENV and WORKDIR of a stage."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def read_image(
 ) -> Image:
     """Read a Dockerfile.
 
-    Variables of ARG and ENV are substituted as Docker does it. A variable that is not known becomes empty.
+    Variables of ARG and ENV are substituted as in Docker. An unknown variable becomes an empty text.
 
     Parameters
     ----------
     path
         The Dockerfile.
     build_arguments
-        Values that win over the defaults of the Dockerfile's ARGs.
+        Values of ARGs, in place of their defaults.
     target
         The stage to read; by default the last one.
     base_of
-        Gives the image behind a FROM that names no stage; by default one of which nothing matters.
+        Returns the image of a FROM that names no stage; by default an empty one.
 
     Raises
     ------
@@ -83,9 +83,9 @@ class _Stage:
 
 
 class _Stages:
-    def __init__(self, given: Mapping[str, str], base_of: Callable[[str], Image]) -> None:
+    def __init__(self, build_arguments: Mapping[str, str], base_of: Callable[[str], Image]) -> None:
         self._named: dict[str, _Stage] = {}
-        self._given, self._base_of = given, base_of
+        self._build_arguments, self._base_of = build_arguments, base_of
         self._global_arguments: dict[str, str] = {}
         self.current: _Stage | None = None
 
@@ -95,10 +95,10 @@ class _Stages:
         elif self.current is None:
             if keyword == "ARG":
                 self._global_arguments.update(
-                    {name: self._given.get(name, default) for name, default in _pairs(arguments).items()}
+                    {name: self._build_arguments.get(name, default) for name, default in _pairs(arguments).items()}
                 )
         else:
-            _apply_to(self.current, keyword, arguments, self._given, self._global_arguments)
+            _apply_to(self.current, keyword, arguments, self._build_arguments, self._global_arguments)
 
     def named(self, name: str, path: Path) -> _Stage:
         try:
@@ -115,8 +115,8 @@ class _Stages:
 
 
 def _substitute(text: str, known: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        name, operator, other = found["braced"] or found["plain"], found["operator"], found["other"]
+    def value(match: re.Match[str]) -> str:
+        name, operator, other = match["braced"] or match["plain"], match["operator"], match["other"]
         if operator == ":+":
             return other if known.get(name) else ""
         return known.get(name) or (other if operator == ":-" else "") or ""
@@ -125,17 +125,19 @@ def _substitute(text: str, known: Mapping[str, str]) -> str:
 
 
 def _apply_to(
-    stage: _Stage, keyword: str, arguments: str, given: Mapping[str, str], outside: Mapping[str, str]
+    stage: _Stage, keyword: str, arguments: str, build_arguments: Mapping[str, str], outside: Mapping[str, str]
 ) -> None:
     if keyword == "ARG":
         for name, default in _pairs(arguments).items():
-            stage.build_arguments[name] = given.get(name) or stage.substitute(default) or outside.get(name, "")
+            stage.build_arguments[name] = (
+                build_arguments.get(name) or stage.substitute(default) or outside.get(name, "")
+            )
     elif keyword == "ENV":
         stage.environment.update({name: stage.substitute(value) for name, value in _pairs(arguments).items()})
     elif keyword == "WORKDIR":
         stage.workdir = posixpath.join(stage.workdir, stage.substitute(arguments.strip()))
     elif keyword == "ENTRYPOINT":
-        # An ENTRYPOINT resets a CMD that came from the base image, and Docker ignores one before it in a stage.
+        # An ENTRYPOINT resets the CMD of the base image, and Docker ignores a CMD before it in the same stage.
         stage.entrypoint, stage.command = _program(arguments), ()
     elif keyword == "CMD":
         stage.command = _program(arguments)

@@ -1,4 +1,4 @@
-"""Container images: what a process needs to know of one, and the store from which jobs pull them."""
+"""Container images, and the store from which jobs pull them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Image:
-    """What of a container image matters to a subprocess."""
+    """The part of a container image that applies to a process."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -17,17 +17,17 @@ class Image:
 
 
 class ImageNotFoundError(LookupError):
-    """No image is known under the URI that a job asked for."""
+    """No image is registered under the URI of a job."""
 
 
 class ImageStore:
-    """The images that were registered, by URI. It stands in for ECR and for ``docker pull``."""
+    """The registered images by URI. It takes the place of ECR and of ``docker pull``."""
 
     def __init__(self) -> None:
         self._images: dict[str, Image] = {}
 
     def register(self, uri: str, image: Image) -> None:
-        """Make ``image`` what a pull of ``uri`` gives."""
+        """Register an image, in place of one with the same URI."""
         self._images[uri] = image
 
     def pull(self, uri: str) -> Image:
@@ -36,7 +36,7 @@ class ImageStore:
         Raises
         ------
         ImageNotFoundError
-            No image was registered under it.
+            No image is registered under it.
         """
         try:
             return self._images[uri]

@@ -1,4 +1,4 @@
-"""Where the output of a container goes: a stream of CloudWatch Logs, and a file of the home."""
+"""The output of a container: a stream of CloudWatch Logs, and a file in the home."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cosmos_batch.local import backends
 
 
 def writer(group: str, stream: str, path: Path) -> Callable[[str], None]:
-    """Return what puts a line into a log stream and appends it to a file. Both are made."""
+    """Create a log stream and a file; return the function that writes a line to both."""
     logs = backends.logs()
     logs.ensure_log_group(group)
     logs.ensure_log_stream(group, stream)

@@ -1,6 +1,6 @@
 """Volumes of a container without root, Docker or user namespaces: paths are rewritten to directories of the home.
 
-See docs/decisions/010-local-mounts-are-rewritten-paths.md.
+Decision 010 (docs/decisions) has the reasons.
 """
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ from typing import Any
 from cosmos_batch.local import backends, runtime
 
 
-def places_of(properties: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the directory behind each container path that the container properties mount. The directories exist."""
+def directories_of(properties: Mapping[str, Any]) -> dict[str, Path]:
+    """Create the directory of each path that the container properties mount; return them by container path."""
     volumes = {volume["name"]: _directory(volume) for volume in properties.get("volumes", [])}
-    places = {
+    directories = {
         mount["containerPath"].rstrip("/"): volumes[mount["sourceVolume"]]
         for mount in properties.get("mountPoints", [])
     }
-    for directory in places.values():
+    for directory in directories.values():
         directory.mkdir(parents=True, exist_ok=True)
-    return places
+    return directories
 
 
-def rewrite(value: str, places: Mapping[str, Path]) -> str:
-    """Return ``value`` with a mounted path, as a whole or as a parent, replaced by the directory behind it."""
-    for container_path in sorted(places, key=len, reverse=True):
+def rewrite(value: str, directories: Mapping[str, Path]) -> str:
+    """Return ``value`` with the directory in place of a mounted path, where it is one or begins with one."""
+    for container_path in sorted(directories, key=len, reverse=True):
         if value == container_path or value.startswith(container_path + "/"):
-            return str(places[container_path]) + value[len(container_path) :]
+            return str(directories[container_path]) + value[len(container_path) :]
     return value
 
 
 def table_of(properties: Mapping[str, Any]) -> str:
-    """Return what the kernel's mount table of the container would say of its mounts, with the rewritten paths.
+    """Return the mounts of a container in the format of ``/proc/self/mountinfo``, with the rewritten paths.
 
-    A host's folder lies on a disk of its own, mounted at the folder's parent. Where the file ``no-instance-store`` lies
-    below ``hosts``, these hosts have no such disk, and the folder is one of the root volume.
+    A folder of the host is shown on a disk of its own that is mounted at the parent of the folder. If ``hosts`` has the
+    file ``no-instance-store``, the hosts have no such disk, and the folder is shown on the root volume.
     """
     volumes = {volume["name"]: volume for volume in properties.get("volumes", [])}
     lines = []
     for number, mount in enumerate(properties.get("mountPoints", []), start=100):
         volume = volumes[mount["sourceVolume"]]
-        place = _escaped(str(_directory(volume)))
-        lines.append(f"{number} 1 0:{number} {_seen_as(volume)[0]} {place} rw,relatime - {_seen_as(volume)[1]} rw")
+        point = _escaped(str(_directory(volume)))
+        lines.append(
+            f"{number} 1 0:{number} {_file_system(volume)[0]} {point} rw,relatime - {_file_system(volume)[1]} rw"
+        )
     return "".join(f"{line}\n" for line in lines)
 
 
-def _seen_as(volume: Mapping[str, Any]) -> tuple[str, str]:
+def _file_system(volume: Mapping[str, Any]) -> tuple[str, str]:
     """Return the root within the file system, then the file system's type and source."""
     if "efsVolumeConfiguration" in volume:
         return "/", "nfs4 127.0.0.1:/"
@@ -72,7 +74,7 @@ def _directory(volume: Mapping[str, Any]) -> Path:
 def _efs_directory(configuration: Mapping[str, Any]) -> Path:
     """Return the path of the mounted directory below ``efs``.
 
-    A file system is known by its Name tag, because its id changes whenever the cloud starts anew and its files stay.
+    The Name tag of a file system names its directory: its id changes at each start of the cloud, and its files stay.
     """
     efs = backends.efs()
     file_system_id = configuration["fileSystemId"]

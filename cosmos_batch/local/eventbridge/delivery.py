@@ -1,4 +1,4 @@
-"""EventBridge delivery: an event on a bus, matched by rules, transformed, handed to targets, retried, dead-lettered."""
+"""EventBridge's delivery: an event is matched by rules, transformed, and sent to targets with retries and dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cosmos_batch.local import backends
 from cosmos_batch.local.lambda_functions import invocations
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
-# AWS tries for 24 hours, up to 185 times. A target that refuses three times in a row here will refuse for ever.
+# AWS tries for 24 hours, up to 185 times. Here nothing changes between attempts, so a few are enough.
 MAX_RETRIES = 2
 RETRY_SECONDS = 0.2
 
@@ -26,7 +26,7 @@ _deliveries = ThreadPoolExecutor(16, thread_name_prefix="eventbridge")
 
 
 def new_event(source: str, detail_type: str, detail: dict[str, Any], resources: list[str]) -> Event:
-    """Return an event as a service puts it on the default bus."""
+    """Return an event with the envelope that a service puts around its detail."""
     return {
         "version": "0",
         "id": str(uuid.uuid4()),
@@ -48,20 +48,20 @@ def event_time(moment: float | str) -> str:
 
 
 def publish(event: Event, bus: str = "default") -> None:
-    """Put an event on a bus. Returns at once; targets are served by other threads."""
+    """Put an event on a bus and return at once; other threads deliver it."""
     for rule in list(backends.events().event_buses[bus].rules.values()):
         send_if_matched(rule, event)
 
 
 def send_if_matched(rule: Any, event: Event) -> None:
-    """Hand an event to the targets of a rule if the rule is enabled and its pattern matches."""
+    """Send an event to the targets of a rule if the rule is enabled and its pattern matches."""
     scheduled = rule.scheduled_expression and not rule.event_pattern.get_pattern()
     if rule.state == "ENABLED" and not scheduled and rule.event_pattern.matches_event(event):
         send(rule, event)
 
 
 def send(rule: Any, event: Event) -> None:
-    """Hand an event to every target of a rule, whatever its pattern."""
+    """Send an event to every target of a rule, whatever its pattern."""
     for target in list(rule.targets):
         _deliveries.submit(_deliver, rule, target, event)
 
@@ -76,7 +76,7 @@ def _deliver(rule: Any, target: dict[str, Any], event: Event) -> None:
             return
         except Exception as error:
             failure = error
-    _LOG.warning("rule %s could not reach %s: %s", rule.name, target["Arn"], failure)
+    _LOG.warning("Rule %s could not deliver to %s: %s", rule.name, target["Arn"], failure)
     _dead_letter(rule, target, event, failure)
 
 
@@ -105,7 +105,7 @@ def _target(arn: str) -> Callable[[dict[str, Any], Any], None]:
     try:
         return _TARGETS[service]
     except KeyError:
-        raise ValueError(f"the local cloud delivers to {', '.join(sorted(_TARGETS))}, not to {arn}") from None
+        raise ValueError(f"The local cloud delivers events to {', '.join(sorted(_TARGETS))}, not to {arn}") from None
 
 
 def _to_lambda(target: dict[str, Any], payload: Any) -> None:
@@ -150,7 +150,7 @@ _TARGETS = {
 
 
 def payload_of(target: dict[str, Any], rule: Any, event: Event) -> Any:
-    """Return what a target gets: the event, a constant, a part of the event, or a template filled from it."""
+    """Return the input of a target: the event, a constant, a part of the event, or a template with its values."""
     if target.get("Input"):
         return json.loads(target["Input"])
     if target.get("InputPath"):
@@ -161,9 +161,9 @@ def payload_of(target: dict[str, Any], rule: Any, event: Event) -> Any:
 
 
 def transform(transformer: dict[str, Any], rule: Any, event: Event) -> Any:
-    """Fill an input template.
+    """Return the input template with its variables replaced.
 
-    A variable that stands as a whole JSON value keeps its type; inside a text it becomes text.
+    A variable that is a whole JSON value keeps its type; inside a text it becomes text.
     """
     values = {name: _at(event, path) for name, path in transformer.get("InputPathsMap", {}).items()}
     values |= {
@@ -174,24 +174,24 @@ def transform(transformer: dict[str, Any], rule: Any, event: Event) -> Any:
         "aws.events.event.json": event,
     }
     template = transformer["InputTemplate"]
-    whole = re.sub(r'"<([\w.-]+)>"', lambda found: json.dumps(values.get(found[1])), template)
+    whole = re.sub(r'"<([\w.-]+)>"', lambda match: json.dumps(values.get(match[1])), template)
     pieces = re.split(r'("(?:[^"\\]|\\.)*")', whole)
     filled = "".join(_fill(piece, values, in_text=piece.startswith('"')) for piece in pieces)
     return json.loads(filled)
 
 
 def _fill(piece: str, values: dict[str, Any], in_text: bool) -> str:
-    def replacement(found: re.Match[str]) -> str:
-        value = values.get(found[1])
+    def replacement(match: re.Match[str]) -> str:
+        value = values.get(match[1])
         if not in_text:
             return json.dumps(value)
         return json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1]
 
-    return re.sub(r"<([\w.-]+)>", lambda found: replacement(found) if found[1] in values else found[0], piece)
+    return re.sub(r"<([\w.-]+)>", lambda match: replacement(match) if match[1] in values else match[0], piece)
 
 
 def _at(event: Event, path: str) -> Any:
-    """Follow a JSON path of plain names and indices, which is all that EventBridge allows."""
+    """Return the value at a JSON path of names and indices, the only paths that EventBridge allows, or None."""
     value: Any = event
     for name, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", path):
         try:

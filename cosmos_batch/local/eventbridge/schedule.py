@@ -1,4 +1,4 @@
-"""Scheduled rules: ``rate(...)`` expressions fire here as they do on AWS. ``cron(...)`` rules never fire."""
+"""Scheduled rules: ``rate(...)`` rules fire as on AWS, and ``cron(...)`` rules never fire."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 
 def period_of(expression: str) -> float | None:
     """Return the seconds between two firings of ``rate(5 minutes)``, or None for another kind of expression."""
-    found = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    match = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 class Schedule:
-    """Decides which rules are due. A rule first fires one period after it was seen first."""
+    """Decides which rules are due. A rule fires for the first time one period after it is first seen."""
 
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
 
     def due(self, rules: Iterable[Any], now: float) -> list[Any]:
-        """Return the enabled rules whose time has come at ``now`` (seconds on any steady clock)."""
+        """Return the enabled rules that are due at ``now``, in seconds of a monotonic clock."""
         due = []
         for rule in rules:
             period = period_of(rule.scheduled_expression or "")
@@ -41,7 +41,7 @@ class Schedule:
 
 
 def start(sleep: Callable[[float], None] = time.sleep) -> None:
-    """Fire scheduled rules from a thread, to the second."""
+    """Start the thread that fires scheduled rules, once a second."""
     schedule = Schedule()
 
     def run() -> None:

@@ -1,7 +1,7 @@
-"""Event source mappings from SQS to Lambda: one poller for each, as Lambda's own pollers do it.
+"""Event source mappings from SQS to Lambda: a poller for each mapping.
 
-``MaximumBatchingWindowInSeconds`` is not waited for: a batch is what is there at the moment. ``FilterCriteria`` is not
-read.
+``MaximumBatchingWindowInSeconds`` is ignored: a batch has the messages that are visible at the moment.
+``FilterCriteria`` is ignored too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Poller:
-    """Takes batches from the mapping's queue and invokes its function, until it is stopped."""
+    """Receives batches from the queue of a mapping and invokes its function, until it is stopped."""
 
     def __init__(self, mapping: Any) -> None:
         self._mapping = mapping
@@ -33,7 +33,7 @@ class Poller:
         threading.Thread(target=self._poll, daemon=True, name=f"poller-{self._queue.name}").start()
 
     def stop(self) -> None:
-        """Take nothing more."""
+        """Receive no further batch."""
         with self._queue._messages_lock:
             self._stopped = True
             self._queue._messages_lock.notify_all()
@@ -43,7 +43,8 @@ class Poller:
             with self._queue._messages_lock:
                 batch = self._take()
                 if not batch:
-                    # Every send, deletion and end of a batch notifies; only the passing of time must be waited for.
+                    # Sends, deletions and ends of batches notify the lock. The timers of messages do not, so they limit
+                    # the wait.
                     self._queue._messages_lock.wait(sqs.seconds_until_change(self._queue))
                     continue
                 self._running += 1
@@ -56,8 +57,8 @@ class Poller:
         return [record_of(message, self._queue.queue_arn) for message in taken]
 
     def _concurrency(self) -> int:
-        asked = (self._mapping.scaling_config or {}).get("MaximumConcurrency", DEFAULT_CONCURRENCY)
-        return min(int(asked), DEFAULT_CONCURRENCY)
+        configured = (self._mapping.scaling_config or {}).get("MaximumConcurrency", DEFAULT_CONCURRENCY)
+        return min(int(configured), DEFAULT_CONCURRENCY)
 
     def _process(self, batch: list[dict[str, Any]]) -> None:
         try:
@@ -66,14 +67,14 @@ class Poller:
                 if record["messageId"] not in failed:
                     self._queue.delete_message(record["receiptHandle"])
         except Exception:
-            _LOG.exception("a batch of %s was left to its visibility timeout", self._queue.name)
+            _LOG.exception("A batch of %s failed; its messages stay until their visibility timeout", self._queue.name)
         finally:
             with self._queue._messages_lock:
                 self._running -= 1
                 self._queue._messages_lock.notify_all()
 
     def _failed_messages(self, batch: list[dict[str, Any]]) -> set[str]:
-        """Invoke the function; return the ids of the messages to leave to their visibility timeout."""
+        """Invoke the function; return the ids of the failed messages, which stay until their visibility timeout."""
         headers: dict[str, str] = {}
         payload = backends.functions().invoke(
             self._mapping.function_arn, None, json.dumps({"Records": batch}), {}, headers
@@ -86,19 +87,19 @@ class Poller:
         return reported_failures(json.loads(payload), everything)
 
 
-def reported_failures(answer: Any, everything: set[str]) -> set[str]:
-    """Read a partial batch response. One that cannot be read fails the whole batch, as on AWS."""
+def reported_failures(answer: Any, message_ids: set[str]) -> set[str]:
+    """Return the failed ids of a partial batch response; one that cannot be read fails the whole batch, as on AWS."""
     if not answer:
         return set()
     try:
         reported = {failure["itemIdentifier"] for failure in answer.get("batchItemFailures") or []}
     except (AttributeError, KeyError, TypeError):
-        return everything
-    return reported if reported <= everything else everything
+        return message_ids
+    return reported if reported <= message_ids else message_ids
 
 
 def record_of(message: Any, queue_arn: str) -> dict[str, Any]:
-    """Return the record that a function gets for a message."""
+    """Return the record of a message in the event of a function."""
     attributes = {
         "ApproximateReceiveCount": str(message.approximate_receive_count),
         "SentTimestamp": str(message.sent_timestamp),
@@ -138,18 +139,18 @@ class Pollers:
         self._pollers: dict[str, Poller] = {}
 
     def start(self, mapping: Any) -> None:
-        """Start polling for a mapping, if its source is a queue."""
+        """Start the poller of a mapping whose source is a queue."""
         if ":sqs:" in mapping.event_source_arn:
             self._pollers[mapping.uuid] = Poller(mapping)
 
     def stop(self, mapping_id: str) -> None:
-        """Stop polling for a mapping."""
+        """Stop the poller of a mapping."""
         poller = self._pollers.pop(mapping_id, None)
         if poller:
             poller.stop()
 
     def wake(self, mapping_id: str) -> None:
-        """Let a poller see a change of its mapping."""
+        """Let the poller of a mapping read the changed mapping."""
         poller = self._pollers.get(mapping_id)
         if poller:
             with poller._queue._messages_lock:

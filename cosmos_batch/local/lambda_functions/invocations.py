@@ -1,6 +1,6 @@
-"""Invocations of functions: synchronous, and asynchronous ones that are tried again.
+"""Synchronous and asynchronous invocations of Lambda functions.
 
-Layers are not mounted: they hold wheels for the function's architecture, and the local environment has those packages.
+Layers are not mounted: they hold wheels for the architecture of the function; the local environment has the packages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moto.awslambda.models import EventInvokeConfig, LambdaFunction
 
 DEFAULT_RETRIES = 2
-RETRY_SECONDS = 1.0  # One minute, then two, on AWS.
+RETRY_SECONDS = 1.0  # AWS waits one minute before the first retry and two before the second.
 
 _LOG = logging.getLogger(__name__)
 _pools: dict[str, FunctionPool] = collections.defaultdict(FunctionPool)
@@ -30,7 +30,7 @@ _asynchronous = ThreadPoolExecutor(16, thread_name_prefix="lambda-event")
 
 
 def close_all() -> None:
-    """End every warm process."""
+    """End the warm processes of every function."""
     for pool in list(_pools.values()):
         pool.close()
 
@@ -40,7 +40,7 @@ def invoke_now(function: LambdaFunction, event: object) -> InvocationResult:
     with _pools_lock:
         pool = _pools[function.function_arn]
     outcome, stream = pool.invoke(_described(function), event)
-    if _pools.get(function.function_arn) is pool:  # else it was deleted meanwhile, its log group too
+    if _pools.get(function.function_arn) is pool:  # else the function and its log group were deleted meanwhile
         _log(function, outcome, stream)
     return outcome
 
@@ -54,7 +54,7 @@ def _log(function: LambdaFunction, outcome: InvocationResult, stream: str) -> No
 
 
 def invoke_later(function: LambdaFunction, event: object) -> None:
-    """Invoke as ``InvocationType=Event`` does: return at once, retry a failed invocation, then give up."""
+    """Invoke as ``InvocationType=Event`` does: return at once, and retry a failed invocation a few times."""
     _asynchronous.submit(_invoke_with_retries, function, event)
 
 
@@ -65,10 +65,10 @@ def _invoke_with_retries(function: LambdaFunction, event: object) -> None:
             outcome = invoke_now(function, event)
             if not outcome.failed:
                 return
-        _LOG.warning("event for %s given up: %s", function.function_name, outcome.payload)
+        _LOG.warning("Every attempt to handle an event failed in %s: %s", function.function_name, outcome.payload)
         _send_to_failure_destination(function, event, outcome)
     except Exception:
-        _LOG.exception("event for %s lost", function.function_name)
+        _LOG.exception("An event for %s was lost", function.function_name)
 
 
 def _retries(function: LambdaFunction) -> int:

@@ -1,4 +1,4 @@
-"""Warm processes for Lambda functions: a few for each function, each serving one invocation at a time."""
+"""Warm processes of Lambda functions: a few for each function, each of which serves one invocation at a time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _RUNTIME_SCRIPT = Path(__file__).with_name("runtime_script.py")
 
 @dataclass(frozen=True)
 class DeployedFunction:
-    """A deployed function, as far as its processes are concerned. Two that are equal can share warm processes.
+    """A version of a function. Invocations with equal versions share warm processes.
 
-    ``code_sha256`` stands for ``code`` in comparisons; ``timeout`` is in seconds.
+    ``code_sha256`` is compared in place of ``code``; ``timeout`` is in seconds.
     """
 
     name: str
@@ -40,7 +40,7 @@ class DeployedFunction:
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """What an invocation gave: the JSON text of the answer, whether it is an error, and the log lines."""
+    """The result of an invocation: the JSON text, whether it is an error, and the log lines."""
 
     payload: str
     failed: bool
@@ -48,7 +48,7 @@ class InvocationResult:
 
 
 class FunctionProcess:
-    """One process that has imported the function's code."""
+    """A process that has imported the code of a function."""
 
     def __init__(self, function: DeployedFunction, code_dir: Path) -> None:
         self.function = function
@@ -80,19 +80,19 @@ class FunctionProcess:
         os.close(child_responses)
 
     def invoke(self, event: object, request_id: str) -> InvocationResult:
-        """Run one invocation; the process is gone afterwards if it timed out or exited."""
+        """Run one invocation. If the function timed out or exited, the process has ended afterwards."""
         timeout, started = self.function.timeout, time.time()
         line = json.dumps({"requestId": request_id, "event": event, "deadline": started + timeout})
         answer = self._exchange(line.encode() + b"\n", timeout)
         spent = 1000 * (time.time() - started)
         report = (f"END RequestId: {request_id}", f"REPORT RequestId: {request_id}\tDuration: {spent:.2f} ms")
-        payload, failed = (answer["payload"], answer["failed"]) if answer else self._death(request_id)
+        payload, failed = (answer["payload"], answer["failed"]) if answer else self._end_failed(request_id)
         return InvocationResult(payload, failed, (f"START RequestId: {request_id}", *self._new_log_lines(), *report))
 
     def _exchange(self, request: bytes, timeout: float) -> Any:
         deadline = time.monotonic() + timeout
         try:
-            # From a thread, because a large event fills the pipe while the process still imports its code.
+            # In a thread, because a large event fills the pipe while the process still imports its code.
             writer = threading.Thread(target=_write_all, args=(self._requests, request), daemon=True)
             writer.start()
             while b"\n" not in self._buffer:
@@ -106,18 +106,18 @@ class FunctionProcess:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
-    def _death(self, request_id: str) -> tuple[str, bool]:
-        """End the process and return the error that AWS gives for how it ended."""
+    def _end_failed(self, request_id: str) -> tuple[str, bool]:
+        """End the process; return the error that AWS reports for a timeout or for an exit, and True."""
         try:
             code = self._process.wait(0.2)
         except subprocess.TimeoutExpired:
             code = None
         self.close()
         if code is None:
-            kind, what = "Sandbox.Timedout", f"Task timed out after {self.function.timeout:.2f} seconds"
+            kind, reason = "Sandbox.Timedout", f"Task timed out after {self.function.timeout:.2f} seconds"
         else:
-            kind, what = "Runtime.ExitError", f"Runtime exited with error: exit status {code}"
-        return json.dumps({"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {what}"}), True
+            kind, reason = "Runtime.ExitError", f"Runtime exited with error: exit status {code}"
+        return json.dumps({"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {reason}"}), True
 
     def _new_log_lines(self) -> list[str]:
         with self._log.open("rb") as log:
@@ -128,7 +128,7 @@ class FunctionProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process can take another invocation."""
+        """Whether the process can serve another invocation."""
         return self._process.poll() is None
 
     def close(self) -> None:
@@ -148,13 +148,13 @@ def _write_all(descriptor: int, data: bytes) -> None:
         while view:
             view = view[os.write(descriptor, view) :]
     except OSError:
-        return  # The process is gone; the reader of its answers finds out.
+        return  # The process has ended, which the reader of its answers sees.
 
 
 def wait_readable(descriptor: int, seconds: float) -> bool:
     """Wait until a file descriptor can be read or its other end is closed; False if it takes longer than `seconds`.
 
-    By poll(): select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has more than that.
+    It uses poll(), because select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has them.
     """
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
@@ -206,7 +206,7 @@ _unpacking = threading.Lock()
 
 
 def unpack(function: DeployedFunction) -> Path:
-    """Return the directory of the function's unpacked zip. Functions of one zip share it: it is compiled once."""
+    """Unpack the zip of a function; return the directory, which functions with the same zip share."""
     directory = runtime.current().scratch / "functions" / function.code_sha256.replace("/", "_")
     with _unpacking:
         if not directory.exists():

@@ -1,7 +1,7 @@
-"""Runs the handler of a deployed function: one process, one invocation at a time, many in its life.
+"""Serve the invocations of a function, one after the other, in a process of its own.
 
-Standard library only, because nothing of ours may be on the path before the function's own code. Invocations arrive
-and answers leave as JSON lines on two pipes, so that what the handler prints is its log and nothing else.
+Standard library only, because the function's own code must come first on the path. Invocations arrive and answers
+leave as JSON lines on two pipes, so the standard output of the process is the log of the function.
 
     python -P lambda_runtime.py REQUEST_FD RESPONSE_FD CODE_DIR HANDLER
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Context:
-    """The context object that AWS hands to a Python handler."""
+    """The context object that AWS passes to a Python handler."""
 
     def __init__(self, request_id: str, deadline: float) -> None:
         region, name = os.environ["AWS_REGION"], os.environ["AWS_LAMBDA_FUNCTION_NAME"]
@@ -34,7 +34,7 @@ class Context:
         self._deadline = deadline
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the invocation times out."""
+        """Return the milliseconds until the invocation times out."""
         return max(0, int((self._deadline - time.time()) * 1000))
 
 
@@ -47,7 +47,7 @@ class _RequestIdFilter(logging.Filter):
 
 
 def _configure_logging() -> _RequestIdFilter:
-    """AWS's runtime has a handler on the root logger before the function's code is imported."""
+    """Add a handler to the root logger, as AWS's runtime does before it imports the code of the function."""
     handler, requests = logging.StreamHandler(sys.stdout), _RequestIdFilter()
     handler.addFilter(requests)
     handler.setFormatter(logging.Formatter("[%(levelname)s]\t%(asctime)s\t%(aws_request_id)s\t%(message)s"))
@@ -56,10 +56,10 @@ def _configure_logging() -> _RequestIdFilter:
 
 
 def _put_code_first(code_dir: str) -> None:
-    """The function's code comes before every other module, and the checkout of this package does not count at all.
+    """Put the code of the function first on the path, and remove the checkout of this package from it.
 
-    An editable installation puts the checkout on the path. A zip that forgot a module must fail here as it would on
-    AWS, so only installed packages stay, which stand for the function's layers.
+    An editable installation puts the checkout on the path, where a module that the zip lacks would be found; on AWS the
+    import fails. Installed packages stay on the path, in place of the layers of the function.
     """
     checkout = str(Path(__file__).resolve().parents[3])
     editable = not checkout.endswith("-packages")
@@ -68,7 +68,7 @@ def _put_code_first(code_dir: str) -> None:
 
 
 def _load(handler: str) -> tuple[Any, Any]:
-    """Import the handler; return it, or the error that every invocation gets."""
+    """Import the handler; return it and None, or None and the error with which every invocation fails."""
     module_name, _, function_name = handler.rpartition(".")
     try:
         module = importlib.import_module(module_name.replace("/", "."))
@@ -91,7 +91,7 @@ def _error(error: Exception, message: str = "", error_type: str = "") -> dict[st
 
 
 def _invoke(function: Any, event: Any, context: Context) -> tuple[str, bool]:
-    """Return the JSON text of the result and whether it is an error."""
+    """Call the handler; return the JSON text of the result and whether it is an error."""
     try:
         result = function(event, context)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The programs of CodeBuild's image that a machine may lack: ``aws``, and ``docker`` with an engine of our own."""
+"""Stand-ins for programs of CodeBuild's image: ``aws``, and ``docker``, which runs no engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_ENGINE = "ERROR: Cannot connect to the Docker daemon at unix:///var/run/dock
 
 
 def install(directory: Path, privileged: bool) -> Path:
-    """Put the programs into a new directory, and return it. Docker's engine runs in a privileged project only."""
+    """Write the programs into a new directory, and return it. ``docker`` works in a privileged project alone."""
     directory.mkdir()
     docker = (
         f'export DOCKER_CONFIG="{directory / "docker-config"}"\n{_python("docker")}'
@@ -23,5 +23,5 @@ def install(directory: Path, privileged: bool) -> Path:
 
 
 def _python(module: str) -> str:
-    # -P: the directory of the build may have a package of our name.
+    # -P: the directory of the build, which may have a package of the same name, stays off the path.
     return f'exec "{sys.executable}" -u -P -m {__name__}.{module} "$@"'

@@ -1,4 +1,4 @@
-"""``aws``, as far as a buildspec needs it: one API call, its answer as JSON or text.
+"""A stand-in for the AWS CLI: it makes one API call and prints the answer as JSON or text.
 
 aws [--region R] [--output json|text] [--query JMESPATH] SERVICE OPERATION [--option VALUE ...]
 
@@ -31,10 +31,10 @@ class UsageError(ValueError):
 def main(argv: list[str]) -> int:
     """Make the call; return the exit status."""
     try:
-        given, words = _split(argv)
+        options, words = _split(argv)
         if len(words) < 2:
             raise UsageError("usage: aws SERVICE OPERATION [--option VALUE ...]")
-        client = boto3.client(_ALIASES.get(words[0], words[0]), region_name=given["--region"])
+        client = boto3.client(_ALIASES.get(words[0], words[0]), region_name=options["--region"])
         if words[1] == "get-login-password":
             print(_login_password(client))
             return 0
@@ -45,20 +45,20 @@ def main(argv: list[str]) -> int:
     except (BotoCoreError, ClientError) as error:
         print(f"\naws: [ERROR]: {error}", file=sys.stderr)
         return _COMMAND_ERROR
-    _print(jmespath.search(given["--query"], answer) if given["--query"] else answer, given["--output"])
+    _print(jmespath.search(options["--query"], answer) if options["--query"] else answer, options["--output"])
     return 0
 
 
 def _split(argv: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Take the options that every command has out of the others."""
-    given, words = dict[str, Any](_GLOBAL), list[str]()
+    """Separate the options of every command from the other words."""
+    options, words = dict[str, Any](_GLOBAL), list[str]()
     waiting = iter(argv)
     for word in waiting:
         if word in _GLOBAL:
-            given[word] = next(waiting, "")
+            options[word] = next(waiting, "")
         elif word != "--no-cli-pager":
             words.append(word)
-    return given, words
+    return options, words
 
 
 def _login_password(client: Any) -> str:
@@ -114,7 +114,7 @@ def _print(answer: Any, output: str) -> None:
         print(json.dumps(answer, indent=4, default=str))
         return
     rows = answer if isinstance(answer, list) else [answer]
-    # In text, a list of values is one line, and nothing is the word None.
+    # As text, a list of values is one line, and a null is the word None.
     print("\t".join("None" if value is None else str(value) for value in rows))
 
 

@@ -1,8 +1,7 @@
-"""``docker``, whose engine builds no layers: it reads Dockerfiles, and what it pushes the local cloud can run.
+"""A stand-in for ``docker``: it reads Dockerfiles and builds no layers. The local cloud runs the images that it pushes.
 
-RUN does nothing. What can go wrong in a build without it goes wrong as with Docker: no Dockerfile, no such stage, a
-base of the account's registry that is not there, a file to copy that is not in the context, no login, an immutable
-tag. Bases of other registries are taken to exist.
+RUN is skipped. These errors are reported as with Docker: a missing Dockerfile or stage, a missing base in the account's
+registry, a missing file to copy, a missing login, and an immutable tag. Bases of other registries are assumed to exist.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from cosmos_batch.local.containers.dockerfile import DockerfileError, instructio
 from cosmos_batch.local.containers.images import Image
 
 MEDIA_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
-# They say how an image is made or shown, never what it is.
+# These options concern the build or its display, and not the image.
 _IGNORED = ("--progress", "--provenance", "--sbom", "--platform", "--network", "--label", "--secret", "--builder")
 
 
 class DockerError(RuntimeError):
-    """What Docker would say."""
+    """A command failed; the message is the one of Docker."""
 
 
 def main(argv: list[str]) -> int:
@@ -71,12 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     tag = commands.add_parser("tag")
     tag.add_argument("source")
     tag.add_argument("target")
-    tag.set_defaults(command=lambda given: _keep(given.target, _local(given.source)))
+    tag.set_defaults(command=lambda arguments: _keep(arguments.target, _local(arguments.source)))
     for name, command in (("push", _push), ("pull", _pull), ("inspect", _inspect)):
         images = commands.add_parser(name)
         images.add_argument("image")
-        images.set_defaults(command=lambda given, command=command: command(given.image))
-    create = commands.add_parser("create")  # of buildx: a builder
+        images.set_defaults(command=lambda arguments, command=command: command(arguments.image))
+    create = commands.add_parser("create")  # buildx create: a builder
     create.add_argument("--use", action="store_true")
     create.add_argument("--driver")
     create.add_argument("--driver-opt")
@@ -84,27 +83,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _login(given: argparse.Namespace) -> None:
-    registry = given.registry.removeprefix("https://").split("/")[0]
+def _login(arguments: argparse.Namespace) -> None:
+    registry = arguments.registry.removeprefix("https://").split("/")[0]
     if not sys.stdin.read().strip():
         raise DockerError(f"login attempt to https://{registry}/v2/ failed: no password")
-    _write("config.json", {**_read("config.json"), registry: given.username})
+    _write("config.json", {**_read("config.json"), registry: arguments.username})
     print("Login Succeeded")
 
 
-def _build(given: argparse.Namespace) -> None:
-    context = Path(given.context)
-    dockerfile = Path(given.file) if given.file else context / "Dockerfile"
-    build_arguments = dict(argument.partition("=")[::2] for argument in given.build_arg)
-    image = read_image(dockerfile, build_arguments, given.target, _base)
-    _check_copies(_until_stage(dockerfile, given.target), context)
+def _build(arguments: argparse.Namespace) -> None:
+    context = Path(arguments.context)
+    dockerfile = Path(arguments.file) if arguments.file else context / "Dockerfile"
+    build_arguments = dict(argument.partition("=")[::2] for argument in arguments.build_arg)
+    image = read_image(dockerfile, build_arguments, arguments.target, _base)
+    _check_copies(_until_stage(dockerfile, arguments.target), context)
     print(f"read {dockerfile}: ENTRYPOINT {list(image.entrypoint)}, CMD {list(image.command)}")
-    tags = [*given.tag, *([given.output["name"]] if "name" in given.output else [])]
+    tags = [*arguments.tag, *([arguments.output["name"]] if "name" in arguments.output else [])]
     for name in tags:
         _keep(name, image)
-        if given.push or given.output.get("push") == "true":
+        if arguments.push or arguments.output.get("push") == "true":
             _push(name)
-    for cache in map(_settings, given.cache_to):
+    for cache in map(_settings, arguments.cache_to):
         if cache.get("type") == "registry":
             _put(cache["ref"], image)
 
@@ -115,7 +114,7 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def _until_stage(dockerfile: Path, target: str | None) -> Iterator[tuple[str, str]]:
-    """Yield the instructions up to the end of a stage: what comes after it is not built."""
+    """Yield the instructions up to the end of the target stage; Docker builds no later stage."""
     reached = False
     for keyword, arguments in instructions(dockerfile):
         if keyword == "FROM":
@@ -126,7 +125,7 @@ def _until_stage(dockerfile: Path, target: str | None) -> Iterator[tuple[str, st
 
 
 def _check_copies(lines: Iterable[tuple[str, str]], context: Path) -> None:
-    """Look for the files that COPY takes from the context; names with variables are not looked for."""
+    """Check that the files of COPY exist in the context; names with variables are not checked."""
     for keyword, arguments in lines:
         words = arguments.split()
         if keyword != "COPY" or any(word.startswith(("--from", "<<")) for word in words) or arguments.startswith("["):
@@ -186,7 +185,7 @@ def _put(name: str, image: Image) -> str:
 def _check_login(name: str) -> None:
     registry = name.partition("/")[0]
     if not _is_ours(name):
-        raise DockerError(f"push to {registry}: the local cloud has no registry but the account's own")
+        raise DockerError(f"push to {registry}: the local cloud has only the registry of the account")
     if registry not in _read("config.json"):
         raise DockerError(f"failed to authorize {name}: no basic auth credentials")
 
@@ -200,7 +199,7 @@ def _refusal(error: ClientError) -> str:
     return f"tag invalid: {message}" if code == "ImageTagAlreadyExistsException" else f"{code}: {message}"
 
 
-# --- what is kept between commands -----------------------------------------------------------------------------------
+# --- files between commands ------------------------------------------------------------------------------------------
 
 
 def _local(name: str) -> Image:

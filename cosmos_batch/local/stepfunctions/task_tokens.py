@@ -1,4 +1,4 @@
-"""Task tokens: what a state that waits for a callback waits on, and what a callback is checked against."""
+"""Task tokens: a state waits for the callback of its token, and a callback is checked against the tokens."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from moto.stepfunctions.parser.asl.eval.callback.callback import (
 
 
 class TaskTimedOut(AWSError):  # noqa: N818 -- AWS's name for it
-    """The task that a token stood for is over."""
+    """The task of the token has ended."""
 
     TYPE = "TaskTimedOut"
     STATUS = 400
 
 
 class InvalidToken(AWSError):  # noqa: N818 -- AWS's name for it
-    """No task ever had the token."""
+    """The token belongs to no task."""
 
     TYPE = "InvalidToken"
     STATUS = 400
@@ -40,7 +40,7 @@ class InvalidOutput(AWSError):  # noqa: N818 -- AWS's name for it
 
 
 class TaskToken(CallbackEndpoint):
-    """One attempt of one waiting state. It is open until it is answered, times out, or its execution ends."""
+    """The token of an attempt of a waiting state: open until its callback, a timeout, or the end of the execution."""
 
     def __init__(self, callback_id: str) -> None:
         super().__init__(callback_id)
@@ -50,12 +50,12 @@ class TaskToken(CallbackEndpoint):
         self._last_heartbeat = time.monotonic()
 
     def setup_heartbeat_endpoint(self, heartbeat_seconds: float) -> TaskToken:
-        """Note the state's heartbeat limit in seconds."""
+        """Set the heartbeat limit of the state, in seconds."""
         self._heartbeat_seconds = heartbeat_seconds
         return self
 
     def wait_for_outcome(self, timeout: float) -> CallbackOutcome | HeartbeatTimedOut:
-        """Wait for the callback, at most ``timeout`` seconds and never longer than the heartbeat limit without one."""
+        """Wait for the callback: at most ``timeout`` seconds, and at most the limit after the last heartbeat."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while self._outcome is None and not self._closed:
@@ -70,20 +70,20 @@ class TaskToken(CallbackEndpoint):
             return self._outcome or CallbackOutcomeTimedOut(self.callback_id)
 
     def answer(self, outcome: CallbackOutcome) -> None:
-        """Give the state its outcome; the first answer counts."""
+        """Set the outcome of the state. Raises TaskTimedOut if the token is no longer open."""
         with self._changed:
             self._refuse_if_ended()
             self._outcome = outcome
             self._changed.notify_all()
 
     def beat(self) -> None:
-        """Start the heartbeat limit anew."""
+        """Restart the heartbeat limit. Raises TaskTimedOut if the token is no longer open."""
         with self._changed:
             self._refuse_if_ended()
             self._last_heartbeat = time.monotonic()
 
     def close(self) -> None:
-        """Take no answer any more, and let the waiting state go."""
+        """Accept no further callback, and end the wait of the state."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -99,7 +99,7 @@ _tokens: dict[str, TaskToken] = {}
 
 
 def create(pool: Any, token: str) -> TaskToken:
-    """Make a token and keep it in the pool of its execution."""
+    """Create a token in the pool of its execution."""
     _tokens[token] = pool._pool[token] = TaskToken(token)
     return _tokens[token]
 
@@ -118,12 +118,12 @@ def _known(token: str) -> TaskToken:
 
 
 def heartbeat(token: str) -> None:
-    """SendTaskHeartbeat. Refused with ``InvalidToken`` for an unknown token, ``TaskTimedOut`` for one that is over."""
+    """Serve SendTaskHeartbeat. Raises InvalidToken for an unknown token, TaskTimedOut for one that is not open."""
     _known(token).beat()
 
 
 def success(token: str, output: str) -> None:
-    """SendTaskSuccess. Refused as ``heartbeat`` is, and with ``InvalidOutput`` when the output is not JSON."""
+    """Serve SendTaskSuccess. Raises as ``heartbeat`` does, and InvalidOutput if the output is not JSON."""
     endpoint = _known(token)
     try:
         json.loads(output)
@@ -133,5 +133,5 @@ def success(token: str, output: str) -> None:
 
 
 def failure(token: str, error: str | None, cause: str | None) -> None:
-    """SendTaskFailure. Refused as ``heartbeat`` is."""
+    """Serve SendTaskFailure. Raises as ``heartbeat`` does."""
     _known(token).answer(CallbackOutcomeFailure(token, error, cause))
