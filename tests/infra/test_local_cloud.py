@@ -2,7 +2,7 @@
 
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
 from tests.infra.examples import example
-from tests.local.types import TYPES
+from tests.local.resource_types import TYPES
 
 
 def test_every_type_of_our_templates_is_tested_or_accepted() -> None:

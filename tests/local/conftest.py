@@ -1,4 +1,4 @@
-"""One local cloud for all tests of this folder, and what they need to fill it: stacks, zipped handlers, waiting."""
+"""One local cloud for all tests of this folder, with helpers: stacks, zipped handlers, an inbox, and waiting."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def inbox(cloud: LocalCloud) -> Inbox:
 
 
 class Inbox:
-    """A queue that collects what a test wants to see arrive."""
+    """A queue that collects the messages for which a test waits."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         self._sqs = cloud.client("sqs")

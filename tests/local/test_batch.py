@@ -1,4 +1,4 @@
-"""Batch: a job is its image's ENTRYPOINT in a subprocess, with AWS's states, reasons and signals."""
+"""Batch jobs run the ENTRYPOINT of their image as a process, with the states, reasons and signals of AWS."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tests.local.conftest import Inbox, Stack, wait_until
 
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/worker:1"
 
-# Does what its first argument says, and says what it sees.
+# Acts on its first argument, and prints its arguments and environment.
 PROGRAM = """
 import json, os, signal, subprocess, sys, time
-what, rest = sys.argv[1], sys.argv[2:]
+action, rest = sys.argv[1], sys.argv[2:]
 def on_term(*_):
-    print("told to stop", flush=True)
+    print("got SIGTERM", flush=True)
     sys.exit(9)
-if what == "stoppable": signal.signal(signal.SIGTERM, on_term)
-if what == "deaf": signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if what == "child": subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-if what in ("stoppable", "deaf", "child"):
+if action == "stoppable": signal.signal(signal.SIGTERM, on_term)
+if action == "deaf": signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if action == "child": subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+if action in ("stoppable", "deaf", "child"):
     print("ready", flush=True)
     time.sleep(float(rest[0]) if rest else 600)
-if what == "write": open(rest[0] + "/kept", "a").write("x")
+if action == "write": open(rest[0] + "/kept", "a").write("x")
 print(json.dumps({"argv": rest, "env": dict(os.environ), "cwd": os.getcwd(), "python": sys.executable}))
-sys.exit(int(rest[0]) if what == "exit" else 0)
+sys.exit(int(rest[0]) if action == "exit" else 0)
 """
 
 
 class Jobs:
-    """A queue with two vCPUs and a job definition of one, made by CloudFormation."""
+    """A queue with two vCPUs and a job definition of one, created by CloudFormation."""
 
     def __init__(self, cloud: LocalCloud, stack: Stack) -> None:
         self.cloud, self.batch, self.stack = cloud, cloud.client("batch"), stack
@@ -104,8 +104,8 @@ class Jobs:
                 },
             },
         }
-        got = self.stack.put(resources, self.outputs)
-        self.queue, self.definition, self.role = got["Queue"], got["Definition"], got["Role"]
+        outputs = self.stack.put(resources, self.outputs)
+        self.queue, self.definition, self.role = outputs["Queue"], outputs["Definition"], outputs["Role"]
 
     def submit(self, *command: str, **options: Any) -> str:
         overrides = options.pop("containerOverrides", {}) | ({"command": list(command)} if command else {})
@@ -138,17 +138,17 @@ def jobs(cloud: LocalCloud, module_stack: Stack, tmp_path_factory: pytest.TempPa
     return Jobs(cloud, module_stack)
 
 
-def test_a_job_runs_its_entrypoint_with_all_that_aws_gives_it(jobs: Jobs) -> None:
+def test_a_job_runs_its_entrypoint_with_the_environment_of_aws(jobs: Jobs) -> None:
     overrides = {"environment": [{"name": "C", "value": "job"}]}
     ended = jobs.wait(jobs.submit(containerOverrides=overrides, tags={"k": "v"}))
     assert (ended["status"], ended["container"]["exitCode"]) == ("SUCCEEDED", 0)
     assert ended["statusReason"] == "Essential container in task exited"
     assert ended["createdAt"] <= ended["startedAt"] <= ended["stoppedAt"]
     assert (ended["jobName"], ended["tags"]) == ("clip", {"k": "v"})
-    said = json.loads(jobs.lines(ended)[-1])
-    env = said["env"]
-    assert said["argv"] == ["hello"]
-    assert said["python"] == sys.executable
+    seen = json.loads(jobs.lines(ended)[-1])
+    env = seen["env"]
+    assert seen["argv"] == ["hello"]
+    assert seen["python"] == sys.executable
     assert (env["A"], env["B"], env["C"]) == ("definition", "image", "job")
     assert env["AWS_BATCH_JOB_ID"] == ended["jobId"]
     assert env["AWS_BATCH_JOB_ATTEMPT"] == "1"
@@ -156,31 +156,31 @@ def test_a_job_runs_its_entrypoint_with_all_that_aws_gives_it(jobs: Jobs) -> Non
     assert env["AWS_BATCH_CE_NAME"]
     assert env["AWS_ENDPOINT_URL"] == jobs.cloud.endpoint
     assert env["AWS_ACCESS_KEY_ID"].startswith("ASIA")
-    assert said["cwd"].endswith("/app")
+    assert seen["cwd"].endswith("/app")
 
 
-def test_its_output_is_in_a_file_too(jobs: Jobs) -> None:
+def test_the_output_of_a_job_is_in_a_file_too(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit())
     (path,) = (jobs.cloud.log_path.parent / "batch").glob(f"*{ended['jobId']}.log")
     assert path.read_text().splitlines() == jobs.lines(ended)
 
 
-def test_an_exit_code_is_a_failure(jobs: Jobs) -> None:
+def test_a_job_fails_with_its_exit_code(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit("exit", "75"))
     assert (ended["status"], ended["container"]["exitCode"]) == ("FAILED", 75)
     assert ended["attempts"][0]["container"]["exitCode"] == 75
 
 
-def test_terminate_is_sigterm_with_the_reason_kept(jobs: Jobs) -> None:
+def test_a_terminated_job_gets_sigterm_and_keeps_the_reason(jobs: Jobs) -> None:
     job_id = jobs.submit("stoppable")
     wait_until(lambda: "ready" in jobs.lines(jobs.wait(job_id, "RUNNING")))
     jobs.batch.terminate_job(jobId=job_id, reason="draining")
     ended = jobs.wait(job_id)
     assert (ended["status"], ended["statusReason"], ended["container"]["exitCode"]) == ("FAILED", "draining", 9)
-    assert "told to stop" in jobs.lines(ended)
+    assert "got SIGTERM" in jobs.lines(ended)
 
 
-def test_who_ignores_sigterm_is_killed_after_the_grace(jobs: Jobs) -> None:
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(jobs: Jobs) -> None:
     job_id = jobs.submit("deaf")
     wait_until(lambda: "ready" in jobs.lines(jobs.wait(job_id, "RUNNING")))
     started = time.monotonic()
@@ -189,18 +189,18 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(jobs: Jobs) -> None:
     assert time.monotonic() - started >= 1.0
 
 
-def test_nothing_of_a_container_outlives_it(jobs: Jobs) -> None:
+def test_no_process_of_a_container_outlives_its_first_process(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit("child", "0.1"))
     assert ended["status"] == "SUCCEEDED"
     assert processes.marked(runtime.MARK, f"{jobs.cloud.cloud_id}:batch-{ended['jobId']}") == []
 
 
-def test_an_attempt_that_takes_too_long_fails(jobs: Jobs) -> None:
+def test_an_attempt_that_exceeds_its_timeout_fails(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit("stoppable", timeout={"attemptDurationSeconds": 1}))
     assert (ended["status"], ended["statusReason"]) == ("FAILED", "Job attempt duration exceeded timeout")
 
 
-def test_what_does_not_fit_waits_and_lists_tell_the_states_apart(jobs: Jobs) -> None:
+def test_a_job_without_capacity_waits_and_lists_select_by_state(jobs: Jobs) -> None:
     running = [jobs.submit("stoppable") for _ in range(2)]
     for job_id in running:
         jobs.wait(job_id, "RUNNING")
@@ -221,16 +221,16 @@ def test_what_does_not_fit_waits_and_lists_tell_the_states_apart(jobs: Jobs) -> 
     jobs.wait(running[1])
 
 
-def test_a_mount_is_a_directory_that_outlives_the_cloud(jobs: Jobs) -> None:
+def test_a_mount_is_a_directory_of_the_home(jobs: Jobs) -> None:
     ended = jobs.wait(jobs.submit("write", "/models"))
     directory = jobs.cloud.home / "efs" / "shared-models" / "store"
     assert (directory / "kept").read_text() == "x"
-    said = json.loads(jobs.lines(ended)[-1])
-    assert said["env"]["MODELS"] == str(directory / "hub")
-    assert said["argv"] == [str(directory)]
+    seen = json.loads(jobs.lines(ended)[-1])
+    assert seen["env"]["MODELS"] == str(directory / "hub")
+    assert seen["argv"] == [str(directory)]
 
 
-def test_every_state_is_an_event(cloud: LocalCloud, jobs: Jobs, inbox: Inbox) -> None:
+def test_each_change_of_state_is_an_event(cloud: LocalCloud, jobs: Jobs, inbox: Inbox) -> None:
     events = cloud.client("events")
     pattern = {"source": ["aws.batch"], "detail-type": ["Batch Job State Change"]}
     events.put_rule(Name="batch-states", EventPattern=json.dumps(pattern))
@@ -259,7 +259,7 @@ def test_an_unknown_image_fails_with_the_reason(cloud: LocalCloud, jobs: Jobs) -
 
 
 @pytest.mark.parametrize(("policy", "kept"), [({}, False), ({"SkipDeregisterOnUpdate": True}, True)])
-def test_the_revision_before_is_deregistered_unless_it_shall_stay(
+def test_the_previous_revision_is_deregistered_unless_the_template_keeps_it(
     cloud: LocalCloud, stack: Stack, policy: dict[str, bool], kept: bool
 ) -> None:
     jobs = Jobs(cloud, stack)

@@ -1,4 +1,4 @@
-"""What jobs wait for, without a cloud."""
+"""Capacity allots vCPUs and GPUs to jobs; these tests need no cloud."""
 
 import threading
 from pathlib import Path
@@ -15,18 +15,18 @@ def job(vcpus: int = 100) -> Any:
     return SimpleNamespace(stop=False, job_queue=SimpleNamespace(arn="queue", environments=[environment]))
 
 
-def taken(capacity: Capacity, gpus: int) -> Allotment:
+def allotted(capacity: Capacity, gpus: int) -> Allotment:
     place = capacity.acquire(job(), 1, gpus)
     assert place is not None
     return place
 
 
-def test_each_gpu_is_one_jobs() -> None:
+def test_each_gpu_belongs_to_one_job_at_a_time() -> None:
     capacity = Capacity(["0", "1"])
-    first, second = taken(capacity, 1), taken(capacity, 1)
+    first, second = allotted(capacity, 1), allotted(capacity, 1)
     assert [first.environment, second.environment] == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"}]
     got: list[Allotment] = []
-    waiting = threading.Thread(target=lambda: got.append(taken(capacity, 1)))
+    waiting = threading.Thread(target=lambda: got.append(allotted(capacity, 1)))
     waiting.start()
     waiting.join(0.1)
     assert not got
@@ -35,25 +35,25 @@ def test_each_gpu_is_one_jobs() -> None:
     assert [one.gpus for one in got] == [["1"]]
 
 
-def test_one_that_asks_for_more_than_there_are_gets_all() -> None:
-    assert taken(Capacity(["0", "1"]), 4).gpus == ["0", "1"]
+def test_a_job_that_requests_more_gpus_than_exist_gets_all() -> None:
+    assert allotted(Capacity(["0", "1"]), 4).gpus == ["0", "1"]
 
 
-def test_one_that_asks_for_none_sees_none() -> None:
-    assert taken(Capacity(["0"]), 0).environment == {"CUDA_VISIBLE_DEVICES": ""}
+def test_a_job_that_requests_no_gpus_sees_none() -> None:
+    assert allotted(Capacity(["0"]), 0).environment == {"CUDA_VISIBLE_DEVICES": ""}
 
 
-def test_on_a_machine_without_gpus_nothing_is_said_of_them() -> None:
-    assert taken(Capacity([]), 4).environment == {}
+def test_on_a_machine_without_gpus_no_variable_is_set() -> None:
+    assert allotted(Capacity([]), 4).environment == {}
 
 
-def test_a_job_that_is_stopped_waits_no_more() -> None:
+def test_a_stopped_job_ends_its_wait_for_capacity() -> None:
     capacity, stopped = Capacity([]), job(vcpus=0)
     stopped.stop = True
     assert capacity.acquire(stopped, 1, 0) is None
 
 
-def test_the_gpus_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_found_in_dev_or_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""The life of a cloud: started, found, stopped, and nothing left."""
+"""A cloud is started, found and stopped, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ time.sleep(600)
 """
 
 
-def left_of(cloud_id: str) -> list[int]:
+def processes_of(cloud_id: str) -> list[int]:
     return processes.marked(runtime.MARK, f"{cloud_id}:")
 
 
 def start_job(cloud: LocalCloud, script: str) -> None:
-    """Run ``script`` as a job, in a compute environment made through CloudFormation."""
+    """Run ``script`` as a job, in a compute environment created by CloudFormation."""
     cloud.register_images({"image": {"entrypoint": ["python", "-c", script]}})
     compute = {"Type": "FARGATE", "MaxvCpus": 4, "Subnets": ["s"], "SecurityGroupIds": ["g"]}
     properties = {"ComputeEnvironmentName": "ce", "Type": "MANAGED", "ComputeResources": compute}
@@ -56,23 +56,23 @@ STUBBORN = (
 )
 
 
-def test_a_cloud_is_found_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_cloud_is_found_and_leaves_no_process(tmp_path: Path) -> None:
     cloud = LocalCloud.start(tmp_path, parent_pid=os.getpid())
-    found = LocalCloud.find(tmp_path)
-    assert found and (found.port, found.process_id) == (cloud.port, cloud.process_id)
+    running = LocalCloud.find(tmp_path)
+    assert running and (running.port, running.process_id) == (cloud.port, cloud.process_id)
     assert cloud.environment["AWS_ENDPOINT_URL"] == f"http://localhost:{cloud.port}"
     with pytest.raises(LocalCloudError, match=r"runs in .* already"):
         LocalCloud.start(tmp_path)
     start_job(cloud, STUBBORN)
-    wait_until(lambda: len(left_of(cloud.cloud_id)) == 2)
+    wait_until(lambda: len(processes_of(cloud.cloud_id)) == 2)
     cloud.stop()
-    assert left_of(cloud.cloud_id) == []
+    assert processes_of(cloud.cloud_id) == []
     assert not processes.alive(cloud.process_id)
     assert LocalCloud.find(tmp_path) is None
 
 
 @pytest.mark.parametrize("victim", ["server", "starter"])
-def test_what_is_killed_takes_everything_with_it(tmp_path: Path, victim: str) -> None:
+def test_a_killed_parent_or_server_ends_every_process(tmp_path: Path, victim: str) -> None:
     command = [sys.executable, "-c", STARTER, str(tmp_path), "bound"]
     starter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert starter.stdout
@@ -80,14 +80,14 @@ def test_what_is_killed_takes_everything_with_it(tmp_path: Path, victim: str) ->
     cloud = LocalCloud.find(tmp_path)
     assert cloud
     start_job(cloud, STUBBORN)
-    wait_until(lambda: len(left_of(cloud_id)) == 2)
+    wait_until(lambda: len(processes_of(cloud_id)) == 2)
     os.kill(cloud.process_id if victim == "server" else starter.pid, signal.SIGKILL)
-    wait_until(lambda: not left_of(cloud_id) and not processes.alive(cloud.process_id))
+    wait_until(lambda: not processes_of(cloud_id) and not processes.alive(cloud.process_id))
     starter.kill()
     starter.wait()
 
 
-def test_an_unbound_cloud_outlives_who_started_it(tmp_path: Path) -> None:
+def test_a_cloud_without_a_parent_outlives_the_process_that_started_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTER, str(tmp_path), "free"]
     starter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert starter.stdout
@@ -100,7 +100,7 @@ def test_an_unbound_cloud_outlives_who_started_it(tmp_path: Path) -> None:
     cloud.stop()
 
 
-def test_a_port_that_is_taken_is_an_error_with_the_log(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_that_quotes_the_log(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -108,6 +108,6 @@ def test_a_port_that_is_taken_is_an_error_with_the_log(tmp_path: Path) -> None:
             LocalCloud.start(tmp_path, port=taken.getsockname()[1])
 
 
-def test_a_stale_state_file_is_no_cloud(tmp_path: Path) -> None:
+def test_a_stale_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
     assert LocalCloud.find(tmp_path) is None

@@ -1,4 +1,4 @@
-"""CloudFormation: what a stack makes, how it changes, and what it says when it fails."""
+"""CloudFormation stacks: creation, updates, deletion, and failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cosmos_batch.local.cloudformation.custom_resources import as_strings
 from cosmos_batch.local.cloudformation.dependencies import in_dependency_order
 from tests.local.conftest import Stack
 
-# Answers its ResponseURL as cfnresponse does, with what it was asked.
+# Puts an answer to its ResponseURL as cfnresponse does, with the request in its data.
 CUSTOM = """
 import json, urllib.request
 def handler(event, context):
@@ -21,7 +21,7 @@ def handler(event, context):
     answer = {"Status": "FAILED" if wrong else "SUCCESS", "Reason": wrong or "", "PhysicalResourceId": "custom-1",
               "StackId": event["StackId"], "RequestId": event["RequestId"],
               "LogicalResourceId": event["LogicalResourceId"],
-              "Data": {"Asked": event["RequestType"] + json.dumps(event["ResourceProperties"]["Size"])}}
+              "Data": {"Request": event["RequestType"] + json.dumps(event["ResourceProperties"]["Size"])}}
     body, headers = json.dumps(answer).encode(), {"content-type": ""}
     urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, headers, method="PUT"))
 """
@@ -92,7 +92,7 @@ EVERYTHING: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def test_everything_is_made_and_unmade(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_stack_of_many_types_is_created_and_deleted(cloud: LocalCloud, stack: Stack) -> None:
     function = {
         "Function": stack.function("def handler(event, context):\n    return 1\n"),
         "Version": resource("AWS::Lambda::Version", FunctionName={"Ref": "Function"}),
@@ -132,7 +132,7 @@ def test_everything_is_made_and_unmade(cloud: LocalCloud, stack: Stack) -> None:
         cloud.client("lambda").get_function(FunctionName=outputs["Function"])
 
 
-def test_an_unknown_type_is_an_error_that_names_it(stack: Stack) -> None:
+def test_the_error_of_an_unknown_type_names_the_type(stack: Stack) -> None:
     with pytest.raises(ClientError) as failure:
         stack.put({"Satellite": resource("AWS::GroundStation::Config")})
     assert "AWS::GroundStation::Config" in message_of(failure)
@@ -148,7 +148,7 @@ def test_a_failure_names_the_resource_and_undoes_the_stack(cloud: LocalCloud, st
     stack.put({"Queue": queue})
 
 
-def test_what_depends_on_a_changed_value_changes_with_it(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_changed_value_changes_the_resources_that_refer_to_it(cloud: LocalCloud, stack: Stack) -> None:
     code = "import os\ndef handler(event, context):\n    return os.environ['QUEUE']\n"
     function = stack.function(code, Environment={"Variables": {"QUEUE": {"Ref": "Queue"}}})
     outputs = {"F": {"Ref": "F"}}
@@ -162,7 +162,7 @@ def test_what_depends_on_a_changed_value_changes_with_it(cloud: LocalCloud, stac
     assert names[0] != names[1]
 
 
-def test_removed_resources_go_and_attributes_of_a_queue_change(cloud: LocalCloud, stack: Stack) -> None:
+def test_an_update_deletes_removed_resources_and_changes_attributes_of_a_queue(cloud: LocalCloud, stack: Stack) -> None:
     sqs = cloud.client("sqs")
     queues = {name: resource("AWS::SQS::Queue", QueueName=f"{stack.name}-{name}") for name in ("Keep", "Go")}
     url = stack.put(queues, {"Url": {"Ref": "Keep"}})["Url"]
@@ -184,7 +184,7 @@ def test_the_rows_of_a_table_survive_an_update(cloud: LocalCloud, stack: Stack) 
     assert described == {"TimeToLiveStatus": "ENABLED", "AttributeName": "gone"}
 
 
-def test_values_cross_from_stack_to_stack(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_stack_imports_the_export_of_another(cloud: LocalCloud, stack: Stack) -> None:
     export = {"V": {"Value": {"Ref": "Topic"}, "Export": {"Name": f"{stack.name}:Topic"}}}
     stack.put({"Topic": resource("AWS::SNS::Topic")}, Outputs=export)
     importing = {"P": resource("AWS::SSM::Parameter", Type="String", Value={"Fn::ImportValue": f"{stack.name}:Topic"})}
@@ -192,7 +192,7 @@ def test_values_cross_from_stack_to_stack(cloud: LocalCloud, stack: Stack) -> No
     assert ":sns:" in cloud.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
 
 
-def test_an_export_that_is_in_use_is_neither_removed_nor_changed(cloud: LocalCloud, stack: Stack) -> None:
+def test_an_export_in_use_is_neither_removed_nor_changed(cloud: LocalCloud, stack: Stack) -> None:
     def put(value: str | None) -> None:
         export = {"V": {"Value": {"Ref": "Topic"}, "Export": {"Name": f"{stack.name}:Topic"}}}
         topic = resource("AWS::SNS::Topic", TopicName=f"{stack.name}-{value}")
@@ -224,19 +224,19 @@ def test_an_export_that_is_in_use_is_neither_removed_nor_changed(cloud: LocalClo
     assert stack.name not in topics()
 
 
-def test_a_custom_resource_is_awaited_and_its_data_read(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_stack_waits_for_a_custom_resource_and_reads_its_data(cloud: LocalCloud, stack: Stack) -> None:
     def put(size: int) -> str:
         custom = resource("Custom::Thing", ServiceToken=get("F"), Size=size)
-        outputs = {"Asked": get("Thing", "Asked"), "Id": {"Ref": "Thing"}}
+        outputs = {"Request": get("Thing", "Request"), "Id": {"Ref": "Thing"}}
         answer = stack.put({"F": stack.function(CUSTOM), "Thing": custom}, outputs)
         assert answer["Id"] == "custom-1"
-        return answer["Asked"]
+        return answer["Request"]
 
     assert put(1) == 'Create"1"'
     assert put(2) == 'Update"2"'
 
 
-def test_a_custom_resource_that_fails_says_why(stack: Stack) -> None:
+def test_the_reason_of_a_failed_custom_resource_is_reported(stack: Stack) -> None:
     custom = resource("Custom::Thing", ServiceToken=get("F"), Size=1, Fail="no capacity on Tuesdays")
     with pytest.raises(ClientError) as failure:
         stack.put({"F": stack.function(CUSTOM), "Thing": custom})
@@ -273,13 +273,13 @@ def test_change_sets_create_update_and_fail_as_the_direct_operations_do(cloud: L
         topic = resource("AWS::SNS::Topic", TopicName=name)
         template = {"Parameters": version, "Resources": {"Topic": topic}, "Outputs": {"Name": {
             "Value": get("Topic", "TopicName"), "Export": {"Name": f"{stack.name}:Name"}}}}  # fmt: skip
-        given = [{"ParameterKey": "Version", "UsePreviousValue": True}] if previous else []
+        parameters = [{"ParameterKey": "Version", "UsePreviousValue": True}] if previous else []
         names = {"StackName": stack.name, "ChangeSetName": "changes"}
         cloudformation.delete_change_set(**names)
         with pytest.raises(ClientError, match="ChangeSetNotFound"):
             cloudformation.describe_change_set(**names)
         cloudformation.create_change_set(
-            **names, ChangeSetType=kind, TemplateBody=json.dumps(template), Parameters=given
+            **names, ChangeSetType=kind, TemplateBody=json.dumps(template), Parameters=parameters
         )
         cloudformation.execute_change_set(**names)
 
@@ -295,7 +295,7 @@ def test_change_sets_create_update_and_fail_as_the_direct_operations_do(cloud: L
     assert exported() == f"{stack.name}-b"
 
 
-def test_a_repository_with_images_goes_only_if_it_may_be_emptied(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_repository_with_images_is_deleted_only_with_empty_on_delete(cloud: LocalCloud, stack: Stack) -> None:
     ecr = cloud.client("ecr")
 
     def put_with_an_image(empty: bool) -> str:
@@ -313,7 +313,7 @@ def test_a_repository_with_images_goes_only_if_it_may_be_emptied(cloud: LocalClo
     assert ecr.describe_repositories(repositoryNames=[kept])["repositories"]
 
 
-def test_a_provider_is_asked_until_it_is_complete(stack: Stack) -> None:
+def test_a_provider_is_called_until_it_is_complete(stack: Stack) -> None:
     on_event = "def handler(event, context):\n    return {'PhysicalResourceId': 'build-1', 'Data': {'A': '1'}}\n"
     complete = (
         "import os\ndef handler(event, context):\n"
@@ -346,11 +346,11 @@ def test_a_bucket_is_emptied_before_it_is_deleted(cloud: LocalCloud, stack: Stac
     assert bucket not in [found["Name"] for found in s3.list_buckets()["Buckets"]]
 
 
-def test_custom_properties_are_text() -> None:
+def test_properties_of_custom_resources_are_text() -> None:
     assert as_strings({"a": True, "b": [1, {"c": 2.5}], "d": "x"}) == {"a": "true", "b": ["1", {"c": "2.5"}], "d": "x"}
 
 
-def test_resources_come_after_what_they_refer_to() -> None:
+def test_resources_are_ordered_after_their_references() -> None:
     resources = {
         "A": {"Properties": {"X": {"Fn::Sub": "${B.Arn}-${AWS::Region}"}}},
         "B": {"DependsOn": "C"},

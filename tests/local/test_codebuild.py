@@ -1,4 +1,4 @@
-"""CodeBuild: a build runs its project's buildspec as the project's role, and what it pushes can be run."""
+"""CodeBuild: a build runs the buildspec of its project as the project's role, and pushes images that jobs can run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def phases(build: dict[str, Any]) -> dict[str, str]:
     return {phase["phaseType"]: phase.get("phaseStatus", "") for phase in build["phases"]}
 
 
-def test_phases_run_in_order_and_hand_on_variables_and_directory(builds: Project) -> None:
+def test_phases_run_in_order_and_share_variables_and_directory(builds: Project) -> None:
     document = spec(
         "echo $A $CODEBUILD_BUILD_SUCCEEDING $(basename $PWD)",
         install={"commands": ["mkdir -p deep && cd deep", "A=one", "exit 0"]},
@@ -106,7 +106,7 @@ def test_phases_run_in_order_and_hand_on_variables_and_directory(builds: Project
     assert builds.codebuild.list_builds_for_project(projectName=builds.name)["ids"] == [build["id"]]
 
 
-def test_a_failed_command_ends_its_phase_and_post_build_knows(builds: Project) -> None:
+def test_a_failed_command_ends_its_phase_and_post_build_sees_the_failure(builds: Project) -> None:
     document = spec(
         "echo before",
         "false || exit 3",
@@ -121,14 +121,14 @@ def test_a_failed_command_ends_its_phase_and_post_build_knows(builds: Project) -
     assert context["message"] == "Error while executing command: false || exit 3. Reason: exit status 3"
 
 
-def test_a_failed_pre_build_ends_the_build_after_its_finally(builds: Project) -> None:
+def test_a_failed_pre_build_ends_the_build_after_its_finally_block(builds: Project) -> None:
     document = spec("echo never", pre_build={"commands": ["false"], "finally": ["echo tidied"]})
     build = builds.put(document).run()
     assert (build["buildStatus"], builds.output(build)) == ("FAILED", ["tidied"])
     assert "BUILD" not in phases(build)
 
 
-def test_the_source_of_s3_is_unpacked_and_has_the_buildspec(cloud: LocalCloud, builds: Project) -> None:
+def test_a_source_in_s3_is_unpacked_and_contains_the_buildspec(cloud: LocalCloud, builds: Project) -> None:
     key = f"{uuid.uuid4().hex}.zip"
     text = "version: 0.2\nphases:\n  build:\n    commands:\n      - cat deep/file\n"
     body = zipped({"deep/file": "from the zip\n", "ci/spec.yml": text})
@@ -142,7 +142,7 @@ def test_the_source_of_s3_is_unpacked_and_has_the_buildspec(cloud: LocalCloud, b
     assert "missing.zip" in "".join(builds.lines(build))
 
 
-def test_variables_come_from_everywhere_and_secrets_are_masked(cloud: LocalCloud, builds: Project) -> None:
+def test_variables_come_from_parameters_and_secrets_which_are_masked(cloud: LocalCloud, builds: Project) -> None:
     name = f"s-{uuid.uuid4().hex[:8]}"
     arn = cloud.client("secretsmanager").create_secret(Name=name, SecretString='{"user": "eve", "word": "open sesame"}')
     cloud.client("ssm").put_parameter(Name=f"/{name}", Value="a parameter", Type="String")
@@ -163,7 +163,7 @@ def test_variables_come_from_everywhere_and_secrets_are_masked(cloud: LocalCloud
     assert "nobody cannot be read" in "".join(builds.lines(build))
 
 
-def test_a_build_is_stopped_and_one_that_takes_too_long_ends(builds: Project) -> None:
+def test_a_build_is_stopped_by_a_call_and_by_its_timeout(builds: Project) -> None:
     builds.put(spec("sleep 600", post_build={"commands": ["echo never"]}))
     build_id = builds.start()
     wait_until(lambda: builds.codebuild.batch_get_builds(ids=[build_id])["builds"][0]["currentPhase"] == "BUILD")
@@ -175,7 +175,7 @@ def test_a_build_is_stopped_and_one_that_takes_too_long_ends(builds: Project) ->
     assert phases(build)["BUILD"] == "TIMED_OUT"
 
 
-def test_the_end_is_an_event_and_calls_are_those_of_the_role(cloud: LocalCloud, builds: Project, inbox: Inbox) -> None:
+def test_the_end_is_an_event_and_calls_are_recorded_by_role(cloud: LocalCloud, builds: Project, inbox: Inbox) -> None:
     builds.put(spec("aws sqs list-queues --query 'QueueUrls[0]' --output text", "false"))
     events, rule = cloud.client("events"), f"builds-{builds.name}"
     pattern = {
@@ -272,7 +272,7 @@ def test_the_stages_after_the_target_are_not_built(builds: Project) -> None:
     assert builds.put(spec(text, "docker build --target last -t x .")).run()["buildStatus"] == "FAILED"
 
 
-def test_an_immutable_tag_stays_what_it_is(cloud: LocalCloud, builds: Project, repository: str) -> None:
+def test_an_immutable_tag_is_not_overwritten(cloud: LocalCloud, builds: Project, repository: str) -> None:
     tag = f"{REGISTRY}/{repository}:1"
     one, two = DOCKERFILE, DOCKERFILE.replace("nothing", "two")
     build_one, build_two = (f"{dockerfile(text)}\ndocker build -t {tag} --push ." for text in (one, two))
@@ -334,14 +334,14 @@ def waiting_stack(stack: Stack, *commands: str) -> dict[str, Any]:
     }
 
 
-def test_a_stack_waits_for_a_build_and_fails_with_it(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_stack_waits_for_a_build_and_fails_if_the_build_fails(cloud: LocalCloud, stack: Stack) -> None:
     stack.put(waiting_stack(stack, "sleep 0.2", "echo built"))
     stack.delete()
     with pytest.raises(Exception, match=r"Built .* could not be created: the build FAILED"):
         stack.put(waiting_stack(stack, "false"))
 
 
-def test_a_buildspec_that_cannot_be_read_says_why() -> None:
+def test_the_error_of_an_unreadable_buildspec_has_the_reason() -> None:
     for text, reason in {
         "version: 0.1": "version 0.2",
         "a: [": "YAML_FILE_ERROR",

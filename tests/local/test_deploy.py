@@ -1,4 +1,4 @@
-"""Deploying a cloud assembly: assets first, stacks in order, and errors for persons."""
+"""Deployment of a cloud assembly: assets first, stacks in order, and errors that name the resource."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def assembly(tmp_path: Path) -> Assembly:
     return Assembly(tmp_path, tmp_path.name.replace("_", "-"))
 
 
-def test_an_assembly_is_deployed_updated_and_left_alone(cloud: LocalCloud, assembly: Assembly) -> None:
+def test_an_assembly_is_deployed_updated_and_then_unchanged(cloud: LocalCloud, assembly: Assembly) -> None:
     lines: list[str] = []
     outputs = deploy(assembly.directory, cloud, lines.append)
     name = outputs[f"{assembly.prefix}-Second"]["Name"]
@@ -169,20 +169,20 @@ def test_a_failure_names_stack_resource_and_reason(cloud: LocalCloud, assembly: 
     assert "alphanumeric" in message
 
 
-def test_a_failing_asset_command_says_what_it_said(cloud: LocalCloud, assembly: Assembly) -> None:
+def test_the_error_of_a_failed_asset_command_quotes_its_output(cloud: LocalCloud, assembly: Assembly) -> None:
     (assembly.directory / "make.py").write_text("raise SystemExit('no token in config.json')")
     with pytest.raises(DeployError, match=r"no token in config\.json"):
         deploy(assembly.directory, cloud, lambda _: None)
 
 
-def test_accepted_types_are_told(cloud: LocalCloud, assembly: Assembly) -> None:
+def test_accepted_types_are_printed(cloud: LocalCloud, assembly: Assembly) -> None:
     lines: list[str] = []
     assembly.write(Metadata={"Type": "AWS::CDK::Metadata", "Properties": {"Analytics": "v2"}})
     deploy(assembly.directory, cloud, lines.append)
     assert any("AWS::CDK::Metadata is accepted but not created" in line for line in lines)
 
 
-def test_a_dockerfile_is_read_as_docker_does(tmp_path: Path) -> None:
+def test_a_dockerfile_is_read_as_by_docker(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(
         "# syntax=docker/dockerfile:1\nARG VERSION=3\nFROM python:${VERSION} AS base\n"
         "ENV A=1 B='two words' \\\n    E=${A}-x\nENV C=${A}-x\nENV OLD style value\nWORKDIR /app\n"

@@ -1,4 +1,4 @@
-"""DynamoDB."""
+"""DynamoDB's conditional writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from cosmos_batch.local.cloud import LocalCloud
 
 
-def test_of_two_conditional_writes_at_once_one_wins(cloud: LocalCloud) -> None:
+def test_one_of_several_concurrent_conditional_writes_succeeds(cloud: LocalCloud) -> None:
     client = cloud.client("dynamodb")
     client.create_table(
         TableName="decisions",

@@ -1,4 +1,4 @@
-"""EventBridge: which events come, in which shape, and how they are delivered."""
+"""EventBridge: the events of services, their shape, and their delivery."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_upload_is_an_event_in_the_shape_of_aws(cloud: LocalCloud, bucket: st
     assert {"version", "request-id", "requester", "source-ip-address"} <= detail.keys()
 
 
-def test_sequencers_and_ids_grow_and_differ(cloud: LocalCloud, bucket: str, inbox: Inbox) -> None:
+def test_sequencers_grow_and_ids_differ(cloud: LocalCloud, bucket: str, inbox: Inbox) -> None:
     for body in (b"1", b"2"):
         cloud.client("s3").put_object(Bucket=bucket, Key="k", Body=body)
     first, second = sorted(inbox.all(2), key=lambda event: event["detail"]["object"]["sequencer"])
@@ -74,7 +74,7 @@ def test_sequencers_and_ids_grow_and_differ(cloud: LocalCloud, bucket: str, inbo
     assert first["id"] != second["id"]
 
 
-def test_copies_multipart_uploads_and_versions_are_told_apart(cloud: LocalCloud, bucket: str, inbox: Inbox) -> None:
+def test_events_distinguish_copies_multipart_uploads_and_versions(cloud: LocalCloud, bucket: str, inbox: Inbox) -> None:
     s3 = cloud.client("s3")
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     version = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
@@ -147,7 +147,7 @@ def test_an_event_reaches_a_lambda_a_state_machine_and_a_fifo_queue(
     assert inbox.next(1) is None
 
 
-def test_what_cannot_be_delivered_is_retried_and_dead_lettered(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
+def test_an_undeliverable_event_is_retried_and_dead_lettered(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
     missing = "arn:aws:lambda:us-east-1:123456789012:function:missing"
     pattern = {"source": [f"own.{stack.name}"]}
     stack.put({"Rule": rule(stack, pattern, {"Arn": missing, "DeadLetterConfig": {"Arn": inbox.arn}})})
@@ -177,7 +177,7 @@ def test_an_input_transformer_fills_its_template(cloud: LocalCloud, stack: Stack
     assert inbox.next() == {"number": 3, "text": 'a "b" has 3', "who": 'a "b"'}
 
 
-def test_a_transformer_knows_the_whole_event() -> None:
+def test_a_transformer_can_insert_the_whole_event() -> None:
     transformer = {"InputTemplate": '{"all": <aws.events.event.json>, "rule": "<aws.events.rule-name>"}'}
     event = {"time": "now", "detail": {"a": [1]}}
     filled = transform(transformer, SimpleNamespace(arn="arn:r", name="r"), event)

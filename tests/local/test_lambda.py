@@ -1,4 +1,4 @@
-"""Lambda: warm processes of the deployed code, with AWS's contract for errors, timeouts and logs."""
+"""Lambda: functions run their deployed code in warm processes, with the errors, timeouts and logs of AWS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_deployed_code_runs_with_its_environment_and_context(cloud: LocalClo
     assert result["request"]
 
 
-def test_a_function_without_concurrency_is_throttled(cloud: LocalCloud, function: str) -> None:
+def test_a_function_with_reserved_concurrency_0_is_throttled(cloud: LocalCloud, function: str) -> None:
     client = cloud.client("lambda")
     client.put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
     with pytest.raises(client.exceptions.TooManyRequestsException):
@@ -102,7 +102,7 @@ def test_a_result_that_is_not_json_is_a_marshal_error(cloud: LocalCloud, functio
     assert result["errorType"] == "Runtime.MarshalError"
 
 
-def test_a_handler_that_takes_too_long_is_killed(cloud: LocalCloud, function: str) -> None:
+def test_a_handler_that_exceeds_its_timeout_is_killed(cloud: LocalCloud, function: str) -> None:
     before, _ = invoke(cloud, function, {})
     result, answer = invoke(cloud, function, {"sleep": 60})
     assert answer["FunctionError"] == "Unhandled"
@@ -117,7 +117,7 @@ def test_a_process_that_exits_is_an_error_and_is_replaced(cloud: LocalCloud, fun
     assert invoke(cloud, function, {})[0]["name"] == function
 
 
-def test_prints_are_log_events_and_never_mix_with_the_answer(cloud: LocalCloud, function: str) -> None:
+def test_printed_lines_are_log_events_and_no_part_of_the_result(cloud: LocalCloud, function: str) -> None:
     result, answer = invoke(cloud, function, {"say": "good morning"}, LogType="Tail")
     assert result["name"] == function
     assert "said good morning" in logged(cloud, f"/aws/lambda/{function}")
@@ -149,7 +149,7 @@ def test_new_code_and_environment_take_effect_on_update(cloud: LocalCloud, stack
     assert invoke(cloud, name, {})[0] == ["new", "1"]
 
 
-def test_the_package_in_the_zip_wins_over_the_checkout(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_package_in_the_zip_takes_precedence_over_the_checkout(cloud: LocalCloud, stack: Stack) -> None:
     files = {
         "cosmos_batch/__init__.py": "WHERE = 'zip'\n",
         "index.py": "import cosmos_batch\ndef handler(event, context):\n    return cosmos_batch.WHERE\n",
@@ -158,7 +158,7 @@ def test_the_package_in_the_zip_wins_over_the_checkout(cloud: LocalCloud, stack:
     assert invoke(cloud, name, {})[0] == "zip"
 
 
-def test_a_package_that_the_zip_forgot_is_missing_as_on_aws(cloud: LocalCloud, stack: Stack) -> None:
+def test_a_package_that_the_zip_lacks_cannot_be_imported(cloud: LocalCloud, stack: Stack) -> None:
     code = "import cosmos_batch\ndef handler(event, context):\n    return cosmos_batch.__file__\n"
     name = stack.put({"F": stack.function(code)}, {"Name": {"Ref": "F"}})["Name"]
     result, answer = invoke(cloud, name, {})
@@ -174,7 +174,7 @@ def test_concurrent_invocations_have_processes_of_their_own(cloud: LocalCloud, f
     assert len(set(answers)) == 3
 
 
-def test_an_invocation_that_outlives_its_function_makes_no_log_group(
+def test_an_invocation_that_outlives_its_function_creates_no_log_group(
     cloud: LocalCloud, stack: Stack, tmp_path: Path
 ) -> None:
     handler = """

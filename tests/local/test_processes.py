@@ -1,4 +1,4 @@
-"""Processes are found and ended by their mark, also those that lose it."""
+"""Processes are found and killed by their mark, also a process that overwrote its mark."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def mark() -> Iterator[str]:
 
 
 def start(mark: str, own_session: bool) -> tuple["subprocess.Popen[str]", int]:
-    """A marked process, and the id of its unmarked child."""
+    """Start a marked process; return it and the id of its unmarked child."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],
         env={**os.environ, MARK: mark},
@@ -39,8 +39,8 @@ def start(mark: str, own_session: bool) -> tuple["subprocess.Popen[str]", int]:
     return parent, int(parent.stdout.readline())
 
 
-def test_with_a_marked_process_its_session_ends(mark: str) -> None:
-    """vLLM's core writes its title over its environment, and would hold its memory for ever."""
+def test_the_session_of_a_marked_process_ends_with_it(mark: str) -> None:
+    """A process that sets its own title overwrites its environment, and with it the mark."""
     parent, child = start(mark, own_session=True)
     assert processes.marked(MARK, mark) == [parent.pid]
     assert processes.kill_marked(MARK, mark) == []
@@ -48,8 +48,8 @@ def test_with_a_marked_process_its_session_ends(mark: str) -> None:
     assert not processes.alive(child)
 
 
-def test_a_session_that_somebody_else_leads_goes_on(mark: str) -> None:
-    """As that of a person's shell, from which a marked process was started."""
+def test_the_session_of_an_unmarked_leader_continues(mark: str) -> None:
+    """A person's shell leads such a session, and a marked process may be started from it."""
     parent, child = start(mark, own_session=False)
     try:
         assert processes.kill_marked(MARK, mark) == []

@@ -1,4 +1,4 @@
-"""SQS, and its event source mappings to Lambda."""
+"""SQS queues, and their event source mappings to Lambda."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.lambda_functions.event_sources import reported_failures
 from tests.local.conftest import Inbox, Stack, wait_until
 
-# Sends what it got to the inbox; fails the messages whose body says so.
+# Sends its records to the inbox, and reports the messages with `fail` in their body as failed.
 HANDLER = """
 import json, os, time, boto3
 sqs = boto3.client("sqs")
@@ -29,7 +29,7 @@ def handler(event, context):
 
 
 class Mapped:
-    """A queue with a function behind it."""
+    """A queue that is mapped to a function."""
 
     def __init__(self, cloud: LocalCloud, stack: Stack, inbox: Inbox, queue: dict[str, Any], **mapping: Any) -> None:
         self._sqs = cloud.client("sqs")
@@ -99,14 +99,14 @@ def test_a_send_reaches_a_warm_function_at_once(cloud: LocalCloud, stack: Stack,
     assert sorted(spent)[2] < 0.15
 
 
-def test_delay_is_respected(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
+def test_a_delayed_message_arrives_after_its_delay(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
     mapped = Mapped(cloud, stack, inbox, {})
     sent = time.time()
     mapped.send({}, DelaySeconds=1)
     assert 1.0 <= inbox.next()["at"] - sent < 3
 
 
-def test_only_the_reported_message_comes_again_and_is_dead_lettered(
+def test_only_the_message_reported_as_failed_is_received_again_and_dead_lettered(
     cloud: LocalCloud, stack: Stack, inbox: Inbox
 ) -> None:
     mapped = Mapped(cloud, stack, inbox, {"VisibilityTimeout": 3}, BatchSize=10)
@@ -141,7 +141,7 @@ def test_a_fifo_group_is_served_in_order_one_batch_at_a_time(cloud: LocalCloud, 
     assert inbox.next(1) is None
 
 
-def test_a_disabled_mapping_takes_nothing_until_it_is_enabled(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
+def test_a_mapping_receives_nothing_until_it_is_enabled(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
     mapped = Mapped(cloud, stack, inbox, {}, Enabled=False)
     mapped.send({})
     assert inbox.next(1) is None
@@ -194,7 +194,7 @@ def test_a_group_is_blocked_while_one_of_its_messages_is_in_flight(cloud: LocalC
     assert [message["Body"] for message in again] == ["a1", "a2"]
 
 
-def test_a_long_poll_ends_when_a_hidden_message_appears(cloud: LocalCloud) -> None:
+def test_a_long_poll_ends_when_a_message_is_visible_again(cloud: LocalCloud) -> None:
     sqs = cloud.client("sqs")
     url = sqs.create_queue(QueueName=f"q{uuid.uuid4().hex}", Attributes={"VisibilityTimeout": "1"})["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="x")

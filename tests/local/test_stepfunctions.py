@@ -1,4 +1,4 @@
-"""Step Functions: waiting for callbacks, ending once, and telling about it."""
+"""Step Functions: callbacks, the end of executions, and their events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GREETS = "def handler(event, context):\n    return {'hello': event['name']}\n"
 
 
 class Machine:
-    """A state machine made by CloudFormation whose first state waits for a callback."""
+    """A state machine of a template whose second state waits for a callback."""
 
     def __init__(self, cloud: LocalCloud, stack: Stack, inbox: Inbox, limits: dict[str, Any] | None = None) -> None:
         self.cloud, self.client, self.inbox, self.name = cloud, cloud.client("stepfunctions"), inbox, stack.name
@@ -61,9 +61,9 @@ class Machine:
         self.arn = stack.put(resources, {"Arn": {"Fn::GetAtt": ["Machine", "Arn"]}})["Arn"]
 
     def start(self, name: str = "", **more: Any) -> str:
-        given = {"name": "n", "t": 30, "h": 29, **more}
+        machine_input = {"name": "n", "t": 30, "h": 29, **more}
         options = {"name": name} if name else {}
-        started = self.client.start_execution(stateMachineArn=self.arn, input=json.dumps(given), **options)
+        started = self.client.start_execution(stateMachineArn=self.arn, input=json.dumps(machine_input), **options)
         return started["executionArn"]
 
     def token(self) -> str:
@@ -94,7 +94,7 @@ def test_a_callback_ends_the_wait_and_its_output_is_the_result(machine: Machine)
     assert ended["stopDate"] >= ended["startDate"]
 
 
-def test_the_lambda_before_it_ran_with_the_payload(machine: Machine) -> None:
+def test_a_lambda_task_passes_its_payload(machine: Machine) -> None:
     arn = machine.start(name=f"e{uuid.uuid4().hex}")
     sent = machine.inbox.next()
     assert sent["input"]["greeted"]["Payload"] == {"hello": "n"}
@@ -103,8 +103,8 @@ def test_the_lambda_before_it_ran_with_the_payload(machine: Machine) -> None:
 
 def test_a_failure_keeps_error_and_cause(machine: Machine) -> None:
     arn = machine.start()
-    machine.client.send_task_failure(taskToken=machine.token(), error="Blocked", cause="the guardrail said no")
-    assert json.loads(machine.ended(arn)["output"])["error"] == {"Error": "Blocked", "Cause": "the guardrail said no"}
+    machine.client.send_task_failure(taskToken=machine.token(), error="Blocked", cause="a check refused it")
+    assert json.loads(machine.ended(arn)["output"])["error"] == {"Error": "Blocked", "Cause": "a check refused it"}
 
 
 def test_a_retry_gets_a_token_of_its_own(machine: Machine) -> None:
@@ -143,11 +143,11 @@ def test_a_heartbeat_without_a_limit_is_harmless(cloud: LocalCloud, stack: Stack
     assert machine.ended(arn)["status"] == "SUCCEEDED"
 
 
-@pytest.mark.parametrize("over", ["answered", "stopped"])
-def test_a_callback_for_what_is_over_is_task_timed_out(machine: Machine, over: str) -> None:
+@pytest.mark.parametrize("end", ["answered", "stopped"])
+def test_a_callback_for_an_ended_task_is_refused_as_task_timed_out(machine: Machine, end: str) -> None:
     arn = machine.start()
     token = machine.token()
-    if over == "answered":
+    if end == "answered":
         machine.client.send_task_success(taskToken=token, output="{}")
     else:
         machine.client.stop_execution(executionArn=arn)
@@ -157,7 +157,7 @@ def test_a_callback_for_what_is_over_is_task_timed_out(machine: Machine, over: s
     assert code_of(client.send_task_failure, taskToken=token) == "TaskTimedOut"
 
 
-def test_garbage_is_an_invalid_token_and_bad_output_is_refused(machine: Machine) -> None:
+def test_an_unknown_token_and_an_output_that_is_not_json_are_refused(machine: Machine) -> None:
     assert code_of(machine.client.send_task_heartbeat, taskToken="garbage") == "InvalidToken"
     arn = machine.start()
     token = machine.token()
@@ -165,7 +165,7 @@ def test_garbage_is_an_invalid_token_and_bad_output_is_refused(machine: Machine)
     machine.client.stop_execution(executionArn=arn)
 
 
-def test_a_stopped_execution_is_aborted_at_once_and_catches_nothing(machine: Machine) -> None:
+def test_a_stopped_execution_is_aborted_at_once_and_catches_no_error(machine: Machine) -> None:
     arn = machine.start()
     machine.token()
     machine.client.stop_execution(executionArn=arn, error="Cancelled", cause="by a person")
@@ -177,7 +177,7 @@ def test_a_stopped_execution_is_aborted_at_once_and_catches_nothing(machine: Mac
     assert machine.inbox.next(1) is None
 
 
-def test_one_name_is_one_execution(machine: Machine) -> None:
+def test_starts_with_one_name_start_one_execution(machine: Machine) -> None:
     name = f"e{uuid.uuid4().hex}"
     arn = machine.start(name=name)
     assert machine.start(name=name) == arn
@@ -214,7 +214,7 @@ def test_every_change_of_status_is_an_event(cloud: LocalCloud, stack: Stack, inb
     assert arrived[stopped, "ABORTED"]["detail"]["cause"] == "why"
 
 
-def test_a_machine_that_runs_out_of_time_is_timed_out(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
+def test_an_execution_that_exceeds_its_timeout_is_timed_out(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
     definition = {"StartAt": "W", "TimeoutSeconds": 1, "States": {"W": {"Type": "Wait", "Seconds": 30, "End": True}}}
     client = cloud.client("stepfunctions")
     machine = client.create_state_machine(
@@ -226,7 +226,7 @@ def test_a_machine_that_runs_out_of_time_is_timed_out(cloud: LocalCloud, stack: 
     assert "stopDate" in ended
 
 
-def test_two_hundred_waiting_executions_cost_next_to_nothing(machine: Machine) -> None:
+def test_two_hundred_waiting_executions_use_almost_no_cpu_time(machine: Machine) -> None:
     client = machine.client
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: machine.start(), range(200)))

@@ -1,4 +1,4 @@
-"""The Amazon States Language as AWS reads it: paths, names of errors, and what is retried and caught."""
+"""The Amazon States Language as AWS reads it: paths, names of errors, and which errors are retried and caught."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.moto_patches.stepfunctions_language import quote_members
 from tests.local.conftest import Stack, wait_until
 
-# It fails when it is asked to, and answers with as much text as it is asked for, or how often it was called before.
+# Fails if its event says so, else returns a text of the requested length, or the number of earlier calls.
 COUNTS = """
 calls = []
 
 def handler(event, context):
     calls.append(event)
     if event.get("fails"):
-        raise ValueError("as it was asked to")
+        raise ValueError("as requested")
     return "x" * event.get("much", 0) or len(calls) - 1
 """
 
@@ -32,7 +32,7 @@ class Runner:
         self.function = stack.put({"F": stack.function(COUNTS)}, {"Name": {"Ref": "F"}})["Name"]
 
     def run(self, states: dict[str, Any], given: object) -> dict[str, Any]:
-        """The description of an execution that has ended; it starts at the first state."""
+        """Run the states from the first on; return the description of the ended execution."""
         machine = self._client.create_state_machine(
             name=self._name,
             definition=json.dumps({"StartAt": next(iter(states)), "States": states}),
@@ -42,7 +42,7 @@ class Runner:
         return wait_until(lambda: (d := self._client.describe_execution(executionArn=arn))["status"] != "RUNNING" and d)
 
     def entered(self, arn: str) -> list[str]:
-        """The names of the states that an execution entered."""
+        """Return the names of the states that an execution entered."""
         events = self._client.get_execution_history(executionArn=arn)["events"]
         return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]
 
@@ -53,7 +53,7 @@ def runner(cloud: LocalCloud, stack: Stack) -> Runner:
 
 
 def task(runner: Runner, payload: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A state that calls the function, retries everything once at most, and catches everything."""
+    """Return a state that calls the function, retries any error once, and catches any error."""
     return {
         "Type": "Task",
         "Resource": "arn:aws:states:::lambda:invoke",
@@ -69,9 +69,9 @@ def task(runner: Runner, payload: dict[str, Any], **fields: Any) -> dict[str, An
 CAUGHT = {"Type": "Pass", "End": True}
 
 
-@pytest.mark.parametrize("member", ["1a2b3-cosmos-reason2-2b", "12345-p", "1e234-p", "abcde-p"])
-def test_a_result_goes_to_a_member_that_begins_with_anything(runner: Runner, member: str) -> None:
-    """Step Functions takes `$.1a2b3-name.output`: VAMS's definitions have such paths, and run."""
+@pytest.mark.parametrize("member", ["1a2b3-name-2b", "12345-p", "1e234-p", "abcde-p"])
+def test_the_name_of_a_result_may_begin_with_any_character(runner: Runner, member: str) -> None:
+    """Step Functions accepts `$.1a2b3-name.output`; definitions of other systems have such paths."""
     states = {
         "Call": task(runner, {}, ResultPath=f"$.{member}.output", End=False, Next="Read"),
         "Read": {"Type": "Pass", "Parameters": {"seen.$": f"$.{member}.output.calls", "kept.$": "$.kept"}, "End": True},
@@ -98,12 +98,12 @@ def test_only_members_that_begin_with_a_digit_are_quoted(path: str, quoted: str)
 
 @pytest.mark.parametrize("error", ["States.TaskFailed", "WorkflowFailed"])
 def test_a_fail_state_reports_any_error(runner: Runner, error: str) -> None:
-    """Step Functions takes a reserved name too; VAMS's Fail state reports States.TaskFailed."""
+    """Step Functions accepts a reserved name too."""
     ended = runner.run({"Failed": {"Type": "Fail", "Error": error, "Cause": "a reason"}}, {})
     assert (ended["status"], ended["error"], ended["cause"]) == ("FAILED", error, "a reason")
 
 
-def test_what_fails_otherwise_is_retried_and_caught(runner: Runner) -> None:
+def test_other_errors_are_retried_and_caught(runner: Runner) -> None:
     ended = runner.run({"Call": task(runner, {"fails": True}), "Caught": CAUGHT}, {})
     assert json.loads(ended["output"])["Error"] == "ValueError"
 
@@ -117,8 +117,8 @@ def test_an_error_at_runtime_is_neither_retried_nor_caught(runner: Runner) -> No
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_too_much_data_is_caught_by_its_own_name_alone(runner: Runner, named: bool) -> None:
-    """Step Functions: States.ALL "can't catch the States.DataLimitExceeded terminal error"; VAMS 2.6 names it."""
+def test_a_data_limit_error_is_caught_by_its_own_name_alone(runner: Runner, named: bool) -> None:
+    """Step Functions: States.ALL "can't catch the States.DataLimitExceeded terminal error"; its own name does."""
     catch = [{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}] if named else []
     call = task(runner, {"much": 300_000})
     call["Catch"] = [*catch, *call["Catch"]]

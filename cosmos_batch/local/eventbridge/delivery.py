@@ -1,4 +1,4 @@
-"""EventBridge's delivery: an event is matched by rules, transformed, and sent to targets with retries and dead letters."""
+"""EventBridge delivery: rules match an event, transform it, and send it to targets, with retries and dead letters."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def wait_readable(descriptor: int, seconds: float) -> bool:
     """Wait until a file descriptor can be read or its other end is closed; False if it takes longer than `seconds`.
 
-    It uses poll(), because select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has them.
+    It uses poll(): select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has those.
     """
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""The processes of Lambda functions, without a cloud."""
+"""The processes of Lambda functions; this test needs no cloud."""
 
 import fcntl
 import os
@@ -6,7 +6,7 @@ import os
 from cosmos_batch.local.lambda_functions.processes import wait_readable
 
 
-def test_an_answer_is_waited_for_on_a_descriptor_that_select_refuses() -> None:
+def test_file_descriptors_above_the_limit_of_select_can_be_waited_for() -> None:
     """A cloud with hundreds of executions has more than 1,024 files open."""
     reader, writer = os.pipe()
     high = fcntl.fcntl(reader, fcntl.F_DUPFD, 1500)

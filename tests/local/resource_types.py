@@ -1,4 +1,4 @@
-"""One small template for each CloudFormation type: what makes it, what changes it, and what boto3 then sees."""
+"""A small template for each CloudFormation type, a change of it, and the value that boto3 reads before and after."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Properties = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Type:
+class Case:
     """A type under test.
 
-    ``look`` gets the clients and the physical id, and returns what there is to see: ``made`` at first, ``changed``
-    after the template's properties were updated with ``change``. When the resource is gone it raises or returns None.
+    ``read`` takes the clients and the physical id. It returns ``created`` at first and ``updated`` after ``change`` was
+    applied to the properties; it raises or returns None when the resource is deleted.
     """
 
     name: str
     properties: Properties
     change: Properties
-    look: Callable[[Clients, str], Any]
-    made: Any
-    changed: Any
+    read: Callable[[Clients, str], Any]
+    created: Any
+    updated: Any
 
 
 def ref(name: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _named(name: str) -> Properties:
 
 CODE = {"S3Bucket": "code", "S3Key": "layer.zip"}
 
-# What the types under test need around them.
+# Resources to which the types under test refer.
 AROUND: dict[str, dict[str, Any]] = {
     "Vpc": _resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16", **_named("vpc")),
     "Subnet": _resource("AWS::EC2::Subnet", VpcId=ref("Vpc"), CidrBlock="10.0.0.0/24", AvailabilityZone="us-east-1a"),
@@ -86,9 +86,9 @@ def _name(described: dict[str, Any]) -> str:
     return next(tag["Value"] for tag in described["Tags"] if tag["Key"] == "Name")
 
 
-def _named_type(name: str, properties: Properties, look: Callable[[Clients, str], Any]) -> Type:
-    """A type of which the Name tag is changed."""
-    return Type(name, {**properties, **_named("a")}, _named("b"), lambda c, i: _name(look(c, i)), "a", "b")
+def _named_type(name: str, properties: Properties, read: Callable[[Clients, str], Any]) -> Case:
+    """Return the case of a type whose Name tag is changed."""
+    return Case(name, {**properties, **_named("a")}, _named("b"), lambda c, i: _name(read(c, i)), "a", "b")
 
 
 def _document(policy: Any) -> Any:
@@ -157,25 +157,25 @@ def _statement(clients: Clients, _: str) -> str:
 
 
 TYPES = [
-    Type("AWS::Batch::ComputeEnvironment", AROUND["Computing"]["Properties"],
+    Case("AWS::Batch::ComputeEnvironment", AROUND["Computing"]["Properties"],
          {"ComputeResources": {**AROUND["Computing"]["Properties"]["ComputeResources"], "MaxvCpus": 8}},
          lambda c, i: c("batch").describe_compute_environments(computeEnvironments=[i])["computeEnvironments"][0]
          ["computeResources"]["maxvCpus"], 4, 8),
-    Type("AWS::Batch::JobDefinition",
+    Case("AWS::Batch::JobDefinition",
          {"Type": "container", "ContainerProperties": {"Image": "i", "Vcpus": 1, "Memory": 8},
           "JobDefinitionName": "d"},
          {"ContainerProperties": {"Image": "j", "Vcpus": 1, "Memory": 8}},
          lambda c, i: c("batch").describe_job_definitions(jobDefinitionName="d", status="ACTIVE")["jobDefinitions"][-1]
          ["containerProperties"]["image"], "i", "j"),
-    Type("AWS::Batch::JobQueue",
+    Case("AWS::Batch::JobQueue",
          {"Priority": 1, "ComputeEnvironmentOrder": [{"Order": 1, "ComputeEnvironment": ref("Computing")}]},
          {"Priority": 2},
          lambda c, i: c("batch").describe_job_queues(jobQueues=[i])["jobQueues"][0]["priority"], 1, 2),
-    Type("AWS::Batch::SchedulingPolicy", {"FairsharePolicy": {"ComputeReservation": 1}},
+    Case("AWS::Batch::SchedulingPolicy", {"FairsharePolicy": {"ComputeReservation": 1}},
          {"FairsharePolicy": {"ComputeReservation": 2}},
          lambda c, i: c("batch").describe_scheduling_policies(arns=[i])["schedulingPolicies"][0]["fairsharePolicy"]
          ["computeReservation"], 1, 2),
-    Type("AWS::Budgets::Budget",
+    Case("AWS::Budgets::Budget",
          {"Budget": {"BudgetName": "b", "BudgetType": "COST", "TimeUnit": "MONTHLY",
                      "BudgetLimit": {"Amount": 10, "Unit": "USD"}},
           "NotificationsWithSubscribers": [{
@@ -185,20 +185,20 @@ TYPES = [
                      "BudgetLimit": {"Amount": 20, "Unit": "USD"}}},
          lambda c, i: float(c("budgets").describe_budget(AccountId="123456789012", BudgetName=i)["Budget"]
                             ["BudgetLimit"]["Amount"]), 10, 20),
-    Type("AWS::CloudWatch::Alarm",
+    Case("AWS::CloudWatch::Alarm",
          {"MetricName": "m", "Namespace": "n", "EvaluationPeriods": 1, "Threshold": 1, "Period": 60,
           "ComparisonOperator": "GreaterThanThreshold", "Statistic": "Sum", "AlarmActions": [ref("Topic")]},
          {"Threshold": 2},
          lambda c, i: c("cloudwatch").describe_alarms(AlarmNames=[i])["MetricAlarms"][0]["Threshold"], 1, 2),
-    Type("AWS::CloudWatch::Dashboard", {"DashboardBody": '{"widgets": []}'}, {"DashboardBody": '{"widgets": [1]}'},
+    Case("AWS::CloudWatch::Dashboard", {"DashboardBody": '{"widgets": []}'}, {"DashboardBody": '{"widgets": [1]}'},
          lambda c, i: c("cloudwatch").get_dashboard(DashboardName=i)["DashboardBody"],
          '{"widgets": []}', '{"widgets": [1]}'),
-    Type("AWS::CodeBuild::Project",
+    Case("AWS::CodeBuild::Project",
          {"ServiceRole": get("Role"), "Artifacts": {"Type": "NO_ARTIFACTS"}, "Source": {"Type": "NO_SOURCE"},
           "Environment": {"Type": "LINUX_CONTAINER", "ComputeType": "BUILD_GENERAL1_SMALL", "Image": "i"},
           "TimeoutInMinutes": 10}, {"TimeoutInMinutes": 20},
          lambda c, i: c("codebuild").batch_get_projects(names=[i])["projects"][0]["timeoutInMinutes"], 10, 20),
-    Type("AWS::DynamoDB::Table",
+    Case("AWS::DynamoDB::Table",
          {"BillingMode": "PAY_PER_REQUEST", "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
           "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
           "TimeToLiveSpecification": {"AttributeName": "one", "Enabled": True}},
@@ -207,164 +207,164 @@ TYPES = [
          "one", "two"),
     _named_type("AWS::EC2::EIP", {"Domain": "vpc"},
                 lambda c, i: c("ec2").describe_addresses(PublicIps=[i])["Addresses"][0]),
-    Type("AWS::EC2::FlowLog",
+    Case("AWS::EC2::FlowLog",
          {"ResourceId": ref("Vpc"), "ResourceType": "VPC", "TrafficType": "ALL", "LogGroupName": ref("Logs"),
           "DeliverLogsPermissionArn": get("Role")}, {"TrafficType": "REJECT"},
          lambda c, i: c("ec2").describe_flow_logs(FlowLogIds=[i])["FlowLogs"][0]["TrafficType"], "ALL", "REJECT"),
     _named_type("AWS::EC2::InternetGateway", {},
                 lambda c, i: c("ec2").describe_internet_gateways(InternetGatewayIds=[i])["InternetGateways"][0]),
-    Type("AWS::EC2::LaunchTemplate", {"LaunchTemplateData": {"UserData": {"Fn::Base64": "a"}}},
+    Case("AWS::EC2::LaunchTemplate", {"LaunchTemplateData": {"UserData": {"Fn::Base64": "a"}}},
          {"LaunchTemplateData": {"UserData": {"Fn::Base64": "b"}}},
          lambda c, i: c("ec2").describe_launch_template_versions(LaunchTemplateId=i, Versions=["$Latest"])
          ["LaunchTemplateVersions"][0]["LaunchTemplateData"]["UserData"], "YQ==", "Yg=="),
     _named_type("AWS::EC2::NatGateway", {"AllocationId": get("Address", "AllocationId"), "SubnetId": ref("Subnet")},
                 lambda c, i: _alive(c("ec2").describe_nat_gateways(NatGatewayIds=[i])["NatGateways"])),
-    Type("AWS::EC2::Route", {"RouteTableId": ref("Routes"), "GatewayId": ref("Gateway"),
+    Case("AWS::EC2::Route", {"RouteTableId": ref("Routes"), "GatewayId": ref("Gateway"),
                              "DestinationCidrBlock": "0.0.0.0/0"}, {"DestinationCidrBlock": "8.8.0.0/16"},
          _route, "0.0.0.0/0", "8.8.0.0/16"),
     _named_type("AWS::EC2::RouteTable", {"VpcId": ref("Vpc")},
                 lambda c, i: c("ec2").describe_route_tables(RouteTableIds=[i])["RouteTables"][0]),
     _named_type("AWS::EC2::SecurityGroup", {"VpcId": ref("Vpc"), "GroupDescription": "d"},
                 lambda c, i: c("ec2").describe_security_groups(GroupIds=[i])["SecurityGroups"][0]),
-    Type("AWS::EC2::SecurityGroupIngress",
+    Case("AWS::EC2::SecurityGroupIngress",
          {"GroupId": get("Group", "GroupId"), "IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049,
           "SourceSecurityGroupId": get("Group", "GroupId")}, {"FromPort": 2048}, _ingress, 2049, 2048),
-    Type("AWS::EC2::SecurityGroupEgress",
+    Case("AWS::EC2::SecurityGroupEgress",
          {"GroupId": get("OtherGroup", "GroupId"), "IpProtocol": "tcp", "FromPort": 443, "ToPort": 443,
           "CidrIp": "10.0.0.0/8"}, {"FromPort": 442},
          lambda c, i: c("ec2").describe_security_group_rules(SecurityGroupRuleIds=[i.split("|")[1]])
          ["SecurityGroupRules"][0]["FromPort"], 443, 442),
     _named_type("AWS::EC2::Subnet", {"VpcId": ref("Vpc"), "CidrBlock": "10.0.9.0/24"},
                 lambda c, i: c("ec2").describe_subnets(SubnetIds=[i])["Subnets"][0]),
-    Type("AWS::EC2::SubnetRouteTableAssociation", {"SubnetId": ref("Subnet"), "RouteTableId": ref("Routes")},
+    Case("AWS::EC2::SubnetRouteTableAssociation", {"SubnetId": ref("Subnet"), "RouteTableId": ref("Routes")},
          {"RouteTableId": ref("OtherRoutes")}, _association, "routes", "other"),
     _named_type("AWS::EC2::VPC", {"CidrBlock": "10.9.0.0/16"},
                 lambda c, i: c("ec2").describe_vpcs(VpcIds=[i])["Vpcs"][0]),
-    Type("AWS::EC2::VPCEndpoint",
+    Case("AWS::EC2::VPCEndpoint",
          {"VpcId": ref("Vpc"), "VpcEndpointType": "Gateway", "ServiceName": "com.amazonaws.us-east-1.s3",
           "RouteTableIds": [ref("Routes")], "PolicyDocument": policy("s3:GetObject")},
          {"PolicyDocument": policy("s3:*")},
          lambda c, i: _document(_alive(c("ec2").describe_vpc_endpoints(VpcEndpointIds=[i])["VpcEndpoints"])
                                 ["PolicyDocument"]), "s3:GetObject", "s3:*"),
-    Type("AWS::EC2::VPCGatewayAttachment", {"VpcId": ref("Vpc"), "InternetGatewayId": ref("Loose")},
+    Case("AWS::EC2::VPCGatewayAttachment", {"VpcId": ref("Vpc"), "InternetGatewayId": ref("Loose")},
          {"VpcId": ref("OtherVpc")},
          lambda c, i: _name(c("ec2").describe_vpcs(VpcIds=[c("ec2").describe_internet_gateways(
              Filters=[{"Name": "tag:Name", "Values": ["loose"]}])["InternetGateways"][0]["Attachments"][0]["VpcId"]])
              ["Vpcs"][0]), "vpc", "other"),
-    Type("AWS::ECR::RegistryScanningConfiguration", {"ScanType": "BASIC", "Rules": _rules("SCAN_ON_PUSH")},
+    Case("AWS::ECR::RegistryScanningConfiguration", {"ScanType": "BASIC", "Rules": _rules("SCAN_ON_PUSH")},
          {"Rules": _rules("MANUAL")}, _scanning, "SCAN_ON_PUSH", "MANUAL"),
-    Type("AWS::ECR::Repository", {"ImageTagMutability": "MUTABLE"}, {"ImageTagMutability": "IMMUTABLE"},
+    Case("AWS::ECR::Repository", {"ImageTagMutability": "MUTABLE"}, {"ImageTagMutability": "IMMUTABLE"},
          lambda c, i: c("ecr").describe_repositories(repositoryNames=[i])["repositories"][0]["imageTagMutability"],
          "MUTABLE", "IMMUTABLE"),
-    Type("AWS::EFS::AccessPoint", {"FileSystemId": ref("Files"), "AccessPointTags": [{"Key": "Name", "Value": "a"}]},
+    Case("AWS::EFS::AccessPoint", {"FileSystemId": ref("Files"), "AccessPointTags": [{"Key": "Name", "Value": "a"}]},
          {"AccessPointTags": [{"Key": "Name", "Value": "b"}]},
          lambda c, i: _name(c("efs").describe_access_points(AccessPointId=i)["AccessPoints"][0]), "a", "b"),
-    Type("AWS::EFS::FileSystem", {"FileSystemTags": [{"Key": "Name", "Value": "a"}]},
+    Case("AWS::EFS::FileSystem", {"FileSystemTags": [{"Key": "Name", "Value": "a"}]},
          {"FileSystemTags": [{"Key": "Name", "Value": "b"}]},
          lambda c, i: _name(c("efs").describe_file_systems(FileSystemId=i)["FileSystems"][0]), "a", "b"),
-    Type("AWS::EFS::FileSystem", {"LifecyclePolicies": [{"TransitionToIA": "AFTER_30_DAYS"}]},
+    Case("AWS::EFS::FileSystem", {"LifecyclePolicies": [{"TransitionToIA": "AFTER_30_DAYS"}]},
          {"LifecyclePolicies": [{"TransitionToIA": "AFTER_60_DAYS"}]},
          lambda c, i: c("efs").describe_lifecycle_configuration(FileSystemId=i)["LifecyclePolicies"][0][
              "TransitionToIA"], "AFTER_30_DAYS", "AFTER_60_DAYS"),
-    Type("AWS::EFS::MountTarget", {"FileSystemId": ref("Files"), "SubnetId": ref("Subnet"),
+    Case("AWS::EFS::MountTarget", {"FileSystemId": ref("Files"), "SubnetId": ref("Subnet"),
                                    "SecurityGroups": [get("Group", "GroupId")]},
          {"SecurityGroups": [get("OtherGroup", "GroupId")]},
          lambda c, i: c("ec2").describe_security_groups(GroupIds=c("efs").describe_mount_target_security_groups(
              MountTargetId=i)["SecurityGroups"])["SecurityGroups"][0]["Description"], "workers", "others"),
-    Type("AWS::Events::Rule", {"ScheduleExpression": "rate(1 day)", "State": "DISABLED"},
+    Case("AWS::Events::Rule", {"ScheduleExpression": "rate(1 day)", "State": "DISABLED"},
          {"ScheduleExpression": "rate(2 days)"},
          lambda c, i: c("events").describe_rule(Name=i)["ScheduleExpression"], "rate(1 day)", "rate(2 days)"),
-    Type("AWS::IAM::InstanceProfile", {"Roles": [ref("Role")], "InstanceProfileName": "p"},
+    Case("AWS::IAM::InstanceProfile", {"Roles": [ref("Role")], "InstanceProfileName": "p"},
          {"Roles": [ref("OtherRole")]},
          lambda c, i: c("iam").get_instance_profile(InstanceProfileName=i)["InstanceProfile"]["Roles"][0]["Path"],
          "/", "/other/"),
-    Type("AWS::IAM::ManagedPolicy", {"PolicyDocument": policy("sqs:SendMessage")}, {"PolicyDocument": policy("sqs:*")},
+    Case("AWS::IAM::ManagedPolicy", {"PolicyDocument": policy("sqs:SendMessage")}, {"PolicyDocument": policy("sqs:*")},
          lambda c, i: _document(c("iam").get_policy_version(PolicyArn=i, VersionId=c("iam").get_policy(PolicyArn=i)
                                 ["Policy"]["DefaultVersionId"])["PolicyVersion"]["Document"]),
          "sqs:SendMessage", "sqs:*"),
-    Type("AWS::IAM::Policy",
+    Case("AWS::IAM::Policy",
          {"PolicyName": "p", "Roles": ["types-role"], "PolicyDocument": policy("s3:GetObject")},
          {"PolicyDocument": policy("s3:*")},
          lambda c, i: _document(c("iam").get_role_policy(RoleName="types-role", PolicyName="p")["PolicyDocument"]),
          "s3:GetObject", "s3:*"),
-    Type("AWS::IAM::Role", {"AssumeRolePolicyDocument": policy("sts:AssumeRole"), "MaxSessionDuration": 3600,
+    Case("AWS::IAM::Role", {"AssumeRolePolicyDocument": policy("sts:AssumeRole"), "MaxSessionDuration": 3600,
                             "Policies": [{"PolicyName": "p", "PolicyDocument": policy("a:B")}]},
          {"Policies": [{"PolicyName": "p", "PolicyDocument": policy("a:C")}]},
          lambda c, i: _document(c("iam").get_role_policy(RoleName=i, PolicyName="p")["PolicyDocument"]), "a:B", "a:C"),
-    Type("AWS::KMS::Alias", {"AliasName": "alias/types", "TargetKeyId": ref("Key")}, {"TargetKeyId": ref("OtherKey")},
+    Case("AWS::KMS::Alias", {"AliasName": "alias/types", "TargetKeyId": ref("Key")}, {"TargetKeyId": ref("OtherKey")},
          lambda c, i: c("kms").describe_key(KeyId=next(alias["TargetKeyId"] for alias in c("kms").list_aliases()
                                             ["Aliases"] if alias["AliasName"] == i))["KeyMetadata"]["Description"],
          "", "other"),
-    Type("AWS::KMS::Key", {"KeyPolicy": policy("kms:*", Principal={"AWS": "*"}), "Description": "a"},
+    Case("AWS::KMS::Key", {"KeyPolicy": policy("kms:*", Principal={"AWS": "*"}), "Description": "a"},
          {"Description": "b"}, _key, "a", "b"),
-    Type("AWS::Lambda::EventInvokeConfig",
+    Case("AWS::Lambda::EventInvokeConfig",
          {"FunctionName": ref("Function"), "Qualifier": "$LATEST", "MaximumRetryAttempts": 0},
          {"MaximumRetryAttempts": 1},
          lambda c, i: c("lambda").get_function_event_invoke_config(FunctionName="types-function")
          ["MaximumRetryAttempts"], 0, 1),
-    Type("AWS::Lambda::EventSourceMapping",
+    Case("AWS::Lambda::EventSourceMapping",
          {"FunctionName": ref("Function"), "EventSourceArn": get("Queue"), "BatchSize": 1},
          {"BatchSize": 2}, _mapping, 1, 2),
-    Type("AWS::Lambda::Function", {**AROUND["Function"]["Properties"], "FunctionName": "tested", "Timeout": 1},
+    Case("AWS::Lambda::Function", {**AROUND["Function"]["Properties"], "FunctionName": "tested", "Timeout": 1},
          {"Timeout": 2},
          lambda c, i: c("lambda").get_function(FunctionName=i)["Configuration"]["Timeout"], 1, 2),
-    Type("AWS::Lambda::LayerVersion", {"LayerName": "types", "Description": "a", "Content": CODE},
+    Case("AWS::Lambda::LayerVersion", {"LayerName": "types", "Description": "a", "Content": CODE},
          {"Description": "b"},
          lambda c, i: c("lambda").list_layer_versions(LayerName="types")["LayerVersions"][0]["Description"], "a", "b"),
-    Type("AWS::Lambda::Permission", {"FunctionName": get("Function"), "Action": "lambda:InvokeFunction",
+    Case("AWS::Lambda::Permission", {"FunctionName": get("Function"), "Action": "lambda:InvokeFunction",
                                      "Principal": "events.amazonaws.com"}, {"Principal": "s3.amazonaws.com"},
          _statement, "events.amazonaws.com", "s3.amazonaws.com"),
-    Type("AWS::Lambda::Version", {"FunctionName": ref("Function"), "Description": "a"}, {"Description": "b"},
+    Case("AWS::Lambda::Version", {"FunctionName": ref("Function"), "Description": "a"}, {"Description": "b"},
          lambda c, i: c("lambda").list_versions_by_function(FunctionName="types-function")["Versions"][1]
          ["Description"], "a", "b"),
-    Type("AWS::Logs::LogGroup", {"LogGroupName": "types", "RetentionInDays": 1}, {"RetentionInDays": 3},
+    Case("AWS::Logs::LogGroup", {"LogGroupName": "types", "RetentionInDays": 1}, {"RetentionInDays": 3},
          lambda c, i: c("logs").describe_log_groups(logGroupNamePrefix="types")["logGroups"][0]
          ["retentionInDays"], 1, 3),
-    Type("AWS::Logs::MetricFilter",
+    Case("AWS::Logs::MetricFilter",
          {"LogGroupName": ref("Logs"), "FilterName": "f", "FilterPattern": "a",
           "MetricTransformations": [{"MetricName": "m", "MetricNamespace": "n", "MetricValue": "1"}]},
          {"FilterPattern": "b"},
          lambda c, i: c("logs").describe_metric_filters(filterNamePrefix="f")["metricFilters"][0]
          ["filterPattern"], "a", "b"),
-    Type("AWS::Logs::ResourcePolicy", {"PolicyName": "types", "PolicyDocument": json.dumps(policy("logs:A"))},
+    Case("AWS::Logs::ResourcePolicy", {"PolicyName": "types", "PolicyDocument": json.dumps(policy("logs:A"))},
          {"PolicyDocument": json.dumps(policy("logs:B"))},
          lambda c, i: next(_document(found["policyDocument"]) for found in c("logs").describe_resource_policies()
                            ["resourcePolicies"] if found["policyName"] == "types"), "logs:A", "logs:B"),
-    Type("AWS::S3::Bucket", {"VersioningConfiguration": {"Status": "Enabled"}},
+    Case("AWS::S3::Bucket", {"VersioningConfiguration": {"Status": "Enabled"}},
          {"VersioningConfiguration": {"Status": "Suspended"}},
          lambda c, i: c("s3").get_bucket_versioning(Bucket=i)["Status"], "Enabled", "Suspended"),
-    Type("AWS::S3::BucketPolicy",
+    Case("AWS::S3::BucketPolicy",
          {"Bucket": ref("Bucket"), "PolicyDocument": policy("s3:A", Principal="*", Effect="Deny")},
          {"PolicyDocument": policy("s3:B", Principal="*", Effect="Deny")},
          lambda c, i: _document(c("s3").get_bucket_policy(Bucket="types-bucket")["Policy"]), "s3:A", "s3:B"),
-    Type("AWS::SecretsManager::ResourcePolicy",
+    Case("AWS::SecretsManager::ResourcePolicy",
          {"SecretId": ref("Secret"), "ResourcePolicy": policy("secretsmanager:A", Principal="*")},
          {"ResourcePolicy": policy("secretsmanager:B", Principal="*")},
          lambda c, i: _document(c("secretsmanager").get_resource_policy(SecretId="types-secret")["ResourcePolicy"]),
          "secretsmanager:A", "secretsmanager:B"),
-    Type("AWS::SecretsManager::Secret", {"SecretString": "a"}, {"SecretString": "b"},
+    Case("AWS::SecretsManager::Secret", {"SecretString": "a"}, {"SecretString": "b"},
          lambda c, i: c("secretsmanager").get_secret_value(SecretId=i)["SecretString"], "a", "b"),
-    Type("AWS::SNS::Subscription", {"TopicArn": ref("Topic"), "Protocol": "email", "Endpoint": "a@example.com"},
+    Case("AWS::SNS::Subscription", {"TopicArn": ref("Topic"), "Protocol": "email", "Endpoint": "a@example.com"},
          {"Endpoint": "b@example.com"},
          lambda c, i: next(found["Endpoint"] for found in c("sns").list_subscriptions()["Subscriptions"]
                            if found["Endpoint"].endswith("@example.com")), "a@example.com", "b@example.com"),
-    Type("AWS::SNS::Topic", {"DisplayName": "a"}, {"DisplayName": "b"},
+    Case("AWS::SNS::Topic", {"DisplayName": "a"}, {"DisplayName": "b"},
          lambda c, i: c("sns").get_topic_attributes(TopicArn=i)["Attributes"]["DisplayName"], "a", "b"),
-    Type("AWS::SNS::TopicPolicy", {"Topics": [ref("Topic")], "PolicyDocument": policy("sns:Publish", Principal="*")},
+    Case("AWS::SNS::TopicPolicy", {"Topics": [ref("Topic")], "PolicyDocument": policy("sns:Publish", Principal="*")},
          {"PolicyDocument": policy("sns:Subscribe", Principal="*")},
          _topic_policy, "sns:Publish", "sns:Subscribe"),
-    Type("AWS::SQS::Queue", {"VisibilityTimeout": 1}, {"VisibilityTimeout": 2},
+    Case("AWS::SQS::Queue", {"VisibilityTimeout": 1}, {"VisibilityTimeout": 2},
          lambda c, i: c("sqs").get_queue_attributes(QueueUrl=i, AttributeNames=["All"])["Attributes"]
          ["VisibilityTimeout"],
          "1", "2"),
-    Type("AWS::SQS::QueuePolicy", {"Queues": [ref("Queue")], "PolicyDocument": policy("sqs:A", Principal="*")},
+    Case("AWS::SQS::QueuePolicy", {"Queues": [ref("Queue")], "PolicyDocument": policy("sqs:A", Principal="*")},
          {"PolicyDocument": policy("sqs:B", Principal="*")},
          lambda c, i: _document(c("sqs").get_queue_attributes(
              QueueUrl=c("sqs").get_queue_url(QueueName="types-queue")["QueueUrl"],
                                 AttributeNames=["All"])["Attributes"]["Policy"]), "sqs:A", "sqs:B"),
-    Type("AWS::SSM::Parameter", {"Type": "String", "Value": "a"}, {"Value": "b"},
+    Case("AWS::SSM::Parameter", {"Type": "String", "Value": "a"}, {"Value": "b"},
          lambda c, i: c("ssm").get_parameter(Name=i)["Parameter"]["Value"], "a", "b"),
-    Type("AWS::StepFunctions::StateMachine", {"RoleArn": get("Role"), "DefinitionString": _machine("a")},
+    Case("AWS::StepFunctions::StateMachine", {"RoleArn": get("Role"), "DefinitionString": _machine("a")},
          {"DefinitionString": _machine("b")},
          lambda c, i: json.loads(c("stepfunctions").describe_state_machine(stateMachineArn=i)["definition"])["StartAt"],
          "a", "b"),

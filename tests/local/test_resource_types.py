@@ -1,4 +1,4 @@
-"""Every CloudFormation type of `types` is created, updated and deleted."""
+"""Every CloudFormation type of `resource_types` is created, updated and deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
 from tests.local.conftest import CODE_BUCKET, Stack, zipped
-from tests.local.types import AROUND, TYPES, Type
+from tests.local.resource_types import AROUND, TYPES, Case
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "local-cloud.md"
@@ -28,7 +28,7 @@ def around(cloud: LocalCloud) -> Iterator[Stack]:
 
 
 @pytest.mark.parametrize("tested", TYPES, ids=lambda tested: tested.name)
-def test_a_type_is_created_changed_and_deleted(cloud: LocalCloud, around: Stack, tested: Type) -> None:
+def test_a_type_is_created_updated_and_deleted(cloud: LocalCloud, around: Stack, tested: Case) -> None:
     name = f"Tested{tested.name.replace('::', '')}"
 
     def put(change: dict[str, Any]) -> Any:
@@ -38,14 +38,14 @@ def test_a_type_is_created_changed_and_deleted(cloud: LocalCloud, around: Stack,
             StackName=around.name, LogicalResourceId=name
         )
         identifier = described["StackResourceDetail"]["PhysicalResourceId"]
-        return identifier, tested.look(cloud.client, identifier)
+        return identifier, tested.read(cloud.client, identifier)
 
-    assert put({})[1] == tested.made
+    assert put({})[1] == tested.created
     identifier, seen = put(tested.change)
-    assert seen == tested.changed
+    assert seen == tested.updated
     around.put(AROUND)
     try:
-        left = tested.look(cloud.client, identifier)
+        left = tested.read(cloud.client, identifier)
     except (ClientError, LookupError, ValueError, StopIteration, TypeError):
         left = None
     assert left is None
