@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
@@ -76,7 +77,7 @@ class JobSnapshot:
         if self.row is None:
             return "checking the request"
         if self.row.state == "RUNNING":
-            return _steps(self.row) or "the model is answering"
+            return _steps(self.row) or ("the model is generating" if self._generates else "the model is answering")
         if waiting := waits_for_server(self.row):
             return waiting
         if self.row.state == "COMMITTED" or self.row.state in FINAL:
@@ -84,6 +85,11 @@ class JobSnapshot:
         if self.worker is None or self.worker.state == "ENDED":
             return "waiting for a worker to be started" if self.failure is None else str(self.failure)
         return self._worker_is_doing(self.worker)
+
+    @property
+    def _generates(self) -> bool:
+        pipeline = None if self.row is None else pipeline_named(self.row.pipeline)
+        return pipeline is not None and pipeline.surface == "generator"
 
     def _worker_is_doing(self, worker: WorkerRow) -> str:
         if worker.state == "SUBMITTED":

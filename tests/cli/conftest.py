@@ -48,6 +48,9 @@ class FakeStepFunctions:
         except KeyError:
             raise self.exceptions.ExecutionDoesNotExist from None
 
+    def stop_execution(self, executionArn: str, error: str, cause: str) -> None:  # noqa: N803 - boto3's names
+        self.executions[executionArn.rpartition(":")[2]] |= {"status": "ABORTED", "error": error, "cause": cause}
+
     def start_execution(self, **arguments: Any) -> None:
         self.started.append(arguments)
 

@@ -94,9 +94,10 @@ def waiting(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, 
 
 def test_status_says_it_of_each_job_that_waits(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
-    _, line = capsys.readouterr().out.splitlines()
+    _, line, *reason = capsys.readouterr().out.splitlines()
     assert line.startswith(waiting.job_id)
-    assert "no worker can serve: The Hub cannot be reached. Check the NAT." in line
+    text = " ".join(part.strip() for part in reason)
+    assert text.startswith("no worker can serve: The Hub cannot be reached. Check the NAT.")
     assert main(["status", "--json"]) == 0
     [said] = json.loads(capsys.readouterr().out)
     assert "The Hub cannot be reached." in said["waits_for"]

@@ -1,37 +1,62 @@
 """`cosmos-batch result`: what jobs have answered."""
 
+import json
+
 import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import progress
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import StillRunning
-from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
+from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
+from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
-from cosmos_batch.cli.output import output_options, output_target
+from cosmos_batch.cli.messages import inform, warn
+from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 
 START_SECONDS = 60.0  # how long --wait looks for a job: its execution may be started at this moment
 
 
 @click.command(
     cls=CosmosCommand,
-    examples=["cosmos-batch result ID", "cosmos-batch result ID --wait", "cosmos-batch result ID --output made/"],
+    examples=[
+        "cosmos-batch result ID",
+        "cosmos-batch result ID --text",
+        "cosmos-batch result ID ID --wait --output answers/",
+    ],
 )
-@click.argument("id")
-@option("--wait", is_flag=True, help="Wait until the job has ended.")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@option("--wait", is_flag=True, help="Wait until the jobs have ended.")
+@option("--text", "as_text", is_flag=True, help="Print the answer alone, not the document.")
 @output_options()
-def command(id: str, wait: bool, output: str | None, force: bool) -> int:
-    """Print the document of a job that has ended, or save it with all files that were made."""
-    target = output_target(output, force, None)
+def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None, force: bool) -> int:
+    """Print the documents of jobs that have ended, or save them with all files that were made.
+
+    A job that failed or runs does not keep the others back; the exit status tells of the worst.
+    """
+    if as_text and output:
+        raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
+    target = output_target(output, force, f"{len(ids)} jobs" if len(ids) > 1 else None)
     deployment = deployments.find()
-    return print_or_save(deployment, ended_job(deployment, id, wait), target)
+    status = 0
+    for job_id in ids:
+        try:
+            result = ended_job(deployment, job_id, wait)
+            print_result = _print_text if as_text else print_or_save
+            status = max(status, print_result(deployment, result, target))
+        except CliError as error:
+            if len(ids) == 1:
+                raise
+            warn(f"error: {explain(error)}")
+            status = max(status, error.exit_status)
+    return status
 
 
 def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:
     """Return the result of a job, if it has ended or after waiting for that. Raises StillRunning, or CliError."""
     execution, row = find_job(deployment, job_id, START_SECONDS if wait else 0)
     if wait and not execution.over:
+        inform(f"{job_id}:")
         with progress.display() as display:
             progress.follow(deployment, job_id, execution.started_at, display)
         execution, row = find_job(deployment, job_id)
@@ -41,3 +66,15 @@ def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:
             "Ask again later, or wait for it: cosmos-batch result --wait",
         )
     return read_job_result(execution, row)
+
+
+def _print_text(deployment: Deployment, result: JobResult, _: OutputTarget | None) -> int:
+    """Print a reasoner's answer, or a job's error. Raises CliError for the document of a generator."""
+    if result.error is not None:
+        return print_error(result.error)
+    assert result.document_uri is not None, "a job without an error has a document"
+    document = json.loads(read_document(deployment, result.document_uri))
+    if not isinstance(document.get("result"), str):
+        raise CliError(f"{result.document_uri} has no answer in words.", "Leave --text out, and name --output FOLDER/.")
+    print(document["result"])
+    return 0

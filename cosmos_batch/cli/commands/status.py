@@ -1,95 +1,138 @@
-"""`cosmos-batch status`: a table of jobs."""
+"""`cosmos-batch status`: a table of jobs, or all that is known of the named ones."""
 
 import json
-from dataclasses import dataclass, replace
+import textwrap
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.job_snapshot import find_job, waits_for_server
-from cosmos_batch.cli.worker_failures import find_worker_failure
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.job_snapshot import JobObserver
+from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.state import FINAL
 
-RECENT = 20
-HEAD = ["ID", "STATE", "PIPELINE", "INPUT", "WORKER", "STAGES (UTC)", "WAITS FOR"]
-
-
-@dataclass(frozen=True)
-class StatusLine:
-    """One job in the table."""
-
-    id: str
-    state: str
-    pipeline: str
-    input: str
-    worker: str
-    stages: dict[str, str]
-    steps: str = ""
-    waits_for: str = ""
-
-    def cells(self) -> list[str]:
-        """Return the columns as text."""
-        stages = " ".join(f"{name}={time[11:19]}" for name, time in self.stages.items())
-        state = f"{self.state} {self.steps}".rstrip()
-        return [self.id, state, self.pipeline, self.input, self.worker, stages, self.waits_for]
+WIDTH = 100  # columns of the table
+PAGE = 20  # jobs
+FILTERS = "Which jobs"
 
 
 @click.command(
     cls=CosmosCommand,
-    examples=["cosmos-batch status", "cosmos-batch status ID", "cosmos-batch status --json"],
+    examples=[
+        "cosmos-batch status",
+        "cosmos-batch status ID",
+        "cosmos-batch status --state failed --since 2h",
+        "cosmos-batch status --text cam0 --limit 100 --json",
+    ],
 )
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(ids: tuple[str, ...], as_json: bool) -> int:
-    """List the named jobs, or the recent ones."""
+@option(
+    "--state",
+    "states",
+    type=click.Choice(STATES, case_sensitive=False),
+    multiple=True,
+    section=FILTERS,
+    help="In this state. May be given again.",
+)
+@option("--pipeline", metavar="ID", section=FILTERS, help="Of this pipeline.")
+@option("--since", metavar="TIME", section=FILTERS, help="Submitted since then: 30m, 2h, 7d ago, or 2026-11-20T12:00.")
+@option("--text", metavar="TEXT", default="", section=FILTERS, help="With this text in id, input, document or reason.")
+@option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1),
+    default=PAGE,
+    show_default=True,
+    section=FILTERS,
+    help="So many jobs on a page.",
+)
+@option("--page", metavar="N", type=click.IntRange(1), default=1, section=FILTERS, help="The second page, or another.")
+@option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
+def command(
+    ids: tuple[str, ...],
+    states: tuple[str, ...],
+    pipeline: str | None,
+    since: str | None,
+    text: str,
+    limit: int,
+    page: int,
+    as_json: bool,
+) -> int:
+    """List jobs, newest first, with the reason of each that failed or waits. Named jobs are shown in detail."""
+    wanted = JobFilter(states, pipeline, parse_since(since) if since else None, text)
+    if ids and wanted != JobFilter():
+        raise WrongCall("Jobs are named, and filtered as well.", "Name jobs, or filter all of them.")
     deployment = deployments.find()
-    lines = [_line(deployment, job_id) for job_id in ids or _recent(deployment)]
-    lines = _with_worker_failures(deployment, lines)
-    if as_json:
-        print(json.dumps([vars(line) for line in lines], indent=2))
-    elif lines:
-        _print_table([HEAD, *(line.cells() for line in lines)])
+    if ids:
+        jobs, has_more = [_observed(deployment, summarize(deployment, job_id)) for job_id in ids], False
     else:
-        print("No job was ever submitted here.")
+        first = (page - 1) * limit
+        found = list(islice(recent_jobs(deployment, wanted), first, first + limit + 1))
+        jobs, has_more = found[:limit], len(found) > limit
+    if as_json:
+        print(json.dumps([job.to_json() for job in jobs], indent=2, ensure_ascii=False))
+    elif ids:
+        print("\n\n".join(_details(job) for job in jobs))
+    elif jobs:
+        print("\n".join(_table(jobs)))
+    else:
+        print("No job was ever submitted here." if wanted == JobFilter() and page == 1 else "No job matches.")
+    if has_more and not as_json:
+        inform(f"There are more: --page {page + 1}, or --limit {limit * 5}")
     return 0
 
 
-def _recent(deployment: Deployment) -> list[str]:
-    """Return the ids of the latest jobs, newest first."""
-    paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
-    pages = paginator.paginate(stateMachineArn=deployment.state_machine_arn, PaginationConfig={"MaxItems": RECENT})
-    executions: Any = (execution for page in pages for execution in page["executions"])
-    return [execution["name"] for execution in islice(executions, RECENT)]
+def _observed(deployment: Deployment, job: JobSummary) -> JobSummary:
+    """Return a job that has not ended with what it waits for: a worker, its capacity, the model that loads."""
+    if job.state in FINAL or job.waits_for:
+        return job
+    return replace(job, waits_for=JobObserver(deployment, job.id).look().waits_for())
 
 
-def _line(deployment: Deployment, job_id: str) -> StatusLine:
-    """Return a job's line, from its row; without one (refused, or not planned yet), from its execution."""
-    execution, row = find_job(deployment, job_id)
-    if row is None:
-        request = execution.request
-        return StatusLine(job_id, execution.status, request.get("pipeline", ""), request.get("input", ""), "", {})
-    attempt = row.open_attempt
-    steps = f"{attempt.steps_done}/{attempt.steps}" if attempt is not None and attempt.steps else ""
-    waits_for = waits_for_server(row) or ""
-    return StatusLine(job_id, row.state, row.pipeline, row.input or "", row.worker or "", row.stages, steps, waits_for)
+def _table(jobs: list[JobSummary]) -> list[str]:
+    """Return the lines of the table, each of at most WIDTH columns, but for an id that is longer."""
+    rows = [("ID", "STATE", "AGE", "INPUT"), *((job.id, _state(job), _age(job), job.input) for job in jobs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    room = max(12, WIDTH - sum(widths) - 6)
+    lines = []
+    for row, job in zip(rows, [None, *jobs], strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*cells, _shortened(row[3], room)]).rstrip())
+        if job is not None and job.reason:
+            lines += textwrap.wrap(job.reason, WIDTH, initial_indent="    ", subsequent_indent="    ", max_lines=3)
+    return lines
 
 
-def _with_worker_failures(deployment: Deployment, lines: list[StatusLine]) -> list[StatusLine]:
-    """Add to each line of a job that waits for a worker why the workers of its pipeline cannot serve."""
-    waiting = {line.pipeline for line in lines if line.state == "PLANNED"}
-    failures = {pipeline: find_worker_failure(deployment.workers(pipeline)) for pipeline in waiting}
-    return [
-        replace(line, waits_for=str(failure))
-        if line.state == "PLANNED" and not line.waits_for and (failure := failures[line.pipeline]) is not None
-        else line
-        for line in lines
-    ]
+def _details(job: JobSummary) -> str:
+    """Return all that is known of a job, a line for each thing."""
+    stages = ", ".join(f"{name} {time[11:19]}" for name, time in job.stages.items())
+    attempts = str(job.attempts) if job.attempts else ""
+    fields = {
+        "state": _state(job), "pipeline": job.pipeline, "input": job.input, "submitted": f"{job.submitted_at[:19]} UTC",
+        "stages (UTC)": stages, "attempts": attempts, "worker": job.worker, "document": job.document,
+        "waits for": job.waits_for, "error": job.reason if job.error else "",
+    }  # fmt: skip
+    return "\n".join([job.id, *(f"  {name:13} {text}" for name, text in fields.items() if text)])
 
 
-def _print_table(rows: list[list[str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _state(job: JobSummary) -> str:
+    return f"{job.state} {job.steps}".rstrip()
+
+
+def _age(job: JobSummary) -> str:
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(job.submitted_at)).total_seconds()
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def _shortened(text: str, room: int) -> str:
+    """Return the end of a text, where names differ."""
+    return text if len(text) <= room else f"…{text[len(text) - room + 1 :]}"

@@ -1,0 +1,32 @@
+"""`cosmos-batch cancel`: stop jobs that have not ended."""
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.job_snapshot import find_job
+from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.contract.error import Error
+
+
+@click.command(cls=CosmosCommand, examples=["cosmos-batch cancel ID", "cosmos-batch cancel ID ID"])
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def command(ids: tuple[str, ...]) -> int:
+    """Stop jobs. A job in the queue is never started; an answer that is under way is not stored.
+
+    Jobs that have ended stay as they are.
+    """
+    deployment = deployments.find()
+    jobs = [(job_id, find_job(deployment, job_id)[0]) for job_id in ids]
+    error = Error(
+        code="Cancelled", message="The job was stopped with `cosmos-batch cancel`.", remedy="Submit it again."
+    )
+    for job_id, execution in jobs:
+        if execution.over:
+            print(f"{job_id} {summarize(deployment, job_id).state} already")
+            continue
+        deployment.clients("stepfunctions").stop_execution(
+            executionArn=deployment.execution_arn(job_id), error=error.code, cause=error.cause()
+        )
+        print(f"{job_id} CANCELLED")
+    return 0

@@ -1,0 +1,38 @@
+"""`cosmos-batch retry`: start jobs again that have failed or were cancelled."""
+
+import json
+import uuid
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.errors import StillRunning, WrongCall
+from cosmos_batch.cli.job_snapshot import find_job
+from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.state import FINAL
+
+
+@click.command(cls=CosmosCommand, examples=["cosmos-batch retry ID", "cosmos-batch retry ID ID"])
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def command(ids: tuple[str, ...]) -> int:
+    """Start the same requests again, and print the new jobs' ids. All are checked before the first is started."""
+    deployment = deployments.find()
+    requests = []
+    for job_id in ids:
+        job = summarize(deployment, job_id)
+        if job.state == "SUCCEEDED":
+            raise WrongCall(f"{job_id} has succeeded.", f"cosmos-batch result {job_id}")
+        if job.state not in FINAL:
+            raise StillRunning(f"{job_id} has not ended.", f"cosmos-batch wait {job_id}")
+        request = find_job(deployment, job_id)[0].request
+        # Its own deadline may have passed. Without one, the configured time counts from now.
+        requests.append({name: value for name, value in request.items() if name != "deadline"})
+    for request in requests:
+        name = execution_name(str(request.get("pipeline", "")), uuid.uuid4().hex)
+        deployment.clients("stepfunctions").start_execution(
+            stateMachineArn=deployment.state_machine_arn, name=name, input=json.dumps(request)
+        )
+        print(name)
+    return 0

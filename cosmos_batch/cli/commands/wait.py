@@ -1,0 +1,41 @@
+"""`cosmos-batch wait`: wait until jobs have ended."""
+
+import time
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.errors import FAILED, StillRunning
+from cosmos_batch.cli.job_snapshot import find_job
+from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.cli.messages import inform
+
+POLL_SECONDS = 2.0
+
+
+@click.command(
+    cls=CosmosCommand,
+    examples=["cosmos-batch wait ID", "cosmos-batch wait ID ID --timeout 600"],
+)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@option("--timeout", metavar="SECONDS", type=click.FloatRange(0), help="Give up then, with exit status 3.")
+def command(ids: tuple[str, ...], timeout: float | None) -> int:
+    """Wait until jobs have ended, and print each with its state as it ends. The exit status is 1 where one failed."""
+    deployment = deployments.find()
+    deadline = None if timeout is None else time.monotonic() + timeout
+    waiting, status = list(dict.fromkeys(ids)), 0
+    while True:
+        for job_id in list(waiting):
+            if find_job(deployment, job_id)[0].over:
+                job = summarize(deployment, job_id)
+                print(f"{job_id} {job.state}", flush=True)
+                if job.state != "SUCCEEDED":
+                    inform(f"    {job.reason}")
+                    status = FAILED
+                waiting.remove(job_id)
+        if not waiting:
+            return status
+        if deadline is not None and time.monotonic() >= deadline:
+            raise StillRunning(f"Not ended after {timeout:g} s: {' '.join(waiting)}", "`cosmos-batch status` has more.")
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,141 @@
+"""What `status` tells of a job, and the filters by which it is found."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.job_result import read_job_result
+from cosmos_batch.cli.job_snapshot import JobExecution, find_job, waits_for_server
+from cosmos_batch.cli.worker_failures import find_worker_failure
+from cosmos_batch.state import FINAL, JobRow
+
+ACTIVE = "active"  # every state of a job that has not ended
+STATES = (ACTIVE, "planned", "running", "committed", "succeeded", "failed", "cancelled")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+# States of jobs without a row: those that are not planned yet, and those that were refused.
+_STATE_OF_EXECUTION = {"RUNNING": "PLANNED", "ABORTED": "CANCELLED", "TIMED_OUT": "FAILED"}
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One job. Times are ISO 8601, UTC."""
+
+    id: str
+    state: str
+    pipeline: str
+    input: str
+    submitted_at: str
+    stages: dict[str, str]
+    steps: str = ""
+    worker: str = ""
+    attempts: int = 0
+    document: str = ""
+    waits_for: str = ""
+    error: dict[str, Any] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Return why the job failed or what it waits for; empty for others."""
+        if self.error is not None:
+            return f"{self.error['code']}: {self.error['message']} {self.error['remedy']}"
+        return self.waits_for
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields by their names."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs are listed. What is empty or None matches every job."""
+
+    states: tuple[str, ...] = ()
+    pipeline: str | None = None
+    since: datetime | None = None
+    text: str = ""
+
+    def matches(self, job: JobSummary) -> bool:
+        """Return whether a job is to be listed. Text is looked for in id, input, document and reason."""
+        state = job.state.lower()
+        is_active = job.state not in FINAL
+        in_states = not self.states or state in self.states or (ACTIVE in self.states and is_active)
+        where = f"{job.id}\n{job.input}\n{job.document}\n{job.reason}".casefold()
+        return in_states and self.pipeline in (None, job.pipeline) and self.text.casefold() in where
+
+
+def parse_since(text: str) -> datetime:
+    """Read `30m`, `2h`, `7d` (so long ago), or an ISO 8601 time, UTC unless it says otherwise. Raises WrongCall."""
+    ago = re.fullmatch(r"(\d+)([smhd])", text)
+    try:
+        if ago:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        time = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise WrongCall(
+            f"--since {text} is no time.", "Write how long ago, such as 30m, 2h or 7d; or a time: 2026-11-20T12:00."
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def recent_jobs(deployment: Deployment, wanted: JobFilter) -> Iterator[JobSummary]:
+    """Yield the jobs that match, newest first. Each is read from the cloud as it is asked for."""
+    paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
+    failures: dict[str, str] = {}
+    for page in paginator.paginate(stateMachineArn=deployment.state_machine_arn):
+        for execution in page["executions"]:
+            if wanted.since is not None and execution["startDate"] < wanted.since:
+                return
+            job = summarize(deployment, execution["name"], failures)
+            if wanted.matches(job):
+                yield job
+
+
+def summarize(deployment: Deployment, job_id: str, failures: dict[str, str] | None = None) -> JobSummary:
+    """Return what is known of a job. Raises CliError where there is none.
+
+    `failures` keeps, between calls, why the workers of each pipeline cannot serve.
+    """
+    execution, row = find_job(deployment, job_id)
+    submitted_at = execution.started_at.isoformat(timespec="seconds")
+    error = _error(execution, row)
+    state = _STATE_OF_EXECUTION.get(execution.status, execution.status)
+    if row is None:
+        pipeline, file = (str(execution.request.get(name) or "") for name in ("pipeline", "input"))
+        return JobSummary(job_id, state, pipeline, file, submitted_at, {}, error=error)
+    attempt = row.open_attempt
+    return JobSummary(
+        id=job_id,
+        # A row is closed a moment after its execution has ended.
+        state=row.state if row.state in FINAL or not execution.over else state,
+        pipeline=row.pipeline,
+        input=row.input or "",
+        submitted_at=submitted_at,
+        stages=dict(sorted(row.stages.items(), key=lambda stage: stage[1])),
+        steps=f"{attempt.steps_done}/{attempt.steps}" if attempt is not None and attempt.steps else "",
+        worker=row.worker or "",
+        attempts=row.attempts,
+        document=row.document if row.state == "SUCCEEDED" else "",
+        waits_for=waits_for_server(row) or _worker_failure(deployment, row, {} if failures is None else failures),
+        error=error,
+    )
+
+
+def _error(execution: JobExecution, row: JobRow | None) -> dict[str, Any] | None:
+    """Return the error of a job that has ended with one."""
+    if not execution.over or execution.status == "SUCCEEDED":
+        return None
+    error = read_job_result(execution, row).error
+    return None if error is None else error.model_dump(by_alias=True)
+
+
+def _worker_failure(deployment: Deployment, row: JobRow, failures: dict[str, str]) -> str:
+    """Return why no worker can serve a job that waits for one; empty where one can, or none has failed."""
+    if row.state != "PLANNED":
+        return ""
+    if row.pipeline not in failures:
+        failures[row.pipeline] = str(find_worker_failure(deployment.workers(row.pipeline)) or "")
+    return failures[row.pipeline]
