@@ -10,7 +10,7 @@ from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
-from cosmos_batch.contract.s3 import execution_name
+from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.state import FINAL
 
 
