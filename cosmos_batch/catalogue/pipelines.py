@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 ATTRIBUTION = "Built on NVIDIA Cosmos"
-RANDOM_WEIGHTS = "random-weights"  # so begins the folder of a checkpoint that stands in for a model and means nothing
-PIPELINE_TAG = "cosmos-batch:pipeline"  # of jobs and instances: what a pipeline costs is found by it
+RANDOM_WEIGHTS = "random-weights"  # the prefix of folder names of checkpoints with random weights, for tests and demos
+PIPELINE_TAG = "cosmos-batch:pipeline"  # the tag of jobs and instances by which costs are allocated to pipelines
 DEFAULT_PROMPT = "Caption the video in detail."
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
 
@@ -15,11 +15,24 @@ Surface = Literal["reasoner", "generator"]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One way to use one model.
+    """A way to use a model, as a reasoner or as a generator.
 
-    `min_gpu_memory_gb` is for one GPU of `gpus_per_worker`; `min_memory_gib` is the host's, for the whole worker. With
-    more than one GPU a worker's weights are shared among them. `context` is of a reasoner: tokens of media, prompt and
-    answer together.
+    Attributes
+    ----------
+    config_key
+        The key of its settings in `config.json`.
+    min_gpu_memory_gb
+        The memory that each GPU of a worker must have, in GB.
+    min_memory_gib
+        The memory of the host that a worker needs, in GiB.
+    gpus_per_worker
+        The GPUs of a worker, which share the weights.
+    instance_types
+        The default instance types in the order of preference.
+    fallback_instance_types
+        The default types for when none of the preferred ones is available.
+    context
+        Tokens of media, prompt and answer together; None for a generator.
     """
 
     id: str
@@ -35,13 +48,14 @@ class Pipeline:
     context: int | None = None
 
 
-# Of every reasoner. NVIDIA's models take 262,144 tokens, but media are scaled to what the context leaves: one long
-# video would take the whole cache of a GPU. Ten seconds of 1280 x 720 at 4 frames a second are 18,000 and fit unscaled.
+# The context of every reasoner. NVIDIA's models accept 262,144 tokens, but media are scaled to fill the context: one
+# long video would occupy the whole KV cache of a GPU. Ten seconds of 1280 x 720 at 4 frames a second are 18,000 tokens
+# and fit unscaled.
 REASONER_CONTEXT = 32_768
 
 
 def _super(pipeline_id: str, config_key: str, model: str) -> Pipeline:
-    """One of the 64B generators: 119 GiB of weights, so four GPUs of 48 GB or more share them."""
+    """Return a 64B generator. Four GPUs of 48 GB or more share its 119 GiB of weights."""
     return Pipeline(
         id=pipeline_id,
         config_key=config_key,
@@ -56,7 +70,7 @@ def _super(pipeline_id: str, config_key: str, model: str) -> Pipeline:
     )
 
 
-# In the order of their size: where a prompt alone asks for a reasoner, it is given the first one that is enabled.
+# In the order of their size: an upload with only a prompt runs on the first reasoner that is enabled.
 PIPELINES = (
     Pipeline(
         id="cosmos-reason2-2b",
@@ -129,18 +143,18 @@ PIPELINES = (
 COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
 
 
-# As NVIDIA writes it into a model's name: Cosmos-Reason2-32B, Cosmos3-Nano-Policy-DROID; of a NIM, cosmos-reason2-8b.
+# A size in a model's name, such as NVIDIA's Cosmos-Reason2-32B, Cosmos3-Nano-Policy-DROID; of a NIM, cosmos-reason2-8b.
 _SIZE_IN_A_NAME = re.compile(r"(?:^|[-_])([0-9]+(?:\.[0-9]+)?B|Nano|Super|Edge)(?=[-_]|$)", re.IGNORECASE)
 UNKNOWN_SIZE = "unknown"
 
 
 def size_of(model: str) -> str:
-    """The size of a model, whichever pipeline it answers in: by the catalogue, or else by its name."""
+    """Return the size of a model from the catalogue, or else from its name."""
     known = next((pipeline.model_size for pipeline in PIPELINES if pipeline.model == model), None)
     named = _SIZE_IN_A_NAME.search(model.rsplit("/", 1)[-1])
     return known or (named[1].capitalize().replace("b", "B") if named else UNKNOWN_SIZE)
 
 
 def pipeline_named(name: str) -> Pipeline | None:
-    """The pipeline with this id, or None."""
+    """Return the pipeline with this id, or None."""
     return next((pipeline for pipeline in PIPELINES if pipeline.id == name), None)

@@ -1,4 +1,4 @@
-"""What every model of the contract has in common."""
+"""The base of every model of the contract."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Model(BaseModel):
-    """A boundary of ours: camelCase outside, snake_case inside, strict, frozen, no unknown fields."""
+    """A model with camelCase names in JSON and snake_case names in Python; strict, frozen, without unknown fields."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -20,5 +20,5 @@ class Model(BaseModel):
     )
 
 
-# JSON has no time type, and Lambda hands us parsed JSON: a time is the one value that is read from a string.
+# JSON has no type for times, and Lambda passes parsed JSON: a time is the only value that is read from a string.
 Time = Annotated[AwareDatetime, Field(strict=False)]

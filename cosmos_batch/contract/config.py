@@ -1,4 +1,7 @@
-"""`config.json`: what a person decides before `cdk deploy`. It loads the block of a VAMS configuration unchanged."""
+"""The schema of `config.json`. The block of a VAMS configuration can be used unchanged.
+
+`planning/configuration.py` reads a file and checks its fields against each other and against the catalogue.
+"""
 
 from typing import Annotated, Any, Self
 
@@ -29,7 +32,7 @@ ForeignModels = Annotated[dict[str, Any] | None, AfterValidator(_refuse_enabled)
 
 
 class UseNvidiaCosmos(Model):
-    """The reasoners, and what all pipelines share. The block is that of a VAMS configuration."""
+    """Settings of the reasoners, and settings that all pipelines share; the block of a VAMS configuration."""
 
     enabled: bool = Field(default=False, description="Deploy any reasoner at all")
     hugging_face_token: SecretStr = Field(
@@ -63,7 +66,7 @@ class UseNvidiaCosmos(Model):
 
 
 class UseNvidiaCosmos3(Model):
-    """The generators. Token, images and warm instances are those of `useNvidiaCosmos`."""
+    """Settings of the generators. Token, images and warm instances are those of `useNvidiaCosmos`."""
 
     enabled: bool = Field(default=False, description="Deploy any generator at all")
     models_omni: ModelsOmni = Field(default_factory=ModelsOmni, description="The generator pipelines")
@@ -71,7 +74,7 @@ class UseNvidiaCosmos3(Model):
 
 
 class Pipelines(Model):
-    """The pipelines of the app."""
+    """Settings of all pipelines."""
 
     use_nvidia_cosmos: UseNvidiaCosmos = Field(
         default_factory=UseNvidiaCosmos, description="The reasoners, and what all pipelines share"
@@ -82,7 +85,7 @@ class Pipelines(Model):
 
 
 class OwnSettings(Model):
-    """Settings of our own, beside those of VAMS."""
+    """Settings of Cosmos Batch that VAMS does not have."""
 
     deadline_hours: float = Field(default=72, gt=0, le=240, description="A request that is older fails TimedOut")
     upload_grace_seconds: int = Field(default=10, ge=0, le=900, description="So long an upload waits for its sidecar")
@@ -114,14 +117,14 @@ class OwnSettings(Model):
 
 
 class App(Model):
-    """The app."""
+    """The whole application."""
 
     pipelines: Pipelines = Field(default_factory=Pipelines, description="As VAMS writes them")
     cosmos_batch: OwnSettings = Field(default_factory=OwnSettings, description="Settings of our own")
 
 
 class Config(Model):
-    """The whole of `config.json`."""
+    """The content of `config.json`."""
 
     app: App = Field(default_factory=App, description="The app")
 

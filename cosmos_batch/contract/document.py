@@ -1,4 +1,4 @@
-"""The reasoner's document. Its first nine fields are what users of VAMS have today; ours come after them."""
+"""The result document of a reasoner. Its first nine fields are those of VAMS's own Cosmos pipelines."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ JobLogs = Annotated[
 
 
 class MoreInput(Model):
-    """A further file of a request."""
+    """A further file of a request, after the first one."""
 
     input_file: str = Field(description="The file's name alone")
     input_uri: S3Uri | None = Field(default=None, description="Where it lies; None in documents of earlier releases")
@@ -33,13 +33,15 @@ class MoreInput(Model):
 
 
 class ReasonerDocument(Model):
-    """Written as JSON to `<prefix>/<relative dir>/<inputStem>_CosmosReason_<timestamp>.json`."""
+    """The document, which is written as JSON to `<prefix>/<relative dir>/<inputStem>_CosmosReason_<timestamp>.json`."""
 
     model: str = Field(
         description="Hugging Face id; or the folder's name of a checkpoint given by path; or, of an endpoint, the "
         "model that was asked of the server"
     )
-    model_size: str = Field(description="Of that model, such as 2B; 'unknown' where neither catalogue nor name says it")
+    model_size: str = Field(
+        description="Size of that model, such as 2B; 'unknown' if neither the catalogue nor its name tells"
+    )
     input_file: str = Field(description="The file's name alone")
     timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
     system_prompt: str
@@ -76,7 +78,7 @@ class ReasonerDocument(Model):
     attribution: str = ATTRIBUTION
 
     def to_json(self) -> str:
-        """Indented for people, without what does not apply: of `data`, where no structured answer was asked for."""
+        """Return indented JSON without fields that do not apply, such as `data` without a JSON Schema."""
         optional = ("reasoning", "notes", "data_error", "input_uri", "question")
         exclude = {name for name in optional if not getattr(self, name)}
         if self.parameters.json_schema is None:

@@ -1,4 +1,4 @@
-"""Somebody else's server: where it is, which of its models answers, and what may be asked of it."""
+"""The configuration of a server that runs the model in place of the workers."""
 
 from typing import Self
 from urllib.parse import urlsplit
@@ -17,10 +17,13 @@ class Endpoint(Model):
 
     url: str = Field(
         max_length=1024,
-        description="Where its API begins, such as http://10.0.1.7:8000/v1; workers must be let in there",
+        description="Base URL of its API, such as http://10.0.1.7:8000/v1; workers must be able to reach it",
     )
     model: str | None = Field(
-        default=None, min_length=1, max_length=256, description="As it calls the model; may be absent where it has one"
+        default=None,
+        min_length=1,
+        max_length=256,
+        description="Name of the model on the server; may be absent if it has only one",
     )
     api_key_secret_arn: str | None = Field(
         default=None,
@@ -34,10 +37,12 @@ class Endpoint(Model):
         default=16_384,
         ge=1024,
         le=1_048_576,
-        description="Of a reasoner: tokens of its context, where `/v1/models` does not say",
+        description="Tokens of a reasoner's context, if `/v1/models` does not report them",
     )
     concurrency: int = Field(default=32, ge=1, le=1024, description="Requests of one worker at once")
-    timeout_seconds: int = Field(default=900, ge=1, le=36_000, description="It must answer a request within so long")
+    timeout_seconds: int = Field(
+        default=900, ge=1, le=36_000, description="Longest time in which the server must answer a request"
+    )
 
     @field_validator("url")
     @classmethod

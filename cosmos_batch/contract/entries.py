@@ -36,7 +36,7 @@ def _extensions(text: str) -> str:
 
 
 def parse_extensions(text: str) -> list[str]:
-    """`".mp4, .MOV"` as `[".mp4", ".mov"]`."""
+    """Return the extensions of a text: `".mp4, .MOV"` is `[".mp4", ".mov"]`."""
     return [part.strip().lower() for part in text.split(",") if part.strip()]
 
 
@@ -52,7 +52,7 @@ def _pattern(surface: Surface) -> str:
 
 
 class PipelineEntry(Model):
-    """What every pipeline is configured with."""
+    """The settings that every pipeline has."""
 
     enabled: bool = Field(default=False, description="Deploy this pipeline")
     auto_register_with_vams: bool = Field(
@@ -112,7 +112,7 @@ def _with_its_engine(entry: Served) -> Served:
 
 
 class ReasonerEntry(PipelineEntry):
-    """One reasoner pipeline."""
+    """The settings of a reasoner pipeline."""
 
     engine: str = Field(
         default=AUTO,
@@ -129,7 +129,7 @@ class ReasonerEntry(PipelineEntry):
 
 
 class GeneratorEntry(PipelineEntry):
-    """One generator pipeline."""
+    """The settings of a generator pipeline."""
 
     engine: str = Field(
         default=AUTO,
@@ -164,12 +164,12 @@ class GeneratorEntry(PipelineEntry):
 
 
 class PipelineEntries(Model):
-    """The pipelines of one surface. A field's alias is the `config_key` of a pipeline of the catalogue."""
+    """The settings of all pipelines of a surface. The alias of a field is the `config_key` of a pipeline."""
 
     surface: ClassVar[Surface]
 
     def entry(self, pipeline: Pipeline) -> ReasonerEntry | GeneratorEntry:
-        """The entry that configures a pipeline of this surface."""
+        """Return the settings of a pipeline of this surface."""
         entries: dict[str, ReasonerEntry | GeneratorEntry] = {
             str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()
         }
@@ -177,12 +177,12 @@ class PipelineEntries(Model):
 
     @classmethod
     def pipelines(cls) -> list[Pipeline]:
-        """Those of the catalogue, smallest model first."""
+        """Return the pipelines of this surface, smallest model first."""
         return [pipeline for pipeline in PIPELINES if pipeline.surface == cls.surface]
 
 
 class ModelsReason(PipelineEntries):
-    """The reasoners."""
+    """The settings of the reasoners."""
 
     surface = "reasoner"
 
@@ -197,7 +197,7 @@ class ModelsReason(PipelineEntries):
 
 
 class ModelsOmni(PipelineEntries):
-    """The generators."""
+    """The settings of the generators."""
 
     surface = "generator"
 

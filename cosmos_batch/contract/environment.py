@@ -27,13 +27,13 @@ NUDGE_SECONDS = 2
 
 
 class Environment(BaseModel):
-    """Read with `read()`, written with `variables()`."""
+    """Environment variables as a model: a process reads them with `read`, `infra` writes them with `variables`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Raises RuntimeError naming the variables that are missing or wrong."""
+        """Return the environment of this process. Raises RuntimeError that names missing or wrong variables."""
         found = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
         try:
             return cls.model_validate({name: _read(cls, name, text) for name, text in found.items()})
@@ -41,7 +41,7 @@ class Environment(BaseModel):
             raise RuntimeError(f"environment variables of this process are wrong:\n{explain(error).upper()}") from error
 
     def variables(self) -> dict[str, str]:
-        """Name to value, as a function or a container definition takes them; what is None is left out."""
+        """Return the variables by name for a function or a container definition; values of None are left out."""
         return {
             name.upper(): value if isinstance(value, str) else _write(self, name)
             for name in type(self).model_fields
@@ -60,14 +60,14 @@ def _write(environment: Environment, name: str) -> str:
 
 
 class PipelineRef(Model):
-    """What the Lambdas know of an enabled pipeline. Smallest model first, in every list."""
+    """An enabled pipeline for the functions `upload` and `vams`. Lists have the smallest model first."""
 
     id: str
     auto_trigger: list[str] = Field(default_factory=list, description="Extensions")
 
 
 class PipelineQueue(Model):
-    """Where the jobs of a pipeline wait."""
+    """The queue of a pipeline, and what its jobs are planned for."""
 
     id: str
     queue_url: str
@@ -77,7 +77,7 @@ class PipelineQueue(Model):
 
 
 class PipelineCompute(Model):
-    """Where the workers of a pipeline run."""
+    """The Batch resources and limits of a pipeline's workers."""
 
     id: str
     queue_url: str
@@ -93,9 +93,9 @@ class PipelineCompute(Model):
 
 
 class DeployedPipeline(Model):
-    """What the deployment tells `plan` and `scale` of an enabled pipeline: the value of its SSM parameter, as JSON.
+    """An enabled pipeline for the functions `plan` and `scale`: the value of its SSM parameter, as JSON.
 
-    All pipelines together do not fit into the 4 KB of a function's variables.
+    All pipelines together do not fit into the 4 KB of a function's environment variables.
     """
 
     queue: PipelineQueue
@@ -103,12 +103,12 @@ class DeployedPipeline(Model):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read a parameter. While a deployment runs, the functions before it may find fields that they do not know."""
+        """Read a parameter. Unknown fields are ignored, because a function may be older than the parameter."""
         return cls.model_validate_json(text, extra="ignore")
 
 
 class UploadEnvironment(Environment):
-    """Of `lambdas/handlers/upload`."""
+    """The environment of the function `lambdas/handlers/upload.py`."""
 
     state_machine_arn: str
     state_table: str
@@ -119,7 +119,7 @@ class UploadEnvironment(Environment):
 
 
 class VamsEnvironment(Environment):
-    """Of `lambdas/handlers/vams`: one function for each pipeline."""
+    """The environment of the function `lambdas/handlers/vams.py`, which exists once for each pipeline."""
 
     state_machine_arn: str
     state_table: str
@@ -132,7 +132,7 @@ class VamsEnvironment(Environment):
 
 
 class PlanEnvironment(Environment):
-    """Of `lambdas/handlers/plan`."""
+    """The environment of the function `lambdas/handlers/plan.py`."""
 
     state_table: str
     state_bucket: str
@@ -149,14 +149,14 @@ class PlanEnvironment(Environment):
 
 
 class ReportEnvironment(Environment):
-    """Of `lambdas/handlers/report`."""
+    """The environment of the function `lambdas/handlers/report.py`."""
 
     state_table: str
     callback_role_arn: str | None = Field(default=None, description="Answers tokens in VAMS's account, if not in ours")
 
 
 class ScaleEnvironment(Environment):
-    """Of `lambdas/handlers/scale`."""
+    """The environment of the function `lambdas/handlers/scale.py`."""
 
     state_table: str
     nudge_queue_url: str
@@ -167,13 +167,13 @@ class ScaleEnvironment(Environment):
 
 
 class DeadLetterEnvironment(Environment):
-    """Of `lambdas/handlers/dead_letter`."""
+    """The environment of the function `lambdas/handlers/dead_letter.py`."""
 
     state_table: str
 
 
 class WorkerEnvironment(Environment):
-    """Of the worker's container. Batch adds `AWS_BATCH_JOB_ID`."""
+    """The environment of a worker's container. Batch adds `AWS_BATCH_JOB_ID`."""
 
     aws_batch_job_id: str = Field(description="The worker's name")
     pipeline: str

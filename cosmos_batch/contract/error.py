@@ -1,4 +1,4 @@
-"""What went wrong, said so that a person can act on it."""
+"""Errors with a message and a remedy for the person who receives them."""
 
 import reprlib
 from typing import Literal, Self
@@ -12,7 +12,7 @@ ErrorCode = Literal[
     "InvalidInput",  # the request or its file; sending it again changes nothing
     "ModelUnavailable",  # licence, token, not found
     "Blocked",  # a guardrail refused the prompt or the output
-    "EngineFailed",  # the engine died on this job, or answered nonsense
+    "EngineFailed",  # the engine crashed on this job, or returned an invalid answer
     "NoCapacity",  # no worker could be started
     "Cancelled",  # a person stopped it
     "TimedOut",  # the deadline or the attempt's limit passed
@@ -36,9 +36,9 @@ class Error(Model):
     retryable: bool = Field(default=False, description="True if the same request may succeed later")
 
     def cause(self, limit: int = CAUSE_LIMIT) -> str:
-        """JSON of at most `limit` (256 or more) characters, for a task token's `cause`.
+        """Return JSON of at most `limit` (256 or more) characters, for a task token's `cause`.
 
-        What is too long is cut, the message first, of which a line is kept for as long as the remedy has any.
+        The message is cut first, to 80 characters, then the remedy, then the rest of the message.
         """
         error = self
         for field, kept in (("message", 80), ("remedy", 0), ("message", 0)):
@@ -51,7 +51,7 @@ class Error(Model):
 
 
 class Failure(Exception):  # noqa: N818 - it carries an Error and is none
-    """An `Error` on its way up. Raise it `from` what caused it, so that the cause is never lost."""
+    """An exception that carries an `Error`. Raise it `from` its cause, so that logs show both."""
 
     def __init__(self, code: ErrorCode, message: str, remedy: str, retryable: bool = False) -> None:
         self.error = Error(
@@ -61,12 +61,12 @@ class Failure(Exception):  # noqa: N818 - it carries an Error and is none
 
     @classmethod
     def of(cls, error: Error) -> Self:
-        """The exception that carries an error which already exists."""
+        """Return an exception that carries an existing error."""
         return cls(error.code, error.message, error.remedy, error.retryable)
 
 
 def explain(error: ValidationError) -> str:
-    """One line per wrong field: its path as it is written in JSON, what was given, what is allowed."""
+    """Return a line for each wrong field: its path in JSON, its value, and what is allowed."""
     return "\n".join(_explain_field(detail) for detail in error.errors(include_url=False))
 
 
@@ -78,5 +78,5 @@ def _explain_field(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{path}: is missing"
     secret = "token" in path.lower().replace("maxtokens", "") or "callback" in path
-    given = "the value given" if secret else reprlib.repr(detail["input"])
-    return f"{path}: {given}: {detail['msg'].removeprefix('Value error, ')}"
+    value = "the value given" if secret else reprlib.repr(detail["input"])
+    return f"{path}: {value}: {detail['msg'].removeprefix('Value error, ')}"

@@ -1,4 +1,4 @@
-"""Which model answers: what a job was planned for and what a worker was started for have to be the same."""
+"""The identity of a deployment: a worker takes only jobs that were planned for its model and configuration."""
 
 import hashlib
 import json
@@ -9,15 +9,15 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.serving import Serving
 
-_DIGITS = 16  # of a digest; an accident of 64 bits never happens among the configurations of one pipeline
-# These settings of an endpoint say how it is asked, not what answers.
-_HOW_TO_ASK = {"api_key_secret_arn", "api_key_secret_key_arn", "concurrency", "timeout_seconds"}
+_DIGITS = 16  # hexadecimal digits: 64 bits, which do not collide among the configurations of one pipeline
+# Settings of an endpoint that do not change its answers.
+_WITHOUT_EFFECT_ON_ANSWERS = {"api_key_secret_arn", "api_key_secret_key_arn", "concurrency", "timeout_seconds"}
 
 
 class Identity(Model):
     """The model of a pipeline, at one revision, in one engine, with one configuration."""
 
-    model: str = Field(description="Hugging Face id, path of a checkpoint folder, or what an endpoint is asked for")
+    model: str = Field(description="Hugging Face id, path of a checkpoint folder, or an endpoint's model or URL")
     revision: str | None = Field(
         default=None,
         description="Commit of the model; None as long as none is recorded for the pipeline, and always for a folder "
@@ -35,7 +35,7 @@ def configuration_digest(
     endpoint: Endpoint | None,
     upsampler: Endpoint | None,
 ) -> str:
-    """A digest that changes when one of these settings does.
+    """Return a digest that changes when one of these settings does.
 
     Settings at their default are left out: a later version may add a setting without changing the digest of those who
     do not use it.
@@ -45,11 +45,11 @@ def configuration_digest(
         "engine": engine,
         "context": context,
         "serving": serving and serving.model_dump(mode="json", exclude_defaults=True),
-        "endpoint": endpoint and _asked(endpoint),
-        "upsampler": upsampler and _asked(upsampler),
+        "endpoint": endpoint and _settings_of(endpoint),
+        "upsampler": upsampler and _settings_of(upsampler),
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _asked(endpoint: Endpoint) -> dict[str, object]:
-    return endpoint.model_dump(mode="json", exclude=_HOW_TO_ASK, exclude_defaults=True)
+def _settings_of(endpoint: Endpoint) -> dict[str, object]:
+    return endpoint.model_dump(mode="json", exclude=_WITHOUT_EFFECT_ON_ANSWERS, exclude_defaults=True)

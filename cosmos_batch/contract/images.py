@@ -8,7 +8,7 @@ from cosmos_batch.contract.base import Model
 
 
 class ImageSettings(Model):
-    """How images are built."""
+    """Settings of the builds of container images."""
 
     cuda: Literal["cu130", "cu128"] = Field(
         default="cu130",

@@ -1,4 +1,4 @@
-"""What a worker gets: nothing is left to decide."""
+"""The job that `plan` writes and a worker executes, and the message that carries it."""
 
 from typing import Final, Literal
 
@@ -11,17 +11,17 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Location, S3Uri
 
-# A worker gives back a job whose version is higher than this one and drains; it reads this one and those before.
+# A worker reads jobs of this version and of earlier ones. It returns a job of a higher version to the queue and drains.
 # 4 added `Job.planned_for`.
 SCHEMA_VERSION: Final = 4
 
-# The error with which a worker ends the wait for a job that was planned for another worker than those that are deployed
-# now: the state machine then calls `plan` again.
+# The error code with which a worker answers the task token of a job whose `planned_for` is not the identity of the
+# deployed workers. The state machine then calls `plan` again.
 PLAN_AGAIN: Final = "PlanAgain"
 
 
 class InputFile(Model):
-    """One exact state of one S3 object."""
+    """An S3 object, fixed to one version."""
 
     bucket: str
     key: str
@@ -31,24 +31,24 @@ class InputFile(Model):
 
     @property
     def name(self) -> str:
-        """The file's name alone."""
+        """The file's name without its folders."""
         return self.key.rsplit("/", 1)[-1]
 
     @property
     def uri(self) -> str:
-        """Where the file lies."""
+        """The file's S3 URI."""
         return S3Location(self.bucket, self.key).uri
 
 
 class OutputKey(Model):
-    """A final key, reserved for one job."""
+    """The key of a document, reserved for one job."""
 
     bucket: str
     key: str
 
 
 class Job(Model):
-    """One question about one file, or several that are looked at together, or one generation; one place for the end."""
+    """A question about one file or several files together, or a generation; with one document for its result."""
 
     job_id: str = Field(description="The name of the execution")
     execution_arn: str
@@ -66,20 +66,21 @@ class Job(Model):
     user_prompt_uri: S3Uri | None = Field(default=None, description="Where those words lie, if they are long")
     system_prompt: str
     parameters: Parameters
-    generation: Generation | None = Field(default=None, description="What to make, of a generator")
-    origin: Origin | None = Field(default=None, description="How it was made before, if it is made again")
-    document: OutputKey = Field(description="Where the document goes")
-    timestamp: str = Field(pattern=r"^\d{8}-\d{6}$", description="Of the document, UTC; part of its key")
+    generation: Generation | None = Field(default=None, description="What to generate, for a generator")
+    origin: Origin | None = Field(default=None, description="The earlier generation, if it is repeated")
+    document: OutputKey = Field(description="Location of the result document")
+    timestamp: str = Field(pattern=r"^\d{8}-\d{6}$", description="Timestamp of the document in UTC, part of its key")
     created_at: Time = Field(description="Start of the execution")
     deadline: Time
     invalidate_model: bool = Field(description="A stored model older than `created_at` must not answer this job")
     planned_for: Identity | None = Field(
-        default=None, description="What has to answer it; None in a job of schema version 3, which any worker takes"
+        default=None,
+        description="Deployment that it was planned for; None in schema version 3, whose jobs any worker takes",
     )
 
     @property
     def asks_more_than_the_caller(self) -> bool:
-        """Whether the question holds more than the caller's own words, or other ones."""
+        """Whether the question differs from the caller's own words."""
         return self.user_prompt is not None or self.user_prompt_uri is not None
 
     @property
@@ -88,12 +89,12 @@ class Job(Model):
         return [*([] if self.input is None else [self.input]), *self.more_inputs]
 
     def label(self, source: InputFile) -> str:
-        """What stands before a word about one of several files; nothing before one about the only file."""
+        """Return the prefix of a note about one of several files; "" if the job has only one."""
         return f"{source.name}: " if self.more_inputs else ""
 
     @property
     def subject(self) -> str:
-        """What it is about, for a person."""
+        """The file names for a person to read, or "the prompt" for a generation from text."""
         if not self.inputs:
             return "the prompt"
         first, *others = self.inputs
@@ -103,6 +104,6 @@ class Job(Model):
 class JobMessage(Model):
     """The body of a message in a pipeline's queue."""
 
-    schema_version: Literal[2, 3, 4] = Field(description="SCHEMA_VERSION of who wrote it")
+    schema_version: Literal[2, 3, 4] = Field(description="SCHEMA_VERSION of the writer")
     task_token: str
     job: Job

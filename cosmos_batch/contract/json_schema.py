@@ -34,7 +34,7 @@ Schema = dict[str, Any]
 
 
 def checked_schema(schema: Schema) -> Schema:
-    """A schema with its references written out. Raises ValueError where it is none, or is beyond the limits."""
+    """Return a schema with its references resolved. Raises ValueError if it is invalid or beyond the limits."""
     if _depth(schema) > DEPTH_LIMIT:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep")
     _refuse_size(_size(schema))
@@ -47,12 +47,12 @@ def checked_schema(schema: Schema) -> Schema:
 
 
 def too_deep(value: Any) -> bool:
-    """Whether a parsed JSON value is nested deeper than anything here writes."""
+    """Return whether a parsed JSON value is nested more than `DEPTH_LIMIT` levels deep."""
     return _depth(value) > DEPTH_LIMIT
 
 
 def _depth(value: Any) -> int:
-    """Level by level, without recursion; stops beyond the limit."""
+    """Return the depth of a value, computed without recursion; the search stops beyond the limit."""
     depth, level = 0, [value]
     while level and depth <= DEPTH_LIMIT:
         depth += 1
@@ -89,7 +89,7 @@ def _refuse_no_schema(schema: Schema) -> None:
 
 
 class _Writer:
-    """Writes references out. What is checked without them takes a time that its size bounds."""
+    """Resolves references, so that the time of later checks is bounded by the size of the schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -97,7 +97,7 @@ class _Writer:
         self._counts_left = COUNT_LIMIT
 
     def write(self, part: Any, within: tuple[str, ...]) -> Any:
-        """A part of the schema; `within` are the references that led to it."""
+        """Return a part of the schema without references; `within` are the references that led to it."""
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"has more than {SCHEMA_LIMIT:,} bytes with its references written out")
@@ -123,9 +123,9 @@ class _Writer:
         return self.write(value, within)
 
     def _count(self, name: str, value: Any) -> None:
-        """Raises ValueError where a number is one that no answer needs."""
+        """Raise ValueError if a number is larger than any answer needs."""
         if not isinstance(value, int | float):
-            return  # no schema, which `_refuse_no_schema` says better
+            return  # not a valid schema; `_refuse_no_schema` has the better message
         if not abs(value) <= NUMBER_LIMIT:
             raise ValueError(f"has a {name!r} beyond {NUMBER_LIMIT:,}; leave it out")
         if name in _COUNTS:
@@ -136,7 +136,7 @@ class _Writer:
     def _referred(self, part: Schema, within: tuple[str, ...]) -> Any:
         reference = part["$ref"]
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise ValueError(f"$ref {reference!r} is none to a part of the schema; use '#/$defs/name'")
+            raise ValueError(f"$ref {reference!r} does not refer to a part of the schema; use '#/$defs/name'")
         if reference in within:
             raise ValueError(f"$ref {reference!r} refers to itself")
         target = self.write(self._find(reference), (*within, reference))

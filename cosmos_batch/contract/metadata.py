@@ -1,4 +1,4 @@
-"""What a person writes beside a file: the first name is one that users of VAMS know, the others are ours."""
+"""The keys of a file's metadata, tags and sidecar that set a request. Users of VAMS know `COSMOS_REASON_PROMPT`."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ PROMPT = "COSMOS_REASON_PROMPT"
 SYSTEM_PROMPT = "COSMOS_REASON_SYSTEM_PROMPT"
 PIPELINE = "COSMOS_PIPELINE"
 
-# COSMOS_REASON_MAX_TOKENS and so on: the name in JSON of what each of these keys says.
+# The parameter that each key sets, by its name in JSON: COSMOS_REASON_MAX_TOKENS sets maxTokens, and so on.
 PARAMETERS = {f"COSMOS_REASON_{name.upper()}": alias for alias, name in NAMES.items()}
 
-# `<key>.metadata.json`, a JSON object, carries what is too long for S3's 2 KB of metadata.
+# `<key>.metadata.json`, a JSON object, contains values that are too long for the 2 KB of S3's metadata.
 SIDECAR_SUFFIX = ".metadata.json"
 
 
-def is_said(value: Any) -> bool:
-    """Whether a form or a file's metadata says something with a value: blank is nothing."""
+def is_set(value: Any) -> bool:
+    """Return whether a value of a form or of metadata is set; a blank one is not."""
     return value is not None and not (isinstance(value, str) and not value.strip())

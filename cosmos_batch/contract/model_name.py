@@ -12,14 +12,14 @@ MODEL_NAME_PATTERN = rf"^({_PART}/{_PART}(@[A-Za-z0-9_.][A-Za-z0-9_./-]{{0,127}}
 
 @dataclass(frozen=True)
 class ModelName:
-    """A model, and which revision of it is asked for; a folder has none."""
+    """A model and the revision of it that is configured; a folder has none."""
 
     model: str
     revision: str = MAIN
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `MODEL_NAME_PATTERN` allows. The path of a folder may contain an `@`.
+        """Read a name that matches `MODEL_NAME_PATTERN`. The path of a folder may contain an `@`.
 
         >>> ModelName.parse("nvidia/Cosmos-Reason2-2B@v1.1")
         ModelName(model='nvidia/Cosmos-Reason2-2B', revision='v1.1')
@@ -29,5 +29,5 @@ class ModelName:
 
 
 def is_commit(revision: str) -> bool:
-    """Whether a revision names one commit for ever; a tag or a branch can move."""
+    """Return whether a revision is a commit, and not a tag or a branch, which can move."""
     return _COMMIT.fullmatch(revision) is not None

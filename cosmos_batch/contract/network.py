@@ -1,4 +1,4 @@
-"""`app.cosmosBatch.network`: where workers run."""
+"""`app.cosmosBatch.network`: the VPC in which workers run."""
 
 from collections import Counter
 from ipaddress import IPv4Network
@@ -47,7 +47,7 @@ Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
 
 
 class Subnet(Model):
-    """A subnet of an existing VPC. All three are needed: synthesis looks nothing up."""
+    """A subnet of an existing VPC. All fields are required, because synthesis makes no lookups in the account."""
 
     subnet_id: str = Field(pattern=r"^subnet-[0-9a-f]+$", description="Such as subnet-0a1b2c3d4e5f67890")
     availability_zone: Zone = Field(description="The subnet's zone, such as us-east-1a")
@@ -57,7 +57,7 @@ class Subnet(Model):
 
 
 class ExistingVpc(Model):
-    """A VPC that is there already."""
+    """An existing VPC."""
 
     vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]+$", description="Such as vpc-0a1b2c3d4e5f67890")
     cidr: Cidr = Field(description="Its IPv4 network")
@@ -84,7 +84,7 @@ class ExistingVpc(Model):
 
 
 class NetworkSettings(Model):
-    """A VPC of our own, or an existing one."""
+    """Settings of the VPC that is created, or of an existing one."""
 
     mode: NetworkMode = Field(
         default="private",
@@ -112,7 +112,7 @@ class NetworkSettings(Model):
 
     @property
     def interface_endpoints(self) -> list[InterfaceEndpoint]:
-        """Those to make."""
+        """The interface endpoints to create."""
         if self.mode != "vpcOnly":
             return []
         if self.existing is not None:
@@ -122,7 +122,7 @@ class NetworkSettings(Model):
 
     @property
     def zones(self) -> int:
-        """Of the VPC that is made."""
+        """The number of Availability Zones of the VPC that is created."""
         if self.availability_zones or self.zone_count is not None:
             return self.zone_count or len(self.availability_zones)
         small = IPv4Network(self.cidr).prefixlen > LONGEST_PREFIX_OF_MANY_ZONES
@@ -130,12 +130,12 @@ class NetworkSettings(Model):
 
     @property
     def reaches_secrets(self) -> bool:
-        """Whether workers may reach Secrets Manager. An existing VPC may have an endpoint that we know nothing of."""
+        """Whether workers can reach Secrets Manager. An existing VPC may have an endpoint that is not configured."""
         return self.mode != "vpcOnly" or self.existing is not None
 
     @property
     def dynamodb_gateway_endpoint(self) -> bool:
-        """Whether to make it."""
+        """Whether to create the gateway endpoint of DynamoDB."""
         return self.mode == "vpcOnly" and (self.existing is None or self.existing.dynamodb_gateway_endpoint)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""`app.cosmosBatch.operations`: what those who keep it running decide."""
+"""`app.cosmosBatch.operations`: settings for those who operate the deployment."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from cosmos_batch.contract.base import Model
 
-# What CloudWatch Logs takes, in days.
+# The days of retention that CloudWatch Logs accepts.
 RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 APP_TAG, APP_NAME = "cosmos-batch:app", "cosmos-batch"
 
@@ -18,7 +18,7 @@ def _known_retention(days: int) -> int:
 
 
 class OperationsSettings(Model):
-    """Alarms, logs, costs."""
+    """Settings of alarms, logs and costs."""
 
     alarm_email: str | None = Field(
         default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Who is told of alarms, after a confirmation"

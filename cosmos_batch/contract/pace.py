@@ -1,9 +1,8 @@
-"""What a job weighs, and how long a worker takes for a unit of that: what `scale` reckons with (decision 071).
+"""The weight of a job, and the seconds that a worker takes for a unit of weight. `scale` uses both (decision 071).
 
-A reasoner's job weighs one. What it costs, the seconds of its video and the tokens of its answer, nobody knows before
-the file has been opened, and the size of a file in bytes says neither; the measured pace follows the mix.
-A generation's weight is known when it is planned: megapixels x frames x steps, twice where each step runs the model for
-the negative prompt too.
+A reasoner's job has weight 1: its cost depends on the length of the video and of the answer, which are not known before
+the file is opened, and which the size in bytes does not tell. The measured pace follows the mix of jobs.
+A generation's weight is megapixels x frames x steps, and twice that if each step also runs the negative prompt.
 """
 
 from cosmos_batch.catalogue.generation import SIZES
@@ -24,7 +23,7 @@ _H100_SECONDS = {
     "cosmos3-super-image2video": 0.0495,
 }
 
-# Of a worker with several GPUs. NVIDIA has 202, 63 and 38 s for a video of Nano's on one, four and eight H100.
+# A worker with n GPUs is n**0.8 times as fast. NVIDIA reports 202, 63 and 38 s for a video of Nano on 1, 4, 8 H100.
 _GAIN_PER_GPU = 0.8
 
 _TYPICAL_VIDEO = 12_000.0  # the weight of 720p, 189 frames, 35 steps and guidance
@@ -32,7 +31,7 @@ _TYPICAL_IMAGE = 100.0  # 1024x1024, 50 steps and guidance
 
 
 def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
-    """How long a fully loaded worker takes for a unit of weight, until that has been measured.
+    """Return the estimated seconds that a fully loaded worker takes for a unit of weight, until they are measured.
 
     >>> first_seconds_per_unit("cosmos-reason2-2b", "L40S", 1)
     0.295
@@ -48,7 +47,7 @@ def _times_h100(gpu: str) -> float:
 
 
 def typical_weight(pipeline: str) -> float:
-    """The weight of a job whose own is not known: commit 0f4e7e0 wrote none."""
+    """Return the weight of a job without one, such as those that commit 0f4e7e0 planned."""
     if pipeline not in _GENERATORS:
         return 1.0
     return _TYPICAL_IMAGE if pipeline.endswith("text2image") else _TYPICAL_VIDEO
@@ -58,7 +57,7 @@ _GENERATORS = ("cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cos
 
 
 def weight_of(job: Job) -> float:
-    """The weight of a job, with three decimals so that sums of many stay exact."""
+    """Return the weight of a job, rounded to three decimals so that sums of many stay exact."""
     return 1.0 if job.generation is None else round(_weight_of_generation(job.generation), 3)
 
 
@@ -68,7 +67,7 @@ def _weight_of_generation(generation: Generation) -> float:
 
 
 def _megapixels(generation: Generation) -> float:
-    """Of one frame; before the input is seen, those of the tier's largest size."""
+    """Return the megapixels of a frame; those of the tier's largest size if the size follows from the input."""
     if generation.size is not None:
         return generation.size.area / 1e6
     assert generation.resolution is not None, "a generation has a size or a tier"
@@ -76,13 +75,13 @@ def _megapixels(generation: Generation) -> float:
 
 
 def _frames(generation: Generation) -> int:
-    """That the model makes: each chunk of a transfer begins with a frame of the one before, and makes all of its own.
+    """Return the number of frames that the model computes. Each chunk of a transfer computes all of its frames.
 
-    How many the control videos ask for is not known before they are seen: then one chunk is assumed.
+    If the number follows from the control videos, one chunk is assumed.
     """
     frames, transfer = generation.num_frames, generation.transfer
     if transfer is None:
-        assert frames is not None, "only control videos say it later"
+        assert frames is not None, "only a transfer may leave the number of frames to its control videos"
         return frames
     if frames is None:
         return transfer.frames_per_chunk
@@ -90,12 +89,13 @@ def _frames(generation: Generation) -> int:
 
 
 def narrowed(known: float, seconds_per_unit: float, in_flight: float, places: int) -> float:
-    """What is known of a fully loaded worker's seconds for a unit, after a measure with so many jobs in flight.
+    """Return a fully loaded worker's seconds for a unit of weight, corrected by a measurement.
 
-    A worker that is not full could be faster, and at best as many times faster as it has places for each job in
-    flight: so each measure bounds the pace from both sides, and a full worker's measure is the pace.
+    `known` is the value so far; `seconds_per_unit` was measured with `in_flight` jobs in a worker with `places`. A
+    worker that is not full could be up to `places / in_flight` times as fast, so a measurement bounds the value on both
+    sides.
 
-    >>> narrowed(0.3, seconds_per_unit=0.9, in_flight=1, places=256)  # a quiet hour says little
+    >>> narrowed(0.3, seconds_per_unit=0.9, in_flight=1, places=256)  # one job in flight bounds the value only loosely
     0.3
     >>> narrowed(0.3, seconds_per_unit=0.08, in_flight=256, places=256)
     0.08

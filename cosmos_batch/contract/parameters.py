@@ -1,4 +1,4 @@
-"""What a caller may set for one answer, wherever it is said: a request, VAMS, a file's metadata, the command line."""
+"""The parameters of an answer that a caller may set, in a request, VAMS, a file's metadata or the command line."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ FILES_LIMIT = 16  # of one request
 
 
 class Parameters(Model):
-    """What a caller may set for one request; what is absent is the task's, NVIDIA's or the model's own default."""
+    """The parameters of one request. Absent ones have the default of the task, of NVIDIA or of the model."""
 
     task: TaskName | None = Field(
         default=None, description="Preset of NVIDIA's prompt guides; the prompt is its subject"
@@ -80,24 +80,24 @@ class Parameters(Model):
 
 
 NAMES = {str(field.alias): name for name, field in Parameters.model_fields.items()}
-"""Of each parameter, by the name that it has in JSON."""
+"""The name of each parameter in Python, by its name in JSON."""
 
 
-def read_parameters(said: dict[str, Any]) -> Parameters:
-    """Parameters by their names in JSON, from where all that can be written is text: forms, metadata, options.
+def read_parameters(values: dict[str, Any]) -> Parameters:
+    """Return parameters from values by their names in JSON, which may all be text, as in forms and metadata.
 
     Raises ValidationError, whose paths begin with the parameter's name.
     """
-    schema, more = said.get("jsonSchema"), said.get("moreInputs")
+    schema, more = values.get("jsonSchema"), values.get("moreInputs")
     if isinstance(schema, str):
-        said = {**said, "jsonSchema": _parsed(schema)}
+        values = {**values, "jsonSchema": _parsed(schema)}
     if isinstance(more, str):
-        said = {**said, "moreInputs": _parsed(more) if more.lstrip().startswith("[") else [more]}
-    return Parameters.model_validate(said, strict=False)
+        values = {**values, "moreInputs": _parsed(more) if more.lstrip().startswith("[") else [more]}
+    return Parameters.model_validate(values, strict=False)
 
 
 def _parsed(text: str) -> Any:
-    """JSON, or the text itself: then the model says that it is no object."""
+    """Return the parsed JSON, or the text itself, which validation then refuses."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a caller asks: the input of the state machine, whoever starts it (an upload, VAMS, a person)."""
+"""The request of a caller: the input of the state machine, which an upload, VAMS or a person starts."""
 
 from typing import Annotated, Any
 
@@ -19,14 +19,14 @@ def _encodable(text: str) -> str:
     return text
 
 
-# JSON can say "\ud83d" alone; nothing that we write or send can.
+# JSON can contain half of a surrogate pair, such as "\ud83d", which cannot be encoded as UTF-8.
 Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class Request(Model):
-    """One file to look at, or one thing to make.
+    """A request for one answer or one generation.
 
-    A person types the first three fields; Lambdas fill in what they know besides.
+    A person writes the first three fields; the Lambda functions add the others.
     """
 
     pipeline: str = Field(description="Id of an enabled pipeline, such as cosmos-reason2-2b")

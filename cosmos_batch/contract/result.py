@@ -1,4 +1,4 @@
-"""What comes back: from an engine to its worker, and from a worker to the state machine."""
+"""The results that an engine returns to its worker, and a worker to the state machine."""
 
 from typing import Any, Literal
 
@@ -11,19 +11,19 @@ from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.s3 import S3Uri
 
-# Of a callback's output. Step Functions takes 256 KiB, but every history keeps it.
+# The limit of a callback's output. Step Functions accepts 256 KiB, but keeps it in each execution's history.
 RESULT_LIMIT = 8 * 1024
 
 
 class Usage(Model):
-    """Tokens."""
+    """The numbers of tokens of a request."""
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
 
 
 class Answer(Model):
-    """What an engine says to one job."""
+    """The answer of a reasoner's engine to one job."""
 
     text: str = Field(description="The answer, clean: no special tokens, no reasoning")
     reasoning: str | None = Field(default=None, description="What the model thought, where it said so separately")
@@ -39,14 +39,14 @@ class Answer(Model):
 
 
 class MadeFile(Model):
-    """A file that a generation made."""
+    """A file that a generation wrote."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="In the job's working directory")
     role: Role
 
 
 class Made(Model):
-    """What an engine that makes files says to one job."""
+    """The result of a generator's engine for one job."""
 
     files: list[MadeFile] = Field(min_length=1)
     generation: Generation = Field(
@@ -55,14 +55,14 @@ class Made(Model):
     timings: dict[str, float] = Field(description="Seconds by phase, such as encode, denoise and decode")
     logs: list[str] = Field(default_factory=list, description="Lines about this job and no other")
     notes: list[str] = Field(default_factory=list, description="What a reader must know, such as faces blurred")
-    checks: Checks = Field(default_factory=Checks, description="What guardrails said of it")
+    checks: Checks = Field(default_factory=Checks, description="Verdicts of the guardrails")
     facts: dict[str, JsonValue] = Field(
         default_factory=dict, description="How, as far as it is the engine's own: scheduler, plan, peak of memory"
     )
 
 
 class Output(Model):
-    """One file that was written."""
+    """A file that was written to S3."""
 
     uri: S3Uri
     size: int = Field(ge=0, description="Bytes")
@@ -70,7 +70,7 @@ class Output(Model):
 
 
 class Result(Model):
-    """How a job ended. Exactly one of `outputs` and `error` says something."""
+    """The end of a job: either `outputs` or `error` is set."""
 
     job_id: str
     outputs: list[Output] = Field(default_factory=list, description="At their final keys; the document comes first")

@@ -1,4 +1,4 @@
-"""S3 locations, and the names of what we write. A key is data: any character may stand in it."""
+"""S3 locations, and the keys of files that we write. A key may contain any character."""
 
 import re
 from typing import Annotated, NamedTuple
@@ -9,7 +9,7 @@ KEY_LIMIT = 1024  # bytes of UTF-8, S3's own
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SCHEME = "s3://"
 
-# Of an object's user metadata: the job that wrote it. An upload event of such an object starts nothing.
+# The name of user metadata with the id of the job that wrote an object. Uploads of such objects start no job.
 OBJECT_MARKER = "cosmos-batch-job"
 
 
@@ -25,7 +25,7 @@ class S3Location(NamedTuple):
 
 
 def parse_uri(uri: str) -> S3Location:
-    """Split `s3://bucket/key`. The key is taken as it is: `?`, `#`, `%` and `+` mean themselves.
+    """Return the location of `s3://bucket/key`. The key is not decoded: `?`, `#`, `%` and `+` stand for themselves.
 
     Raises
     ------
@@ -49,7 +49,7 @@ S3Uri = Annotated[str, AfterValidator(_checked)]
 
 
 def allowed(location: S3Location, roots: list[str]) -> bool:
-    """Whether a location lies in one of the configured roots, each `bucket` or `bucket/prefix/`."""
+    """Return whether a location lies in one of the configured roots, each `bucket` or `bucket/prefix/`."""
     for root in roots:
         bucket, _, prefix = root.partition("/")
         if location.bucket == bucket and location.key.startswith(prefix):
@@ -58,10 +58,9 @@ def allowed(location: S3Location, roots: list[str]) -> bool:
 
 
 def relative_directory(key: str, asset_id: str | None) -> str:
-    """The directory of `key` within its asset, "" at the asset's root or where no asset is named.
+    """Return the directory of `key` within its asset, or "" at the asset's root or without an asset.
 
-    VAMS keeps an asset's files under a folder that is called as the asset is; `asset_id` comes from its body and is
-    never guessed from the key.
+    VAMS keeps the files of an asset in a folder with the asset's id. `asset_id` is never guessed from the key.
     """
     directories = key.split("/")[:-1]
     if asset_id is None or asset_id not in directories:
@@ -70,7 +69,7 @@ def relative_directory(key: str, asset_id: str | None) -> str:
 
 
 def document_key(directory: str, input_name: str, timestamp: str) -> str:
-    """`<directory>/<inputStem>_CosmosReason_<timestamp>.json`, at most S3's 1,024 bytes: a long stem is cut.
+    """Return `<directory>/<inputStem>_CosmosReason_<timestamp>.json`. A long stem is cut to S3's limit of 1,024 bytes.
 
     `directory` is a key prefix with or without its last slash; `timestamp` is `YYYYMMDD-HHMMSS`, UTC.
     """
@@ -79,15 +78,16 @@ def document_key(directory: str, input_name: str, timestamp: str) -> str:
 
 
 def error_document_key(file: str, timestamp: str) -> str:
-    """`<inputStem>_CosmosError_<timestamp>.json` beside the file of a key. Raises ValueError as `fitted_key` does."""
+    """Return `<inputStem>_CosmosError_<timestamp>.json` beside the file of a key. Raises ValueError as `fitted_key`."""
     directory, _, name = file.rpartition("/")
     return fitted_key(directory, name.rpartition(".")[0] or name, f"_CosmosError_{timestamp}", ".json")
 
 
 def fitted_key(directory: str, stem: str, tail: str, ending: str, longest_ending: int = 0) -> str:
-    """`<directory>/<stem><tail><ending>`, the stem cut where S3's limit asks for it.
+    """Return `<directory>/<stem><tail><ending>`, with the stem cut to S3's limit.
 
-    With room for another ending of so many bytes. Raises ValueError where none is left for the stem's first character.
+    `longest_ending` reserves room for another ending of so many bytes. Raises ValueError if no character of the stem is
+    left.
     """
     directory = directory.rstrip("/") + "/" if directory.strip("/") else ""
     room = KEY_LIMIT - len((directory + tail).encode()) - max(len(ending), longest_ending)
@@ -97,9 +97,9 @@ def fitted_key(directory: str, stem: str, tail: str, ending: str, longest_ending
 
 
 def join_below(prefix: str, relative: str) -> str:
-    """`relative` below `prefix`, wherever the names are read: `.` and `..` in it are spelt `%2E` and `%2E%2E`.
+    """Return the key of `relative` below `prefix`. Parts `.` and `..` are written as `%2E` and `%2E%2E`.
 
-    S3 takes `..` for a name like any other, but a tool that copies the result to a disk would climb out of the prefix.
+    To S3 `..` is a name like any other, but a tool that copies the result to a disk would write outside of the prefix.
     """
     parts = [part.replace(".", "%2E") if part in (".", "..") else part for part in relative.split("/") if part]
     return "/".join([prefix.rstrip("/"), *parts]).lstrip("/") if prefix.strip("/") else "/".join(parts)

@@ -1,4 +1,4 @@
-"""Clocks and limits that a person may set, and that workers and `scale` are given."""
+"""Times and limits of workers and of scaling that a configuration may set."""
 
 from typing import Self
 
@@ -10,14 +10,14 @@ from cosmos_batch.contract.base import Model
 ATTEMPT_LIMIT_HOURS = 11
 # Times `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that workers do not end together.
 LONGEST_LIFE = 1.1
-# A job dies of its own attempts or of its deadline. One that was received so often, pauses that a busy server asked for
-# aside, is one whose attempts nobody could even count.
+# A job normally fails by its attempts or its deadline. One that was received so often, not counting pauses that a busy
+# server requested, fails too: its attempts could not be counted.
 MAX_RECEIPTS = 20
-LONGEST_SILENCE_SECONDS = 30  # of a worker towards `scale`
+LONGEST_SILENCE_SECONDS = 30  # between two reports of a worker to `scale`
 
 
 class WorkerSettings(Model):
-    """Clocks of a worker."""
+    """Times of a worker."""
 
     idle_seconds: int = Field(default=300, ge=0, le=86_400, description="A worker leaves after so long without work")
     visibility_timeout_seconds: int = Field(
@@ -36,14 +36,14 @@ class WorkerSettings(Model):
 
     @property
     def seen_seconds(self) -> int:
-        """How often a worker says that it is alive, and learns what `scale` asks of it."""
+        """The seconds between two reports of a worker, at which it also reads the instructions of `scale`."""
         return min(LONGEST_SILENCE_SECONDS, self.heartbeat_seconds)
 
     @property
     def longest_run_hours(self) -> float:
-        """After so long no worker runs: it has lived its life and the tenth more, and has ended its last attempt.
+        """The longest time that a worker runs: its life with the tenth that `scale` may add, and its last attempt.
 
-        The half hour is for a cold start, and for what an attempt does after its limit.
+        Half an hour is added for a cold start and for the end of an attempt after its limit.
         """
         return self.max_life_hours * LONGEST_LIFE + self.attempt_limit_hours + 0.5
 
@@ -57,7 +57,7 @@ class WorkerSettings(Model):
 
 
 class ScalingSettings(Model):
-    """How many workers, and when to stop trying."""
+    """Settings of the number of workers, and of the circuit breaker."""
 
     target_drain_seconds: int = Field(default=600, ge=1, le=86_400, description="A backlog should be gone in so long")
     stuck_minutes: int = Field(

@@ -1,4 +1,4 @@
-"""`app.cosmosBatch.storage`: the buckets of files, the keys, and the model cache."""
+"""`app.cosmosBatch.storage`: the buckets of files, the encryption keys, and the model cache."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ KMS_KEY_ARN = r"^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]{36}$"
 
 
 class AdoptedBucket(Model):
-    """An existing bucket whose files may be inputs, and which may take results."""
+    """An existing bucket for inputs and results."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", description="The bucket's name")
     prefix: str = Field(
@@ -29,16 +29,16 @@ class AdoptedBucket(Model):
 
     @property
     def root(self) -> str:
-        """`bucket` or `bucket/prefix/`."""
+        """The bucket and its prefix, as `bucket` or `bucket/prefix/`."""
         return f"{self.name}/{self.prefix}" if self.prefix else self.name
 
     def holds(self, other: "AdoptedBucket") -> bool:
-        """Whether all that lies in the other lies in this one too."""
+        """Return whether every object of the other bucket and prefix belongs to this one too."""
         return self.name == other.name and other.prefix.startswith(self.prefix)
 
 
 class StorageSettings(Model):
-    """What is kept where."""
+    """Settings of buckets, keys and the model cache."""
 
     create_asset_bucket: bool = Field(default=True, description="Make a bucket for files; uploads to it start runs")
     asset_buckets: list[AdoptedBucket] = Field(default_factory=list, description="Existing buckets to use as well")

@@ -27,7 +27,7 @@ TaskName = Literal[
     "common-sense",
 ]
 
-# How NVIDIA asks for reasoning, after the question.
+# The instruction to reason that NVIDIA appends to a question.
 THINK = "<think>"
 REASONING_FORMAT = """
 
@@ -44,7 +44,7 @@ AXIS = 1000  # boxes and points are in thousandths of each axis
 
 @dataclass(frozen=True)
 class Task:
-    """One preset.
+    """A preset for a question.
 
     Attributes
     ----------
@@ -71,13 +71,13 @@ class Task:
     medium: Medium | None = None
 
     def question(self, prompt: str | None, medium: Medium) -> str:
-        """The whole question. ValueError where a prompt is missing or the file is of the wrong kind."""
+        """Return the whole question. Raises ValueError if a prompt is missing or the file is of the wrong kind."""
         if self.medium not in (None, medium):
             raise ValueError(f"{self.name!r} looks at a {self.medium}, and the file is {_with_article(medium)}")
         subject = self.subject.replace("{medium}", medium) if prompt is None and self.subject is not None else prompt
         if subject is None:
             raise ValueError(f"{self.name!r} needs a prompt, such as {self.example!r}")
-        # The subject last: what a person writes is no template.
+        # The subject is inserted last, because a person's text is not a template.
         template = self.template if subject else self.template.replace("{subject}\n", "")
         return template.replace("{medium}", medium).replace("{subject}", subject)
 

@@ -9,7 +9,7 @@ from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
-MARGIN_SECONDS = 900  # so much earlier is our deadline: VAMS hears why, instead of giving up on us
+MARGIN_SECONDS = 900  # the deadline of a job is so much earlier, so that VAMS receives its error before it times out
 
 # What a run reads and writes before VAMS moves it onto the asset, and in it the manifests, configurations and metadata
 # of runs. Both lie in VAMS's default asset bucket: in 2.5 at its root, in 2.6 below the prefix that the bucket is
@@ -24,7 +24,7 @@ BucketRoot = Annotated[
 
 
 class VamsSettings(Model):
-    """What we must know of a VAMS deployment. Without this block, the app is deployed alone."""
+    """The VAMS deployment that runs the pipelines. Without this block, the app is deployed alone."""
 
     version: VamsVersion = Field(description="Of VAMS: 2.6 and later register pipelines in another way than 2.5")
     import_function_name: str | None = Field(
@@ -62,7 +62,7 @@ class VamsSettings(Model):
 
     @property
     def adopted_buckets(self) -> list[AdoptedBucket]:
-        """The buckets as the storage stack takes them. They never trigger: VAMS's own trigger would double it."""
+        """The buckets for the storage stack. Their uploads start no jobs here, because VAMS starts them itself."""
         return [
             AdoptedBucket(name=name, prefix=prefix, kms_key_arn=self.kms_key_arn)
             for name, _, prefix in (root.partition("/") for root in self.buckets)
@@ -70,16 +70,16 @@ class VamsSettings(Model):
 
     @property
     def execution_inputs(self) -> list[S3Location]:
-        """Prefixes below which VAMS 2.6 may write manifests."""
+        """The prefixes below which VAMS 2.6 may write manifests."""
         return self._below_base_prefixes(EXECUTION_INPUTS)
 
     @property
     def runs(self) -> list[S3Location]:
-        """Prefixes below which results of VAMS 2.6's runs lie until VAMS moves them."""
+        """The prefixes below which runs of VAMS 2.6 write results until VAMS moves them."""
         return self._below_base_prefixes(RUNS)
 
     def _below_base_prefixes(self, path: str) -> list[S3Location]:
-        """One place for each bucket: which of them is VAMS's default one is not configured."""
+        """Return a location in each bucket, because the configuration does not say which is VAMS's default one."""
         if self.version == "2.5":
             return []
         places = [

@@ -6,7 +6,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from cosmos_batch.contract.environment import Environment, VamsEnvironment
-from cosmos_batch.contract.run_errors import FILE_NAME
+from cosmos_batch.contract.error_documents import FILE_NAME
 from cosmos_batch.contract.vams import TASK_TIMEOUT_SECONDS, VamsSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.functions import Functions

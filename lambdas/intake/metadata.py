@@ -11,7 +11,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.contract.json_schema import too_deep
-from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_said
+from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_set
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
@@ -130,7 +130,7 @@ def find(source: dict[str, Any], name: str) -> str | None:
 def _values(source: dict[str, Any], name: str) -> Iterator[Any]:
     """Yield the values of a key. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`."""
     for key, value in source.items():
-        if key.upper().replace("-", "_") == name and is_said(value):
+        if key.upper().replace("-", "_") == name and is_set(value):
             yield value
 
 
@@ -193,7 +193,7 @@ def unknown_settings(source: dict[str, Any]) -> list[str]:
 
     Values are not checked here but by `plan`, which knows the pipeline.
     """
-    keys = {key.upper().replace("-", "_") for key, value in source.items() if is_said(value)}
+    keys = {key.upper().replace("-", "_") for key, value in source.items() if is_set(value)}
     return [_unknown(key) for key in sorted(keys) if key.startswith(_PREFIXES) and key not in _KNOWN_KEYS]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.error_document import ErrorDocument
+from cosmos_batch.contract.error_documents import ErrorDocument
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import OBJECT_MARKER, error_document_key, parse_uri
 from cosmos_batch.state import ReservedKeys

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from cosmos_batch.contract.error import MESSAGE_LIMIT, Error
+from cosmos_batch.contract.error_documents import FailedFile, RunErrors
 from cosmos_batch.contract.result import Result
-from cosmos_batch.contract.run_errors import FailedFile, RunErrors
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from cosmos_batch.state import Group, Groups, Table
 from lambdas.clients import client, vams_client

@@ -10,7 +10,7 @@ from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_said
+from cosmos_batch.contract.metadata import PARAMETERS, PROMPT, SYSTEM_PROMPT, is_set
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, join_below
@@ -174,8 +174,8 @@ def _parameters(parameters: dict[str, Any], file_metadata: dict[str, Any]) -> Pa
 
     VAMS's form turns numbers into text, which `read_parameters` accepts.
     """
-    ours = {name: value for name, value in parameters.items() if name in NAMES and is_said(value)}
-    of_file = {alias: file_metadata[key] for key, alias in PARAMETERS.items() if is_said(file_metadata.get(key))}
+    ours = {name: value for name, value in parameters.items() if name in NAMES and is_set(value)}
+    of_file = {alias: file_metadata[key] for key, alias in PARAMETERS.items() if is_set(file_metadata.get(key))}
     return read_parameters({**ours, **of_file})
 
 

@@ -11,7 +11,7 @@ from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import NAMES
-from cosmos_batch.contract.metadata import is_said
+from cosmos_batch.contract.metadata import is_set
 from cosmos_batch.planning.generation.aliases import by_our_names, is_parameter
 from cosmos_batch.planning.generation.prompts import Prompt
 
@@ -44,7 +44,7 @@ def keys_of_metadata(*sources: dict[str, Any]) -> dict[str, Any]:
     for source in sources:
         for written, value in source.items():
             key = written.upper().replace("-", "_")
-            if key in KEYS and is_said(value):
+            if key in KEYS and is_set(value):
                 values.setdefault(key, value)
     return values
 
@@ -56,9 +56,9 @@ def keys_of_configuration(configuration: dict[str, Any], pipeline: Pipeline) -> 
         configuration, {f"{_PREFIX}{name}": configuration[name] for name in configuration if name.isupper()}
     )
     for name, value in configuration.items():
-        if is_said(value) and is_parameter(name) and f"{_PREFIX}{name}" not in values:
+        if is_set(value) and is_parameter(name) and f"{_PREFIX}{name}" not in values:
             values.setdefault(name, value)
-    if prompts := [configuration[name] for name in PROMPTS if is_said(configuration.get(name))]:
+    if prompts := [configuration[name] for name in PROMPTS if is_set(configuration.get(name))]:
         values[PROMPT] = prompts[0]
     if (disabled := read_switch(configuration, DISABLE_GUARDRAILS)) is not None:
         values.setdefault("guardrails", not disabled)
@@ -84,7 +84,7 @@ def prompt_and_parameters(*sources: dict[str, Any]) -> tuple[Prompt | None, dict
 def read_switch(configuration: dict[str, Any], name: str) -> bool | None:
     """Return a form's true or false; None if it is absent or blank. Raises Failure for any other value."""
     value = configuration.get(name)
-    if not is_said(value):
+    if not is_set(value):
         return None
     text = str(value).strip().lower()
     if text not in ("true", "false"):
@@ -94,7 +94,7 @@ def read_switch(configuration: dict[str, Any], name: str) -> bool | None:
 
 def _refuse_other_variant(configuration: dict[str, Any], pipeline: Pipeline) -> None:
     written = configuration.get(MODEL_VARIANT)
-    if not is_said(written):
+    if not is_set(written):
         return
     name = str(written).strip().lower().replace("_", "-").removeprefix("nvidia-").removeprefix("cosmos3-")
     if name != variant(pipeline):
