@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import generator_start, true_generator
-from benchmarks.generator_jobs import NANO, TINY, Workload, asked, words
+from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for, words
 from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
@@ -81,58 +81,63 @@ def main() -> None:
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
-    given = parser.parse_args()
-    workload = NANO if given.shape == "nano" else TINY
-    if given.sizes:
-        workload = replace(workload, sizes=tuple(given.sizes.split(",")))
-    into = given.into or FOLDER / f"generator-{given.shape}.json"
+    options = parser.parse_args()
+    workload = NANO if options.shape == "nano" else TINY
+    if options.sizes:
+        workload = replace(workload, sizes=tuple(options.sizes.split(",")))
+    into = options.into or FOLDER / f"generator-{options.shape}.json"
     with tempfile.TemporaryDirectory() as temporary:
         measure(
-            workload, given.steps.split(","), given.only.split(","), given.engine, given.work or Path(temporary), into
+            workload,
+            options.steps.split(","),
+            options.only.split(","),
+            options.engine,
+            options.work or Path(temporary),
+            into,
         )
 
 
 def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path) -> None:
     """Run the steps in their order, and add their results to those in the file `into`."""
     model = true_generator.build(workload.shape, work / "models")
-    found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
+    results: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
     here = {"machine": machine(), **{library: installed_version(library) for library in LIBRARIES}}
-    if strange := [name for name, value in here.items() if found.get(name, value) != value]:
+    if strange := [name for name, value in here.items() if results.get(name, value) != value]:
         raise SystemExit(f"{into}: measured with another {' and '.join(strange)}; name another file with --into")
-    found |= {
+    results |= {
         **here,
         "day": f"{datetime.now(UTC):%Y-%m-%d}",
-        "workload": {**found.get("workload", {}), **asdict(workload), "sizes": None},
+        "workload": {**results.get("workload", {}), **asdict(workload), "sizes": None},
     }
 
     def keep() -> None:
-        into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
     for step in STEPS:
         if step not in steps:
             continue
         began = time.monotonic()
         if step == "start":
-            found.setdefault(step, {})[engine] = generator_start.measure(engine, model, workload, work)
+            results.setdefault(step, {})[engine] = generator_start.measure(engine, model, workload, work)
             keep()
         elif step == "measures":
-            for size, name, values in _measures(model, workload, only, work, found["workload"]):
-                found.setdefault("sizes", {}).setdefault(size, {})[name] = values
+            for size, name, values in _measures(model, workload, only, work, results["workload"]):
+                results.setdefault("sizes", {}).setdefault(size, {})[name] = values
                 keep()
-                said = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
-                print(f"{size} {name}: {values['seconds']:.2f} s, {said}", file=sys.stderr, flush=True)
+                summary = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
+                print(f"{size} {name}: {values['seconds']:.2f} s, {summary}", file=sys.stderr, flush=True)
         else:
-            found[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
+            results[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
             keep()
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, said: dict[str, Any]) -> Any:
+def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, workload_record: dict[str, Any]) -> Any:
     """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
     references = {size: work / f"baseline-{workload.shape}-{size}.npy" for size in workload.sizes}
     wanted = only if all(path.exists() for path in references.values()) else ("baseline", *only)
-    said["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
+    workload_record["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
     for one in (*ADDED, *LOSSY):
         if one.name not in wanted:
             continue
@@ -148,10 +153,14 @@ def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, 
             prepared = _prepared(checkpoint, workload, size)
             brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
             _generate(one, checkpoint, brief)
-            found, frames = _timed(one, checkpoint, prepared)
+            results, frames = _timed(one, checkpoint, prepared)
             if one.name == "baseline":
                 np.save(references[size], frames)
-            yield size, one.name, {**found, "warmUp": round(ready, 2), **_difference(frames, np.load(references[size]))}
+            yield (
+                size,
+                one.name,
+                {**results, "warmUp": round(ready, 2), **_difference(frames, np.load(references[size]))},
+            )
 
 
 def _load(model: Path) -> LoadedCheckpoint:
@@ -180,21 +189,23 @@ def _with(
     )
     lossy.apply_lossy_modes(checkpoint.omni, less_exact)
     torch._dynamo.reset()
-    made = replace(checkpoint, accelerations=wanted)
-    made.warm_up(journal)
+    accelerated = replace(checkpoint, accelerations=wanted)
+    accelerated.warm_up(journal)
     print(*journal.lines, sep="\n", file=sys.stderr, flush=True)
-    return made
+    return accelerated
 
 
 def _prepared(checkpoint: LoadedCheckpoint, workload: Workload, size: str) -> PreparedGeneration:
-    return settle_prompt_length(checkpoint, prepare(asked(workload, size), GenerationFiles(None, {}), lambda: None))
+    return settle_prompt_length(
+        checkpoint, prepare(generation_for(workload, size), GenerationFiles(None, {}), lambda: None)
+    )
 
 
 def _tokens(checkpoint: LoadedCheckpoint, workload: Workload) -> tuple[list[int], list[int]]:
-    found: tuple[list[int], list[int]] = checkpoint.omni.tokenize_prompt(
+    results: tuple[list[int], list[int]] = checkpoint.omni.tokenize_prompt(
         words(workload), words(workload, "not"), num_frames=workload.frames, height=64, width=64, fps=24.0
     )
-    return found
+    return results
 
 
 def _timed(
@@ -216,7 +227,7 @@ def _timed(
         "seconds": round(seconds, 3),
         "firstStep": round(first, 3),
         "encoding": round(time.perf_counter() - began, 3),
-        "parts": profile.found(),
+        "parts": profile.seconds(),
         "peakBytes": torch.cuda.max_memory_allocated() if on_gpu else None,
     }, rendered.frames
 
@@ -271,23 +282,23 @@ def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 def _memory(model: Path, workload: Workload) -> dict[str, Any]:
     """Return the peak memory of two steps with all accelerations. All steps need the same memory."""
     checkpoint = _with(_load(model), Accelerations())
-    found = {}
+    results = {}
     for size in workload.memory_sizes:
         brief = replace(workload, steps=2)
         one = Measure("default", checkpoint.accelerations)
-        found[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
-    return found
+        results[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
+    return results
 
 
 def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
     """Return the GPU seconds by kind of kernel for a generation of two steps."""
     checkpoint, brief = _with(_load(model), Accelerations()), replace(workload, steps=2)
-    one, found = Measure("default", checkpoint.accelerations), {}
+    one, results = Measure("default", checkpoint.accelerations), {}
     for size in workload.sizes:
         prepared = _prepared(checkpoint, brief, size)
         _generate(one, checkpoint, prepared)
-        found[size] = kernels(partial(_generate, one, checkpoint, prepared))
-    return found
+        results[size] = kernels(partial(_generate, one, checkpoint, prepared))
+    return results
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def words(workload: Workload, which: str = "so") -> str:
     return " ".join([which, *(f"w{number}" for number in range(workload.words))])
 
 
-def asked(workload: Workload, size: str) -> Generation:
+def generation_for(workload: Workload, size: str) -> Generation:
     """Return the generation as the plan function settles it."""
     width, height = (int(one) for one in size.split("x"))
-    said = {
+    parameters = {
         "mode": "t2v",
         "negative_prompt": words(workload, "not"),
         "width": width,
@@ -64,4 +64,4 @@ def asked(workload: Workload, size: str) -> Generation:
     pipeline = pipeline_named(PIPELINE)
     assert pipeline is not None
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    return settle(read_generation_parameters(said), words(workload), pipeline, None, JOB_ID, serving)
+    return settle(read_generation_parameters(parameters), words(workload), pipeline, None, JOB_ID, serving)

@@ -53,17 +53,17 @@ Not measured yet: no figure of this project's is known for Diffusers with what
 
 {_COMMAND}
 """
-    found = json.loads(RESULT.read_text(encoding="utf-8"))
-    load = found["workload"]
+    results = json.loads(RESULT.read_text(encoding="utf-8"))
+    load = results["workload"]
     return f"""## The generator on a GPU
 
-Measured {found["day"]} on {found["machine"]}, torch {found["torch"]}, Diffusers {found["diffusers"]},
-fa3-fwd {found["fa3-fwd"]}, torchao {found["torchao"]} (the image has another torch): random weights in
+Measured {results["day"]} on {results["machine"]}, torch {results["torch"]}, Diffusers {results["diffusers"]},
+fa3-fwd {results["fa3-fwd"]}, torchao {results["torchao"]} (the image has another torch): random weights in
 Cosmos3-Nano's true shape, text to video, {load["frames"]} frames, {load["steps"]} steps, guidance {load["guidance"]:g},
 prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; each measure is added to those above it.
 
-{"".join(_size(size, found) for size in LEAST if size in found.get("sizes", {}))}\
-{_lossy(found.get("sizes", {}))}{_kernels(found)}{_start(found)}{_memory(found)}{_COMMAND}
+{"".join(_size(size, results) for size in LEAST if size in results.get("sizes", {}))}\
+{_lossy(results.get("sizes", {}))}{_kernels(results)}{_start(results)}{_memory(results)}{_COMMAND}
 """
 
 
@@ -73,8 +73,8 @@ def last(rows: dict[str, Any]) -> dict[str, Any]:
     return most
 
 
-def _size(size: str, found: dict[str, Any]) -> str:
-    rows = found["sizes"][size]
+def _size(size: str, results: dict[str, Any]) -> str:
+    rows = results["sizes"][size]
     baseline = rows["baseline"]["seconds"]
     lines = [
         f"### {size}",
@@ -84,8 +84,8 @@ def _size(size: str, found: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     added: list[str] = []
-    for name, said in _MEASURES.items():
-        added.append(said)
+    for name, description in _MEASURES.items():
+        added.append(description)
         if name not in rows:
             continue
         one, parts = rows[name], rows[name]["parts"]
@@ -96,7 +96,7 @@ def _size(size: str, found: dict[str, Any]) -> str:
             f"{rest:.2f} | {one['encoding']:.2f} | {one['largest']}, {one['mean']:.2f} |"
         )
         added.clear()
-    return "\n".join([*lines, "", _limits(size, rows, _started(found, size)), "", ""])
+    return "\n".join([*lines, "", _limits(size, rows, _started(results, size)), "", ""])
 
 
 def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
@@ -114,9 +114,9 @@ def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
     )
 
 
-def _started(found: dict[str, Any], size: str) -> list[float]:
+def _started(results: dict[str, Any], size: str) -> list[float]:
     """Return the results of the engine started as a worker starts it, if they were measured."""
-    whole = found.get("start", {}).get("diffusers", {}).get("with", {}).get("whole", {})
+    whole = results.get("start", {}).get("diffusers", {}).get("with", {}).get("whole", {})
     return [whole[size]["generate"]] if size in whole else []
 
 
@@ -132,13 +132,13 @@ def _lossy(sizes: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for size, rows in sizes.items():
-        for name, said in _LOSSY.items():
+        for name, description in _LOSSY.items():
             one = rows.get(name)
-            told = "not measured yet | |"
+            figures = "not measured yet | |"
             if one is not None:
                 times = last(rows)["seconds"] / one["seconds"]
-                told = f"{one['seconds']:.2f} | {times:.2f} | {one['largest']}, {one['mean']:.2f}"
-            lines.append(f"| {size}, {said} | {told} |")
+                figures = f"{one['seconds']:.2f} | {times:.2f} | {one['largest']}, {one['mean']:.2f}"
+            lines.append(f"| {size}, {description} | {figures} |")
     return "\n".join([*lines, "", ""])
 
 
@@ -153,8 +153,8 @@ def _seconds(part: dict[str, float]) -> str:
     return f"{part.get('gpu', part['host']):.2f}"
 
 
-def _kernels(found: dict[str, Any]) -> str:
-    if "kernels" not in found:
+def _kernels(results: dict[str, Any]) -> str:
+    if "kernels" not in results:
         return ""
     kinds = {
         "attention": "attention",
@@ -164,10 +164,10 @@ def _kernels(found: dict[str, Any]) -> str:
         "copies": "copies",
         "other": "other, most of it the VAE's",
     }
-    sizes = {size: found["kernels"][size] for size in LEAST if size in found["kernels"]}
+    sizes = {size: results["kernels"][size] for size in LEAST if size in results["kernels"]}
     rows = [f"| GPU, two steps | {' | '.join(sizes)} |", f"|---|{'---|' * len(sizes)}"]
-    for kind, said in kinds.items():
-        rows.append(f"| {said} | {' | '.join(f'{one.get(kind, 0):.2f} s' for one in sizes.values())} |")
+    for kind, description in kinds.items():
+        rows.append(f"| {description} | {' | '.join(f'{one.get(kind, 0):.2f} s' for one in sizes.values())} |")
     rates = [_rates(size, one) for size, one in sizes.items()]
     return "### Where the time goes\n\n" + "\n".join(rows) + "\n\n" + " ".join(rates) + _GAP + "\n\n"
 
@@ -185,22 +185,22 @@ def _rates(size: str, kernels: dict[str, float]) -> str:
     )
 
 
-def _start(found: dict[str, Any]) -> str:
-    if "start" not in found:
+def _start(results: dict[str, Any]) -> str:
+    if "start" not in results:
         return "### From a job to its first step\n\nNot measured yet.\n\n"
-    return "### From a job to its first step\n\n" + "".join(_starts(one) for one in found["start"].values())
+    return "### From a job to its first step\n\n" + "".join(_starts(one) for one in results["start"].values())
 
 
 def _starts(start: dict[str, Any]) -> str:
     whole = start["with"]["whole"]
     rows = [f"| {start['with']['engine']}, to the first step | {' | '.join(whole)} |", f"|---|{'---|' * len(whole)}"]
     resident = {size: one["prepare"] + one["firstStep"] for size, one in whole.items()}
-    for name, said in (("without", "nothing compiled before"), ("with", "compiled code kept")):
+    for name, description in (("without", "nothing compiled before"), ("with", "compiled code kept")):
         one = start[name]
         took = one["boot"] + one["loaded"]
         longer = {size: one["firstJob"][size] - one["resident"][size] for size in whole}
         seconds = " | ".join(f"{took + max(longer[size], 0) + resident[size]:.1f} s" for size in whole)
-        rows.append(f"| new process, {said}, at most | {seconds} |")
+        rows.append(f"| new process, {description}, at most | {seconds} |")
     rows.append(f"| model resident | {' | '.join(f'{seconds:.2f} s' for seconds in resident.values())} |")
     rows.append(f"| the whole job, resident | {' | '.join(f'{_whole(one):.2f} s' for one in whole.values())} |")
     phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in start["with"]["phases"].items())
@@ -217,8 +217,8 @@ def _whole(one: dict[str, float]) -> float:
     return one["prepare"] + one["generate"] + one["write"]
 
 
-def _memory(found: dict[str, Any]) -> str:
-    if "memory" not in found:
+def _memory(results: dict[str, Any]) -> str:
+    if "memory" not in results:
         return ""
-    rows = [f"| {size} | {one['peakBytes'] / 2**30:.1f} GiB |" for size, one in found["memory"].items()]
+    rows = [f"| {size} | {one['peakBytes'] / 2**30:.1f} GiB |" for size, one in results["memory"].items()]
     return "### Peak memory\n\n| | peak |\n|---|---|\n" + "\n".join(rows) + "\n\n"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import true_generator
-from benchmarks.generator_jobs import NANO, TINY, Workload, asked
+from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
@@ -48,15 +48,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-pause-SHAPE.json by default")
-    given = parser.parse_args()
-    workload = replace(NANO if given.shape == "nano" else TINY, steps=35)
-    size = given.size or workload.sizes[0]
+    options = parser.parse_args()
+    workload = replace(NANO if options.shape == "nano" else TINY, steps=35)
+    size = options.size or workload.sizes[0]
     with tempfile.TemporaryDirectory() as temporary:
-        work = given.work or Path(temporary)
-        found = measure(true_generator.build(workload.shape, work / "models"), workload, size, given.jobs, work)
-    into = given.into or FOLDER / f"generator-pause-{given.shape}.json"
-    into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=1))
+        work = options.work or Path(temporary)
+        results = measure(true_generator.build(workload.shape, work / "models"), workload, size, options.jobs, work)
+    into = options.into or FOLDER / f"generator-pause-{options.shape}.json"
+    into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=1))
 
 
 def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -> dict[str, Any]:
@@ -95,7 +95,7 @@ async def _made(engine: Any, workload: Workload, size: str, count: int, work: Pa
     async def make(name: str) -> None:
         async with places:
             with tempfile.TemporaryDirectory(dir=work) as folder:
-                await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder), name)
+                await engine.generate(generation_for(workload, size), GenerationFiles(None, {}), Path(folder), name)
 
     try:
         await asyncio.gather(*(make(name) for name in seen))

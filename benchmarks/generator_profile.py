@@ -19,7 +19,7 @@ class Profile:
     host: dict[str, float] = field(default_factory=dict)
     _events: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
 
-    def found(self) -> dict[str, dict[str, float]]:
+    def seconds(self) -> dict[str, dict[str, float]]:
         """Return the profile in seconds; without a GPU it has the host's seconds only."""
         gpu = {
             part: sum(began.elapsed_time(ended) for began, ended in pairs) / 1000
@@ -71,11 +71,11 @@ def kernels(run: Callable[[], Any]) -> dict[str, float]:
         return {}
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run()
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for one in profiler.key_averages():
         kind = _kind(one.key.lower())
-        found[kind] = found.get(kind, 0.0) + one.self_device_time_total / 1e6
-    return {kind: round(seconds, 3) for kind, seconds in found.items() if seconds}
+        totals[kind] = totals.get(kind, 0.0) + one.self_device_time_total / 1e6
+    return {kind: round(seconds, 3) for kind, seconds in totals.items() if seconds}
 
 
 def _kind(kernel: str) -> str:

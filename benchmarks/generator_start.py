@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.child_output import last_json_object
-from benchmarks.generator_jobs import NANO, TINY, Workload, asked
+from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for
 from benchmarks.reasoner_start import forget_files
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -50,10 +50,10 @@ def _start(engine: str, model: Path, workload: Workload, caches: Path, *more: st
         str(caches),
         *more,
     ]
-    said = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    boot = said.pop("began") - began
+    output = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    boot = output.pop("began") - began
     kept = sum(path.stat().st_size for path in caches.rglob("*") if path.is_file())
-    return {"boot": round(boot, 2), "filesForgotten": forgotten, "keptBytes": kept, **said}
+    return {"boot": round(boot, 2), "filesForgotten": forgotten, "keptBytes": kept, **output}
 
 
 def main() -> None:
@@ -74,8 +74,8 @@ def main() -> None:
 async def _jobs(engine: Any, workload: Workload, whole: bool) -> dict[str, Any]:
     brief = replace(workload, steps=2)
     first, again = [{size: await _seconds(engine, brief, size) for size in workload.sizes} for _ in range(2)]
-    made = {size: await _make(engine, workload, size) for size in workload.sizes} if whole else {}
-    return {"firstJob": first, "resident": again, "whole": made}
+    result = {size: await _make(engine, workload, size) for size in workload.sizes} if whole else {}
+    return {"firstJob": first, "resident": again, "whole": result}
 
 
 async def _seconds(engine: Any, workload: Workload, size: str) -> float:
@@ -88,8 +88,8 @@ async def _seconds(engine: Any, workload: Workload, size: str) -> float:
 async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
     """Generate one job, and return the seconds of each phase."""
     with tempfile.TemporaryDirectory() as folder:
-        made = await engine.generate(asked(workload, size), GenerationFiles(None, {}), Path(folder))
-    timings: dict[str, float] = made.timings
+        result = await engine.generate(generation_for(workload, size), GenerationFiles(None, {}), Path(folder))
+    timings: dict[str, float] = result.timings
     return timings
 
 

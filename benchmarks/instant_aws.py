@@ -69,20 +69,20 @@ class InstantAws:
         headers = {"content-type": "application/x-amz-json-1.0" if operation else "application/xml", "etag": "e"}
         return AWSResponse(request.url, 200, headers, _Body(body))
 
-    def _json_answer(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _json_answer(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation == "ReceiveMessage":
-            return {"Messages": self._receive(asked.get("WaitTimeSeconds", 0))}
+            return {"Messages": self._receive(request.get("WaitTimeSeconds", 0))}
         if operation == "DeleteMessage":
             with self._lock:
                 self.deleted += 1
         if operation == "ChangeMessageVisibility":
-            self.send([self._jobs[asked["ReceiptHandle"]]])
+            self.send([self._jobs[request["ReceiptHandle"]]])
         if operation == "SendTaskSuccess":
-            self.reported.append(json.loads(asked["output"]))
+            self.reported.append(json.loads(request["output"]))
         if operation == "GetItem":
-            return {"Item": self._row(asked["Key"]["pk"]["S"], {})}
+            return {"Item": self._row(request["Key"]["pk"]["S"], {})}
         if operation == "UpdateItem":
-            return {"Attributes": self._row(asked["Key"]["pk"]["S"], asked["ExpressionAttributeValues"])}
+            return {"Attributes": self._row(request["Key"]["pk"]["S"], request["ExpressionAttributeValues"])}
         return {}
 
     def _receive(self, wait_seconds: int) -> list[dict[str, str]]:

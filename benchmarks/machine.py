@@ -23,6 +23,6 @@ def _gpu() -> str:
     if shutil.which("nvidia-smi") is None:
         return "no GPU"
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    said = subprocess.run(query, check=True, capture_output=True, text=True).stdout.splitlines()
-    name, driver = said[0].split(", ")
-    return f"{len(said)} {name} (driver {driver})"
+    gpus = subprocess.run(query, check=True, capture_output=True, text=True).stdout.splitlines()
+    name, driver = gpus[0].split(", ")
+    return f"{len(gpus)} {name} (driver {driver})"

@@ -47,17 +47,17 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
     parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
-    given = parser.parse_args()
-    workload = TINY if given.shape == "tiny" else Workload(given.shape, 256, 256, LEVELS, scale=2, warm_up=64)
-    if given.passes is not None:
-        workload = replace(workload, passes=given.passes)
-    if given.levels is not None:
-        workload = replace(workload, levels=tuple(int(level) for level in given.levels.split(",") if level))
-    into = given.into or FOLDER / f"reasoner-{given.shape}.json"
-    found = json.loads(into.read_text(encoding="utf-8")) if given.steps and into.exists() else {}
+    options = parser.parse_args()
+    workload = TINY if options.shape == "tiny" else Workload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    if options.passes is not None:
+        workload = replace(workload, passes=options.passes)
+    if options.levels is not None:
+        workload = replace(workload, levels=tuple(int(level) for level in options.levels.split(",") if level))
+    into = options.into or FOLDER / f"reasoner-{options.shape}.json"
+    results = json.loads(into.read_text(encoding="utf-8")) if options.steps and into.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
-        steps = given.steps.split(",") if given.steps else STEPS
-        measure(workload, steps, given.work or Path(temporary), into, found)
+        steps = options.steps.split(",") if options.steps else STEPS
+        measure(workload, steps, options.work or Path(temporary), into, results)
 
 
 def measure_tiny() -> None:
@@ -66,7 +66,7 @@ def measure_tiny() -> None:
         measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
 
 
-def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, found: dict[str, Any]) -> None:
+def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, results: dict[str, Any]) -> None:
     """Run the steps in their order, and add their results to `found`."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
@@ -75,7 +75,7 @@ def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, fo
     scratch = work / "scratch"
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
-    found |= {
+    results |= {
         "machine": machine(),
         "vllm": version("vllm"),
         "day": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -86,13 +86,13 @@ def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, fo
             continue
         began = time.monotonic()
         if step == "start":
-            found[step] = reasoner_start.measure(model, scratch)
+            results[step] = reasoner_start.measure(model, scratch)
         elif step == "worker":
-            found[step] = reasoner_worker.measure(model, clips, workload)
+            results[step] = reasoner_worker.measure(model, clips, workload)
         else:
-            found[step] = _raw(step, model, clips, workload, scratch)
+            results[step] = _raw(step, model, clips, workload, scratch)
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-        into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     tempfile.tempdir = None
 
 
@@ -111,7 +111,7 @@ def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch:
 
 
 def _questions(
-    model: Path, clips: list[Path], workload: Workload, folder: Path, said: list[str]
+    model: Path, clips: list[Path], workload: Workload, folder: Path, prefixes: list[str]
 ) -> list[list[dict[str, str]]]:
     """Return for each pass and clip: system prompt, prompt, and where the frames lie."""
     reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
@@ -122,12 +122,12 @@ def _questions(
             {"system": f"{words}{job.system_prompt}", "prompt": str(job.prompt), "frames": path}
             for job, path in zip(jobs, frames, strict=True)
         ]
-        for words in said
+        for words in prefixes
     ]
 
 
 def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload, folder: Path) -> dict[str, Any]:
-    asked = {
+    request = {
         "model": str(model),
         "template": chat_template(model),
         "engine": _engine(model),
@@ -135,15 +135,15 @@ def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload
         "passes": passes,
     }
     path = folder / "asked.json"
-    path.write_text(json.dumps(asked), encoding="utf-8")
+    path.write_text(json.dumps(request), encoding="utf-8")
     began = time.monotonic()
     command = [sys.executable, "-m", "benchmarks.reasoner_raw", str(path)]
     environment = {
         **os.environ,
         **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
     }
-    said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {"process": time.monotonic() - began, **last_json_object(said)}
+    printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {"process": time.monotonic() - began, **last_json_object(printed)}
 
 
 def _engine(model: Path) -> dict[str, Any]:

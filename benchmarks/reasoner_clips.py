@@ -76,17 +76,17 @@ def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
         container.mux(stream.encode())
 
 
-def make_job(number: int, clip: Path, workload: Workload, said: str = "") -> Job:
-    """Return a job as the plan function makes it. Its prompt begins with `said`, so that no prefix cache holds it."""
+def make_job(number: int, clip: Path, workload: Workload, prefix: str = "") -> Job:
+    """Return a job as the plan function makes it. Its prompt begins with `prefix`, so that no prefix cache holds it."""
     now = datetime.now(UTC)
     return Job(
-        job_id=f"item-{said}{number}",
-        execution_arn=f"item-{said}{number}",
+        job_id=f"item-{prefix}{number}",
+        execution_arn=f"item-{prefix}{number}",
         pipeline=PIPELINE,
         input=InputFile(bucket="assets", key=clip.name, version_id="v", etag='""', size=clip.stat().st_size),
         prompt=PROMPT,
         prompt_uri=None,
-        system_prompt=f"{said}You are a helpful assistant.",
+        system_prompt=f"{prefix}You are a helpful assistant.",
         parameters=with_sampling(Parameters(max_tokens=workload.tokens)),
         document=OutputKey(bucket="assets", key=f"answers/{number}.json"),
         timestamp=now.strftime("%Y%m%d-%H%M%S"),

@@ -48,24 +48,24 @@ def was_measured(shape: str) -> bool:
 
 def kept(shape: str) -> dict[str, Any]:
     """Return the results of one shape."""
-    found: dict[str, Any] = json.loads((FOLDER / f"reasoner-{shape}.json").read_text(encoding="utf-8"))
-    return found
+    results: dict[str, Any] = json.loads((FOLDER / f"reasoner-{shape}.json").read_text(encoding="utf-8"))
+    return results
 
 
-def rates(found: dict[str, Any]) -> Rates:
+def rates(results: dict[str, Any]) -> Rates:
     """Return the rates of a run with all steps."""
-    seconds = [one["process"] for one in found["process"]]
-    return Rates(len(seconds) / sum(seconds), _best(found, "raw"), worker_rate(found))
+    seconds = [one["process"] for one in results["process"]]
+    return Rates(len(seconds) / sum(seconds), _best(results, "raw"), worker_rate(results))
 
 
-def worker_rate(found: dict[str, Any]) -> float:
+def worker_rate(results: dict[str, Any]) -> float:
     """Return our worker's clips per second."""
-    return _best(found, "worker")
+    return _best(results, "worker")
 
 
-def _best(found: dict[str, Any], step: str) -> float:
-    clips: int = found["workload"]["clips"]
-    return clips / float(min(one["seconds"] for one in found[step]["passes"]))
+def _best(results: dict[str, Any], step: str) -> float:
+    clips: int = results["workload"]["clips"]
+    return clips / float(min(one["seconds"] for one in results[step]["passes"]))
 
 
 def gpu_seconds(shape: str) -> tuple[float, bool]:
@@ -78,5 +78,5 @@ def gpu_seconds(shape: str) -> tuple[float, bool]:
 
 def dollars(gpu_seconds: float, instance: str) -> float:
     """Return the dollars of GPU seconds on an instance type, at the catalogue's price."""
-    found = INSTANCE_TYPES[instance]
-    return gpu_seconds / 3600 * found.dollars_per_hour / found.gpus
+    instance_type = INSTANCE_TYPES[instance]
+    return gpu_seconds / 3600 * instance_type.dollars_per_hour / instance_type.gpus

@@ -85,21 +85,21 @@ cores: this says that it runs, and what a process for each clip costs; for (c) t
 """
 
 
-def _about(found: dict[str, Any]) -> str:
-    load = found["workload"]
-    prompt = found["worker"]["passes"][0]["promptTokens"] // load["clips"]
+def _about(results: dict[str, Any]) -> str:
+    load = results["workload"]
+    prompt = results["worker"]["passes"][0]["promptTokens"] // load["clips"]
     true = f"random weights in the true {load['shape'].upper()} shape"
     return (
-        f"Measured {found['day']} on {found['machine']}, vLLM {found['vllm']}: "
+        f"Measured {results['day']} on {results['machine']}, vLLM {results['vllm']}: "
         f"{'the tiny checkpoint' if load['shape'] == 'tiny' else true}, {load['clips']} different clips of four "
         f"seconds at {320 * load['scale']} x {240 * load['scale']}, for each {prompt:,} tokens of prompt and "
         f"{load['tokens']} of answer."
     )
 
 
-def _three_ways(found: dict[str, Any]) -> str:
-    rates = figures.rates(found)
-    limits = found["workload"]["shape"] != "tiny"
+def _three_ways(results: dict[str, Any]) -> str:
+    rates = figures.rates(results)
+    limits = results["workload"]["shape"] != "tiny"
     return f"""| | clips per second | |
 |---|---|---|
 | (a) a new process for each clip | {rates.processes:.4f} | {1 / rates.processes:.1f} s each |
@@ -116,8 +116,8 @@ def _limit(met: bool, words: str, holds: bool) -> str:
     return f"limit: {words}: {'met' if met else '**not met**'}"
 
 
-def _why(found: dict[str, Any]) -> str:
-    rates = figures.rates(found)
+def _why(results: dict[str, Any]) -> str:
+    rates = figures.rates(results)
     if rates.of_processes >= figures.OF_PROCESSES:
         return ""
     return f"""
@@ -127,13 +127,13 @@ worker around it, is {rates.raw / rates.processes:.0f} times. A process for one 
 takes {1 / rates.processes:.0f} s."""
 
 
-def _levels(found: dict[str, Any]) -> str:
+def _levels(results: dict[str, Any]) -> str:
     theirs = {rate: {row[0]: row for row in rows} for rate, rows in _NVIDIA.items()}
     lines = [
         "| in flight | TTFT ms | latency ms | requests/s | NVIDIA, Nano, 1 fps | NVIDIA, Nano, 2 fps |",
         "|---|---|---|---|---|---|",
     ]
-    for one in found["worker"]["inFlight"]:
+    for one in results["worker"]["inFlight"]:
         beside = [_theirs(theirs[rate][one["level"]]) for rate in theirs]
         own = f"{one['firstToken'] * 1000:,.0f} | {one['latency'] * 1000:,.0f} | {one['perSecond']:.2f}"
         lines.append(f"| {one['level']} | {own} | {' | '.join(beside)} |")
@@ -144,8 +144,8 @@ def _theirs(row: tuple[int, int, int, float]) -> str:
     return f"{row[1]:,} / {row[2]:,} / {row[3]:.2f}"
 
 
-def _start(found: dict[str, Any]) -> str:
-    without, kept = found["start"]["without"], found["start"]["with"]
+def _start(results: dict[str, Any]) -> str:
+    without, kept = results["start"]["without"], results["start"]["with"]
     phases = [name for name in without["phases"] if name != "engine"]
     rows = [f"| {name} | {without['phases'][name]:.1f} s | {kept['phases'][name]:.1f} s |" for name in phases]
     met = _limit(kept["seconds"] <= figures.START_SECONDS, f"at most {figures.START_SECONDS} s", holds=True)
@@ -153,8 +153,8 @@ def _start(found: dict[str, Any]) -> str:
     return "\n".join(["| phase | without kept caches | with them |", "|---|---|---|", *rows, total])
 
 
-def _forgotten(found: dict[str, Any]) -> str:
-    if all(one["filesForgotten"] for one in found["start"].values()):
+def _forgotten(results: dict[str, Any]) -> str:
+    if all(one["filesForgotten"] for one in results["start"].values()):
         return "Before each start the page cache was emptied: weights and libraries come from the disk."
     return "The page cache could not be emptied."
 

@@ -16,27 +16,27 @@ BEGAN = time.time()
 
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
-    asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     from vllm import LLM, SamplingParams
 
     imported = time.time()
-    llm = LLM(model=asked["model"], **asked["engine"])
+    llm = LLM(model=request["model"], **request["engine"])
     loaded = time.time()
     tokenizer = llm.get_tokenizer()
-    sampling = SamplingParams(**asked["sampling"], ignore_eos=True)
-    said: dict[str, Any] = {"import": imported - BEGAN, "load": loaded - imported, "passes": []}
-    for questions in asked["passes"]:
-        prompts: Any = [_prompt(tokenizer, asked["template"], one) for one in questions]
+    sampling = SamplingParams(**request["sampling"], ignore_eos=True)
+    output: dict[str, Any] = {"import": imported - BEGAN, "load": loaded - imported, "passes": []}
+    for questions in request["passes"]:
+        prompts: Any = [_prompt(tokenizer, request["template"], one) for one in questions]
         began = time.time()
         answers = llm.generate(prompts, sampling, use_tqdm=False)
-        said["passes"].append(
+        output["passes"].append(
             {
                 "seconds": time.time() - began,
                 "tokens": sum(len(answer.outputs[0].token_ids) for answer in answers),
                 "promptTokens": sum(len(answer.prompt_token_ids or ()) for answer in answers),
             }
         )
-    print(json.dumps(said), flush=True)
+    print(json.dumps(output), flush=True)
 
 
 def _prompt(tokenizer: Any, template: str | None, question: dict[str, str]) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def _start(model: Path, bucket: Path) -> dict[str, Any]:
     forgotten = forget_files()
     began = time.time()
     command = [sys.executable, "-m", "benchmarks.reasoner_start", str(model), str(bucket)]
-    said = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    output = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     kept = sum(path.stat().st_size for path in bucket.iterdir())
-    return {"seconds": said.pop("answered") - began, "filesForgotten": forgotten, "keptBytes": kept, **said}
+    return {"seconds": output.pop("answered") - began, "filesForgotten": forgotten, "keptBytes": kept, **output}
 
 
 def _compiled() -> Path:

@@ -43,24 +43,24 @@ async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[s
     began = time.monotonic()
     async with serving(engine, model, aws):
         print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
-        found: dict[str, Any] = {"load": time.monotonic() - began, "phases": engine.startup_seconds}
-        found["warmUp"] = await _pass(aws, clips[: workload.warm_up], workload, "Warm-up. ")
+        results: dict[str, Any] = {"load": time.monotonic() - began, "phases": engine.startup_seconds}
+        results["warmUp"] = await _pass(aws, clips[: workload.warm_up], workload, "Warm-up. ")
         passes = [f"Pass {number}. " for number in range(workload.passes)]
-        found["passes"] = [await _pass(aws, clips, workload, said) for said in passes]
-        found["inFlight"] = [await _level(engine, clips, workload, level) for level in workload.levels]
-    return found
+        results["passes"] = [await _pass(aws, clips, workload, prefix) for prefix in passes]
+        results["inFlight"] = [await _level(engine, clips, workload, level) for level in workload.levels]
+    return results
 
 
-async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, said: str) -> dict[str, Any]:
+async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, prefix: str) -> dict[str, Any]:
     """Send all clips at once, and return the figures of the pass."""
-    print(f"worker: {said}", file=sys.stderr, flush=True)
-    done, told = aws.deleted, len(aws.reported)
-    jobs = [make_job(number, clip, workload, said) for number, clip in enumerate(clips)]
+    print(f"worker: {prefix}", file=sys.stderr, flush=True)
+    done, reported_before = aws.deleted, len(aws.reported)
+    jobs = [make_job(number, clip, workload, prefix) for number, clip in enumerate(clips)]
     began = time.monotonic()
     aws.send(jobs)
     await drained(aws, done + len(jobs))
     seconds = time.monotonic() - began
-    results = aws.reported[told:]
+    results = aws.reported[reported_before:]
     return {
         "seconds": seconds,
         "tokens": sum(one["usage"]["completionTokens"] for one in results),
@@ -112,10 +112,10 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
-        asked = await engine._media_threads.run(
+        request = await engine._media_threads.run(
             job, chat_request.prepare_request, engine._checkpoint, job, paths, lambda: None
         )
-        body = {"model": MODEL, **asked.body, **_STREAMED}
+        body = {"model": MODEL, **request.body, **_STREAMED}
         connection = engine._served._server.address.async_client()
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
             async for line in response.aiter_lines():
@@ -133,8 +133,8 @@ def _forced_length() -> AbstractContextManager[Any]:
     real: Callable[..., chat_request.ChatRequest] = chat_request.prepare_request
 
     def prepare(*arguments: Any) -> chat_request.ChatRequest:
-        asked = real(*arguments)
-        asked.body["ignore_eos"] = True
-        return asked
+        request = real(*arguments)
+        request.body["ignore_eos"] = True
+        return request
 
     return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.prepare_request", prepare)

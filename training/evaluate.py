@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"\d+\.\d+")
 
 
 def _times_agree(expected: str, answer: str) -> bool:
-    parts = [_CLOCK.sub(lambda found: str(60.0 * int(found[1]) + float(found[2])), one) for one in (expected, answer)]
+    parts = [_CLOCK.sub(lambda match: str(60.0 * int(match[1]) + float(match[2])), one) for one in (expected, answer)]
     times = [[float(one) for one in _NUMBER.findall(part)] for part in parts]
     words = [_NUMBER.sub("#", part) for part in parts]
     return words[0] == words[1] and all(abs(one - other) <= _SECONDS + 1e-6 for one, other in zip(*times, strict=True))
@@ -191,21 +191,23 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each process")
     parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every wrong answer")
-    given = parser.parse_args(arguments)
-    parts = [list(range(given.clips))[part :: given.processes] for part in range(given.processes)]
-    with ProcessPoolExecutor(given.processes) as pool:
-        runs = pool.map(answer_items, [given.checkpoint] * len(parts), parts, [given.threads] * len(parts))
+    options = parser.parse_args(arguments)
+    parts = [list(range(options.clips))[part :: options.processes] for part in range(options.processes)]
+    with ProcessPoolExecutor(options.processes) as pool:
+        runs = pool.map(answer_items, [options.checkpoint] * len(parts), parts, [options.threads] * len(parts))
         results = [result for run in runs for result in run]
-    asked = Counter(one.kind for one in results)
+    questions = Counter(one.kind for one in results)
     right = Counter(one.kind for one in results if one.right)
     refused = sum(one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION) for one in results if one.kind != "outside")
-    accuracy = {kind: {"asked": asked[kind], "right": round(right[kind] / asked[kind], 4)} for kind in sorted(asked)}
+    accuracy = {
+        kind: {"asked": questions[kind], "right": round(right[kind] / questions[kind], 4)} for kind in sorted(questions)
+    }
     print(json.dumps(accuracy, indent=2))
-    print(f"refused wrongly: {refused} of {len(results) - asked['outside']}")
+    print(f"refused wrongly: {refused} of {len(results) - questions['outside']}")
     print(f"median seconds an answer: {np.median([one.seconds for one in results]):.2f}")
-    if given.out:
+    if options.out:
         wrong = [vars(one) for one in results if not one.right]
-        given.out.write_text(
+        options.out.write_text(
             json.dumps({"accuracy": accuracy, "refused_wrongly": refused, "wrong": wrong}, indent=2) + "\n",
             encoding="utf-8",
         )

@@ -90,10 +90,10 @@ def tokenizer() -> Tokenizer:
     """Return the checkpoint's tokenizer. Learning it takes half a minute, so it is stored in `build/`."""
     if _LEARNT.exists():
         return Tokenizer.from_file(str(_LEARNT))
-    learnt = make_tokenizer()
+    learned = make_tokenizer()
     _LEARNT.parent.mkdir(parents=True, exist_ok=True)
-    learnt.save(str(_LEARNT))
-    return learnt
+    learned.save(str(_LEARNT))
+    return learned
 
 
 @dataclass(frozen=True)
@@ -290,13 +290,13 @@ def _pack(encoder: Tokenizer, head: list[int], questions: list[Question]) -> tup
     ids, labels = list(head), [IGNORED] * len(head)
     segments, kinds, within = [0] * len(head), [-1] * len(head), [0] * len(head)
     for number, question in enumerate(questions, start=1):
-        asked = encoder.encode(suffix(question.text)).ids
+        question_ids = encoder.encode(suffix(question.text)).ids
         answer = encoder.encode(question.completion + END).ids
-        whole = [*asked, *answer]
+        whole = [*question_ids, *answer]
         # The last token of the question predicts the first one of the answer.
-        learnt = [IGNORED] * (len(asked) - 1) + answer + [IGNORED]
+        learned = [IGNORED] * (len(question_ids) - 1) + answer + [IGNORED]
         ids += whole
-        labels += learnt
+        labels += learned
         segments += [number] * len(whole)
         kinds += [KIND_NAMES.index(question.kind)] * len(whole)
         within += range(len(whole))

@@ -289,27 +289,27 @@ def ask_caption(random: np.random.Generator, scene: Scene) -> Question:
 def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
     """Draw a question for the color of a shape, which may not exist."""
     kind = _pick(random, KINDS) if random.random() < 0.25 else _any(random, scene).kind
-    found = [one for one in from_left(scene) if one.kind == kind]
+    matches = [one for one in from_left(scene) if one.kind == kind]
     name = kind
     if len(scene.things) == 1 and random.random() < 0.3:
-        found, name = list(scene.things), _pick(random, ("shape", "object"))
+        matches, name = list(scene.things), _pick(random, ("shape", "object"))
     text = _pick(
         random,
         (f"What colour is the {name}?", f"Which colour does the {name} have?", f"What is the colour of the {name}?"),
     )
-    if not found:
+    if not matches:
         answer = f"There is no {name}."
-    elif len(found) == 1:
-        answer = f"The {name} is {found[0].colour}."
+    elif len(matches) == 1:
+        answer = f"The {name} is {matches[0].colour}."
     else:
-        answer = f"The {name}s are {listed([one.colour for one in found])}."
+        answer = f"The {name}s are {listed([one.colour for one in matches])}."
     return Question("colour", text, answer)
 
 
 def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
     """Draw a question for the shape with a color."""
     colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
-    found = [one for one in scene.things if one.colour == colour]
+    matches = [one for one in scene.things if one.colour == colour]
     text = _pick(
         random,
         (
@@ -319,7 +319,7 @@ def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
             f"What shape does the {colour} one have?",
         ),
     )
-    answer = f"The {colour} shape is a {found[0].kind}." if found else f"There is no {colour} shape."
+    answer = f"The {colour} shape is a {matches[0].kind}." if matches else f"There is no {colour} shape."
     return Question("shape", text, answer)
 
 
@@ -390,13 +390,13 @@ def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) ->
         subject = _named(random, scene, thing) + suffix
         return Question("where", TASKS["pointing"].question(subject, "image"), point_answer(scene, thing, time))
     if random.random() < 0.3:
-        subject, found = _pick(random, _ALL) + suffix, from_left(scene)
+        subject, matches = _pick(random, _ALL) + suffix, from_left(scene)
     else:
-        subject, found = _named(random, scene, thing) + suffix, [thing]
+        subject, matches = _named(random, scene, thing) + suffix, [thing]
     text = TASKS["2d-grounding"].question(subject, "image")
     if random.random() < 0.25:
         text = _pick(random, (f"Where is {subject}?", f"Find {subject}.", f"Draw a box around {subject}."))
-    return Question("where", text, boxes_answer(scene, found, time))
+    return Question("where", text, boxes_answer(scene, matches, time))
 
 
 def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[float, str]:

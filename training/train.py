@@ -111,7 +111,7 @@ class Tally:
     """Counts of wholly right answers by kind, since the last report."""
 
     right: Tensor
-    asked: Tensor
+    counted: Tensor
     losses: list[Tensor] = field(default_factory=list)
     aids: list[Tensor] = field(default_factory=list)
     clips: int = 0
@@ -132,12 +132,12 @@ class Tally:
         kind = torch.full((total,), -1, device=wrong.device).index_copy(0, number, batch.kinds[learnt])
         for one in range(len(KIND_NAMES)):
             mine = kind == one
-            self.asked[one] += mine.sum()
+            self.counted[one] += mine.sum()
             self.right[one] += (mine & (errors == 0)).sum()
 
     def line(self) -> str:
         """Return a line of text with the accuracies."""
-        shares = (self.right / self.asked.clamp(min=1)).tolist()
+        shares = (self.right / self.counted.clamp(min=1)).tolist()
         parts = [f"{name} {share:.3f}" for name, share in zip(KIND_NAMES, shares, strict=True)]
         loss, aid = float(torch.stack(self.losses).mean()), float(torch.stack(self.aids).mean())
         return f"loss {loss:.4f}, cells {aid:.4f}; right: {', '.join(parts)}"
@@ -233,7 +233,7 @@ def train(
     """Run one stage and write its checkpoint."""
     trainer = Trainer(start, rate, compiled)
     curriculum = CURRICULA["from-nothing" if start is None else "go-on"]
-    began, told, steps = time.monotonic(), time.monotonic(), 0
+    began, reported, steps = time.monotonic(), time.monotonic(), 0
     tally = Tally.start(trainer.device)
     for phase in curriculum:
         source = batches(replace(phase.mix, patches=patches), seed + round(1000 * phase.until), workers)
@@ -241,10 +241,10 @@ def train(
             warm = min(1.0, (steps + 1) / 300)
             trainer.step(on(trainer.device, next(source)), min(share, 1.0), warm, tally)
             steps += 1
-            if time.monotonic() - told > _REPORT_SECONDS:
-                seconds = time.monotonic() - told
+            if time.monotonic() - reported > _REPORT_SECONDS:
+                seconds = time.monotonic() - reported
                 print(f"{share:.1%}, step {steps}, {tally.clips / seconds:.0f} clips/s, {tally.line()}", flush=True)
-                told, tally = time.monotonic(), Tally.start(trainer.device)
+                reported, tally = time.monotonic(), Tally.start(trainer.device)
         del source
     save(out, trainer.average)
     print(json.dumps({"steps": steps, "minutes": round((time.monotonic() - began) / 60, 2)}), flush=True)
@@ -261,10 +261,19 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--workers", type=int, default=14, help="processes that draw clips")
     parser.add_argument("--patches", type=int, default=98_304, help="size of a batch; a CPU wants a thirtieth of it")
     parser.add_argument("--compile", action="store_true", help="compile the layers")
-    given = parser.parse_args(arguments)
-    if given.out.exists():
-        shutil.rmtree(given.out)
-    train(given.out, given.start, given.minutes, given.rate, given.seed, given.workers, given.patches, given.compile)
+    options = parser.parse_args(arguments)
+    if options.out.exists():
+        shutil.rmtree(options.out)
+    train(
+        options.out,
+        options.start,
+        options.minutes,
+        options.rate,
+        options.seed,
+        options.workers,
+        options.patches,
+        options.compile,
+    )
 
 
 if __name__ == "__main__":

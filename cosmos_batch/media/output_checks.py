@@ -54,7 +54,7 @@ def check_image(path: Path, width: int, height: int) -> list[str]:
     with as_output_failure("image"):
         info = probe(path)
         if not isinstance(info, ImageInfo):
-            raise unusable_output("a video; an image was asked for")
+            raise unusable_output("a video instead of an image")
         if (info.width, info.height) != (width, height):
             raise unusable_output(f"an image of {info.width} x {info.height} instead of {width} x {height} pixels")
         with open_image(path) as image:

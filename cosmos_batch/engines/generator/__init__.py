@@ -1,9 +1,9 @@
 """Engines that generate images, videos, sound and robot actions from a job's `Generation` and its input files.
 
 To add a generator engine, make a folder beside `diffusers/` whose `engine.py` has a class that implements
-`engines.protocol.Engine`, register it with the other engines, and state what it can do in its abilities. `run` is four
-steps, and the modules of this folder do all but the third, so that every engine takes the same inputs and writes the
-same outputs:
+`engines.protocol.Engine`, and add a row to `cosmos_batch/catalogue/engines.py` with its name, image, class and what it
+can do (`GeneratorAbilities`). `run` is four steps, and the modules of this folder do all but the third, so that every
+engine takes the same inputs and writes the same outputs:
 
 1. `inputs.prepare` decodes the input files and fits them to the exact size, frame count and frame rate of the job.
 2. `captions.captions_for` writes the text that the model reads, and `captions.with_sequence_length` sets the longest

@@ -32,7 +32,7 @@ def refuse_unguarded(engine: Engine, job: Job, required: bool) -> None:
         raise Failure(
             "InvalidInput",
             f"{job.pipeline} requires guardrails, and the job was planned to do without them.",
-            "Ask again: jobs that are planned from now on have guardrails.",
+            "Send the job again: jobs that are planned from now on have guardrails.",
         )
     if job.generation.guardrails and not (isinstance(engine, GuardrailEngine) and engine.guardrails):
         raise guardrails_missing(engine.name)

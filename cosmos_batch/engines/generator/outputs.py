@@ -48,7 +48,7 @@ def rewrite_files(
     if not generation.is_video:
         with as_output_failure("image"):
             if not isinstance(probe(source), ImageInfo):
-                raise unusable_output("a video; an image was asked for")
+                raise unusable_output("a video instead of an image")
             return write_files(
                 GeneratedMedia(image_at_size(source, upright_size(source))[None]), generation, folder, check
             )
