@@ -1,25 +1,14 @@
-"""One local cloud for all tests of this folder, with helpers: stacks, zipped handlers, an inbox, and waiting."""
+"""One local cloud for all tests of this folder, and the stacks and inboxes of a test."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import time
-import uuid
-import zipfile
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
-
-CODE_BUCKET = "code"
-ROLE = {
-    "Type": "AWS::IAM::Role",
-    "Properties": {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": []}},
-}
+from tests.local.support import CODE_BUCKET, Inbox, Stack
 
 
 @pytest.fixture(scope="session")
@@ -27,69 +16,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     with LocalCloud.start(tmp_path_factory.mktemp("home"), parent_pid=os.getpid(), stop_grace=1.0) as running:
         running.client("s3").create_bucket(Bucket=CODE_BUCKET)
         yield running
-
-
-def wait_until(condition: Callable[[], Any], timeout: float = 15.0) -> Any:
-    """Return the first true value of ``condition``; fail when there is none within ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"nothing within {timeout} s; the last value was {value!r}")
-
-
-class Stack:
-    """A stack of a test, with a name of its own."""
-
-    def __init__(self, cloud: LocalCloud) -> None:
-        self._client = cloud.client("cloudformation")
-        self._s3 = cloud.client("s3")
-        self.name = f"t{uuid.uuid4().hex[:8]}"
-
-    def put(self, resources: dict[str, Any], outputs: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
-        """Create or update the stack; return its outputs."""
-        template = {"Resources": {"Role": ROLE, **resources}, **more}
-        template["Outputs"] = {name: {"Value": value} for name, value in (outputs or {}).items()} | more.get(
-            "Outputs", {}
-        )
-        put = self._client.update_stack if self._exists() else self._client.create_stack
-        put(StackName=self.name, TemplateBody=json.dumps(template))
-        described = self._client.describe_stacks(StackName=self.name)["Stacks"][0]
-        return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
-
-    def _exists(self) -> bool:
-        pages = self._client.get_paginator("describe_stacks").paginate()  # there are more stacks than a page holds
-        return self.name in [stack["StackName"] for page in pages for stack in page["Stacks"]]
-
-    def delete(self) -> None:
-        self._client.delete_stack(StackName=self.name)
-
-    def function(self, code: str | dict[str, str], **properties: Any) -> dict[str, Any]:
-        """Return a function resource whose zip has ``code`` as index.py, or the given files."""
-        files = {"index.py": code} if isinstance(code, str) else code
-        key = f"{uuid.uuid4().hex}.zip"
-        self._s3.put_object(Bucket=CODE_BUCKET, Key=key, Body=zipped(files))
-        return {
-            "Type": "AWS::Lambda::Function",
-            "Properties": {
-                "Handler": "index.handler",
-                "Runtime": "python3.12",
-                "Timeout": 10,
-                "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-                "Code": {"S3Bucket": CODE_BUCKET, "S3Key": key},
-                **properties,
-            },
-        }
-
-
-def zipped(files: dict[str, str]) -> bytes:
-    body = io.BytesIO()
-    with zipfile.ZipFile(body, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return body.getvalue()
 
 
 @pytest.fixture
@@ -105,36 +31,3 @@ def module_stack(cloud: LocalCloud) -> Stack:
 @pytest.fixture
 def inbox(cloud: LocalCloud) -> Inbox:
     return Inbox(cloud)
-
-
-class Inbox:
-    """A queue that collects the messages for which a test waits."""
-
-    def __init__(self, cloud: LocalCloud) -> None:
-        self._sqs = cloud.client("sqs")
-        self.name = f"inbox-{uuid.uuid4().hex[:8]}"
-        self.url = self._sqs.create_queue(QueueName=self.name)["QueueUrl"]
-        self.arn = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"][
-            "QueueArn"
-        ]
-
-    def next(self, timeout: int = 10) -> Any:
-        """Return the next body, read as JSON, or None after ``timeout`` seconds."""
-        received = self._sqs.receive_message(QueueUrl=self.url, WaitTimeSeconds=timeout, MessageAttributeNames=["All"])
-        for message in received.get("Messages", []):
-            self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
-            return json.loads(message["Body"])
-        return None
-
-    def all(self, count: int) -> list[Any]:
-        """Return ``count`` bodies, in the order of arrival."""
-        return [self.next() for _ in range(count)]
-
-    def tokens(self, count: int) -> list[str]:
-        """Return the task tokens of ``count`` bodies, many at a time."""
-        tokens: list[str] = []
-        while len(tokens) < count:
-            options = {"QueueUrl": self.url, "WaitTimeSeconds": 10, "MaxNumberOfMessages": 10}
-            received = self._sqs.receive_message(**options)["Messages"]
-            tokens += [json.loads(message["Body"])["token"] for message in received]
-        return tokens

@@ -97,7 +97,7 @@ def _document(policy: Any) -> Any:
 
 
 def _alive(described: list[dict[str, Any]]) -> dict[str, Any]:
-    return next(one for one in described if one.get("State", "available") not in ("deleted", "deleting"))
+    return next(resource for resource in described if resource.get("State", "available") not in ("deleted", "deleting"))
 
 
 def _association(clients: Clients, association_id: str) -> str:
@@ -106,7 +106,7 @@ def _association(clients: Clients, association_id: str) -> str:
     [table] = [
         table
         for table in tables
-        if association_id in [found["RouteTableAssociationId"] for found in table["Associations"]]
+        if association_id in [association["RouteTableAssociationId"] for association in table["Associations"]]
     ]
     return _name(table)
 
@@ -328,8 +328,8 @@ TYPES = [
          ["filterPattern"], "a", "b"),
     Case("AWS::Logs::ResourcePolicy", {"PolicyName": "types", "PolicyDocument": json.dumps(policy("logs:A"))},
          {"PolicyDocument": json.dumps(policy("logs:B"))},
-         lambda c, i: next(_document(found["policyDocument"]) for found in c("logs").describe_resource_policies()
-                           ["resourcePolicies"] if found["policyName"] == "types"), "logs:A", "logs:B"),
+         lambda c, i: next(_document(policy["policyDocument"]) for policy in c("logs").describe_resource_policies()
+                           ["resourcePolicies"] if policy["policyName"] == "types"), "logs:A", "logs:B"),
     Case("AWS::S3::Bucket", {"VersioningConfiguration": {"Status": "Enabled"}},
          {"VersioningConfiguration": {"Status": "Suspended"}},
          lambda c, i: c("s3").get_bucket_versioning(Bucket=i)["Status"], "Enabled", "Suspended"),
@@ -346,8 +346,8 @@ TYPES = [
          lambda c, i: c("secretsmanager").get_secret_value(SecretId=i)["SecretString"], "a", "b"),
     Case("AWS::SNS::Subscription", {"TopicArn": ref("Topic"), "Protocol": "email", "Endpoint": "a@example.com"},
          {"Endpoint": "b@example.com"},
-         lambda c, i: next(found["Endpoint"] for found in c("sns").list_subscriptions()["Subscriptions"]
-                           if found["Endpoint"].endswith("@example.com")), "a@example.com", "b@example.com"),
+         lambda c, i: next(subscription["Endpoint"] for subscription in c("sns").list_subscriptions()["Subscriptions"]
+                           if subscription["Endpoint"].endswith("@example.com")), "a@example.com", "b@example.com"),
     Case("AWS::SNS::Topic", {"DisplayName": "a"}, {"DisplayName": "b"},
          lambda c, i: c("sns").get_topic_attributes(TopicArn=i)["Attributes"]["DisplayName"], "a", "b"),
     Case("AWS::SNS::TopicPolicy", {"Topics": [ref("Topic")], "PolicyDocument": policy("sns:Publish", Principal="*")},

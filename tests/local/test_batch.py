@@ -12,7 +12,7 @@ import pytest
 
 from cosmos_batch.local import processes, runtime
 from cosmos_batch.local.cloud import LocalCloud
-from tests.local.conftest import Inbox, Stack, wait_until
+from tests.local.support import Inbox, Stack, wait_until
 
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/worker:1"
 

@@ -32,7 +32,7 @@ def test_each_gpu_belongs_to_one_job_at_a_time() -> None:
     assert not got
     capacity.release(second)
     waiting.join(10)
-    assert [one.gpus for one in got] == [["1"]]
+    assert [allotment.gpus for allotment in got] == [["1"]]
 
 
 def test_a_job_that_requests_more_gpus_than_exist_gets_all() -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from cosmos_batch.local import processes, runtime
 from cosmos_batch.local.cloud import LocalCloud, LocalCloudError
-from tests.local.conftest import wait_until
+from tests.local.support import wait_until
 
-# Starts a cloud in argv[1], bound to its own life if argv[2] says so, prints its id and waits to be killed.
+# Starts a cloud in argv[1] that ends with this process if argv[2] is "bound", prints its id, and waits.
 STARTER = """
 import os, sys, time
 from pathlib import Path

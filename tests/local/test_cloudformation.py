@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.cloudformation.custom_resources import as_strings
 from cosmos_batch.local.cloudformation.dependencies import in_dependency_order
-from tests.local.conftest import Stack
+from tests.local.support import Stack
 
 # Puts an answer to its ResponseURL as cfnresponse does, with the request in its data.
 CUSTOM = """
@@ -259,7 +259,7 @@ def test_an_update_that_fails_leaves_the_stack_as_it_was(cloud: LocalCloud, stac
     assert message_of(failure) == "Thing (Custom::Thing) could not be updated: not today"
     ssm = cloud.client("ssm")
     parameters = ssm.get_parameters_by_path(Path=f"/{stack.name}")["Parameters"]
-    assert [(one["Name"], one["Value"]) for one in parameters] == [(f"/{stack.name}/p", "before")]
+    assert [(parameter["Name"], parameter["Value"]) for parameter in parameters] == [(f"/{stack.name}/p", "before")]
     put("again")
     assert ssm.get_parameter(Name=f"/{stack.name}/p")["Parameter"]["Value"] == "again"
 
@@ -285,7 +285,7 @@ def test_change_sets_create_update_and_fail_as_the_direct_operations_do(cloud: L
 
     def exported() -> str:
         exports = cloudformation.list_exports()["Exports"]
-        return next(one["Value"] for one in exports if one["Name"] == f"{stack.name}:Name")
+        return next(export["Value"] for export in exports if export["Name"] == f"{stack.name}:Name")
 
     with pytest.raises(ClientError, match=r"Topic \(AWS::SNS::Topic\) could not be created"):
         put("CREATE", "not a name!")
@@ -343,7 +343,7 @@ def test_a_bucket_is_emptied_before_it_is_deleted(cloud: LocalCloud, stack: Stac
     s3 = cloud.client("s3")
     s3.put_object(Bucket=bucket, Key="left", Body=b"1")
     stack.delete()
-    assert bucket not in [found["Name"] for found in s3.list_buckets()["Buckets"]]
+    assert bucket not in [other["Name"] for other in s3.list_buckets()["Buckets"]]
 
 
 def test_properties_of_custom_resources_are_text() -> None:

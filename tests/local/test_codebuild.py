@@ -10,7 +10,7 @@ import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.codebuild import buildspec
-from tests.local.conftest import CODE_BUCKET, Inbox, Stack, wait_until, zipped
+from tests.local.support import CODE_BUCKET, Inbox, Stack, wait_until, zipped
 
 DOCKERFILE = 'FROM public.ecr.aws/docker/library/python:3.12\nARG SAID=nothing\nENV SAID=$SAID\nENTRYPOINT ["python"]\n'
 
@@ -169,7 +169,7 @@ def test_a_build_is_stopped_by_a_call_and_by_its_timeout(builds: Project) -> Non
     wait_until(lambda: builds.codebuild.batch_get_builds(ids=[build_id])["builds"][0]["currentPhase"] == "BUILD")
     builds.codebuild.stop_build(id=build_id)
     assert builds.ended(build_id)["buildStatus"] == "STOPPED"
-    # AWS has five minutes at least; the template is not checked for that.
+    # AWS requires at least five minutes, which the local cloud does not check.
     build = builds.put(spec("sleep 600"), TimeoutInMinutes=0.01).run()
     assert build["buildStatus"] == "TIMED_OUT"
     assert phases(build)["BUILD"] == "TIMED_OUT"
@@ -291,7 +291,7 @@ def test_docker_needs_a_privileged_project(builds: Project) -> None:
 
 # --- a stack that waits for a build ----------------------------------------------------------------------------------
 
-# Starts a build when CloudFormation asks, and answers when the event of its end arrives.
+# Starts a build for a request of CloudFormation, and answers when the event of its end arrives.
 WAITING = """
 import boto3, json, os, urllib.request
 def handler(event, context):
@@ -310,8 +310,8 @@ def handler(event, context):
 def answer(request, status, reason):
     body = {name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
     body |= {"Status": status, "Reason": reason, "PhysicalResourceId": "build"}
-    asked = urllib.request.Request(request["ResponseURL"], json.dumps(body).encode(), method="PUT")
-    urllib.request.urlopen(asked)
+    answer = urllib.request.Request(request["ResponseURL"], json.dumps(body).encode(), method="PUT")
+    urllib.request.urlopen(answer)
 """
 
 

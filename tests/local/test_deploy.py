@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.containers.dockerfile import DockerfileError, read_image
 from cosmos_batch.local.deploy import DeployError, deploy
-from tests.local.conftest import wait_until
+from tests.local.support import wait_until
 
 BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-${AWS::Region}"
 
@@ -70,7 +70,7 @@ class Assembly:
         image = {"source": {"directory": "image"}, "destinations": {"here": {"repositoryName": "r", "imageTag": "t"}}}
         manifest = {"files": files, "dockerImages": {"image": image}}
         artifacts = {
-            # The second comes first in the file: the order is that of the dependencies.
+            # The second stack comes first in the file, because dependencies decide the order.
             "Second": self._stack("Second", ["First", "Second.assets"]),
             "Second.assets": {"type": "cdk:asset-manifest", "properties": {"file": "Second.assets.json"}},
             "First": self._stack("First", []),

@@ -14,7 +14,7 @@ import pytest
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.eventbridge.delivery import transform
 from cosmos_batch.local.eventbridge.schedule import Schedule, period_of
-from tests.local.conftest import Inbox, Stack
+from tests.local.support import Inbox, Stack
 
 
 def rule(stack: Stack, pattern: dict[str, Any], target: dict[str, Any], **properties: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
-from tests.local.conftest import wait_until
+from tests.local.support import wait_until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local_cloud"
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
-from tests.local.conftest import Stack, wait_until
+from tests.local.support import Stack, wait_until
 
 HANDLER = """
 import os, sys, time
 print("imported")
 def handler(event, context):
-    print("said", event.get("say"))
+    print("printed", event.get("say"))
     if "sleep" in event: time.sleep(event["sleep"])
     if "exit" in event: os._exit(event["exit"])
     if "fail" in event: raise ValueError(event["fail"])
@@ -74,7 +74,7 @@ def test_a_state_that_names_a_throttled_function_fails_with_lambdas_error(cloud:
     )["stateMachineArn"]
     execution = states.start_execution(stateMachineArn=machine, input="{}")["executionArn"]
     ended = wait_until(
-        lambda: (said := states.describe_execution(executionArn=execution))["status"] != "RUNNING" and said
+        lambda: (described := states.describe_execution(executionArn=execution))["status"] != "RUNNING" and described
     )
     assert (ended["status"], ended["error"]) == ("FAILED", "Lambda.TooManyRequestsException")
     client.delete_function_concurrency(FunctionName=function)
@@ -120,7 +120,7 @@ def test_a_process_that_exits_is_an_error_and_is_replaced(cloud: LocalCloud, fun
 def test_printed_lines_are_log_events_and_no_part_of_the_result(cloud: LocalCloud, function: str) -> None:
     result, answer = invoke(cloud, function, {"say": "good morning"}, LogType="Tail")
     assert result["name"] == function
-    assert "said good morning" in logged(cloud, f"/aws/lambda/{function}")
+    assert "printed good morning" in logged(cloud, f"/aws/lambda/{function}")
     assert "LogResult" in answer
 
 

@@ -11,7 +11,7 @@ import pytest
 from cosmos_batch.local import processes
 
 MARK = "COSMOS_BATCH_TEST_MARK"
-# Starts a child without the mark, says its id, and waits.
+# Starts a child without the mark, prints its id, and waits.
 PARENT = (
     "import subprocess, sys, time;"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], env={});"

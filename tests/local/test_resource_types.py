@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
-from tests.local.conftest import CODE_BUCKET, Stack, zipped
 from tests.local.resource_types import AROUND, TYPES, Case
+from tests.local.support import CODE_BUCKET, Stack, zipped
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "local-cloud.md"

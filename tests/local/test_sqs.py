@@ -12,7 +12,7 @@ import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.lambda_functions.event_sources import reported_failures
-from tests.local.conftest import Inbox, Stack, wait_until
+from tests.local.support import Inbox, Stack, wait_until
 
 # Sends its records to the inbox, and reports the messages with `fail` in their body as failed.
 HANDLER = """
@@ -135,7 +135,7 @@ def test_a_fifo_group_is_served_in_order_one_batch_at_a_time(cloud: LocalCloud, 
     mapped = Mapped(cloud, stack, inbox, {"FifoQueue": True, "ContentBasedDeduplication": True}, BatchSize=1)
     for number in range(4):
         mapped.send({"n": number, "sleep": 0.05}, MessageGroupId="one")
-    mapped.send({"n": 0, "sleep": 0.05}, MessageGroupId="one")  # The same content: dropped.
+    mapped.send({"n": 0, "sleep": 0.05}, MessageGroupId="one")  # The same content is dropped.
     numbers = [json.loads(inbox.next()["records"][0]["body"])["n"] for _ in range(4)]
     assert numbers == [0, 1, 2, 3]
     assert inbox.next(1) is None
@@ -201,7 +201,7 @@ def test_a_long_poll_ends_when_a_message_is_visible_again(cloud: LocalCloud) -> 
     sqs.receive_message(QueueUrl=url)
     started = time.monotonic()
     assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
-    assert 0.5 < time.monotonic() - started < 9  # it did not wait to the end
+    assert 0.5 < time.monotonic() - started < 9  # the poll did not wait to its end
 
 
 def test_no_message_is_lost_when_many_send_and_delete_at_once(cloud: LocalCloud) -> None:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.local.cloud import LocalCloud
-from tests.local.conftest import Inbox, Stack, wait_until
+from tests.local.support import Inbox, Stack, wait_until
 
 GREETS = "def handler(event, context):\n    return {'hello': event['name']}\n"
 

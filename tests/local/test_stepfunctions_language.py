@@ -9,7 +9,7 @@ import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.moto_patches.stepfunctions_language import quote_members
-from tests.local.conftest import Stack, wait_until
+from tests.local.support import Stack, wait_until
 
 # Fails if its event says so, else returns a text of the requested length, or the number of earlier calls.
 COUNTS = """
@@ -31,14 +31,14 @@ class Runner:
         self._name = stack.name
         self.function = stack.put({"F": stack.function(COUNTS)}, {"Name": {"Ref": "F"}})["Name"]
 
-    def run(self, states: dict[str, Any], given: object) -> dict[str, Any]:
+    def run(self, states: dict[str, Any], machine_input: object) -> dict[str, Any]:
         """Run the states from the first on; return the description of the ended execution."""
         machine = self._client.create_state_machine(
             name=self._name,
             definition=json.dumps({"StartAt": next(iter(states)), "States": states}),
             roleArn="arn:aws:iam::123456789012:role/r",
         )["stateMachineArn"]
-        arn = self._client.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"]
+        arn = self._client.start_execution(stateMachineArn=machine, input=json.dumps(machine_input))["executionArn"]
         return wait_until(lambda: (d := self._client.describe_execution(executionArn=arn))["status"] != "RUNNING" and d)
 
     def entered(self, arn: str) -> list[str]:

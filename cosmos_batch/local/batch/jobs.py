@@ -25,7 +25,7 @@ DESCRIBES_THE_IMAGE = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
 
 
 class BatchJob(models.Job):
-    """A job whose container is a subprocess.
+    """A job whose container is a process.
 
     Exit code 0 is SUCCEEDED and any other FAILED; a job that was terminated or ran out of time is FAILED whatever its
     exit code. ``retryStrategy.attempts`` is obeyed; ``evaluateOnExit`` and the time limits of the queue are not.

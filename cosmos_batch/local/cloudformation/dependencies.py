@@ -48,5 +48,5 @@ def _references_by(key: str, part: Any) -> Iterable[str]:
 
 
 def as_list(value: str | list[str]) -> list[str]:
-    """Return a value that a template gives as one text or as a list as a list."""
+    """Return a list of the names that a template gives as a list or as a single text."""
     return [value] if isinstance(value, str) else value

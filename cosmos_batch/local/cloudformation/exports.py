@@ -33,7 +33,7 @@ def refuse_removal(stack: Stack, template: dict[str, Any]) -> None:
 
 
 def refuse_changes(stack: Stack, before: dict[str, str]) -> None:
-    """Raise ValidationError if the value of an export that another stack imports differs from the one ``before``."""
+    """Raise ValidationError if the value of an export that another stack imports is not that in ``before``."""
     now = {export.name: export.value for export in stack.exports}
     for name, value in before.items():
         if name in now and now[name] != value:

@@ -73,7 +73,7 @@ class Build:
         delivery.publish(self.record.event())
 
     def _run_phases(self, spec: Buildspec) -> bool:
-        """Run the buildspec's phases. After a failed BUILD, POST_BUILD still runs; after any other nothing does."""
+        """Run the phases until one fails. POST_BUILD runs also after a failed BUILD."""
         for name, commands in spec.phases.items():
             done = self._in_phase(name.upper(), partial(self._run_commands, commands))
             self._succeeding = self._succeeding and done

@@ -25,7 +25,7 @@ def directories_of(properties: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def rewrite(value: str, directories: Mapping[str, Path]) -> str:
-    """Return ``value`` with the directory in place of a mounted path, where it is one or begins with one."""
+    """Replace a mounted path at the beginning of ``value`` by its directory; return other values unchanged."""
     for container_path in sorted(directories, key=len, reverse=True):
         if value == container_path or value.startswith(container_path + "/"):
             return str(directories[container_path]) + value[len(container_path) :]

@@ -170,7 +170,7 @@ class FunctionPool:
         self._slots = threading.Semaphore(MAX_PROCESSES)
 
     def invoke(self, function: DeployedFunction, event: object) -> tuple[InvocationResult, str]:
-        """Run one invocation on a warm process, or on a new one; return its outcome and its log stream.
+        """Run one invocation on a warm process, or on a new one; return the result and the name of its log stream.
 
         Waits while ``MAX_PROCESSES`` invocations of the function are running.
         """

@@ -3,7 +3,7 @@
 Standard library only, because the function's own code must come first on the path. Invocations arrive and answers
 leave as JSON lines on two pipes, so the standard output of the process is the log of the function.
 
-    python -P lambda_runtime.py REQUEST_FD RESPONSE_FD CODE_DIR HANDLER
+    python -P runtime_script.py REQUEST_FD RESPONSE_FD CODE_DIR HANDLER
 """
 
 import importlib

@@ -89,5 +89,5 @@ def _tags(properties: Properties) -> dict[str, str]:
 
 
 def _delete_route_table(table: RouteTable) -> None:
-    table.associations.clear()  # moto refuses to delete one that is in use.
+    table.associations.clear()  # moto refuses to delete a table with associations.
     table.ec2_backend.delete_route_table(table.id)
