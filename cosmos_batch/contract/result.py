@@ -38,17 +38,17 @@ class Answer(Model):
     data_error: str | None = Field(default=None, description="Why there is no `data`, where it was asked for")
 
 
-class MadeFile(Model):
+class GeneratedFile(Model):
     """A file that a generation wrote."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="In the job's working directory")
     role: Role
 
 
-class Made(Model):
+class GeneratorOutput(Model):
     """The result of a generator's engine for one job."""
 
-    files: list[MadeFile] = Field(min_length=1)
+    files: list[GeneratedFile] = Field(min_length=1)
     generation: Generation = Field(
         description="As it was made: prompt as it was sent, size, frames, rate and sequence length with nothing open"
     )

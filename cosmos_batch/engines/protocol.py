@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer, Made
+from cosmos_batch.contract.result import Answer, GeneratorOutput
 
 
 class Engine(Protocol):
@@ -32,7 +32,7 @@ class Engine(Protocol):
         Raises Failure where the checkpoint cannot be loaded.
         """
 
-    async def run(self, job: Job, workdir: Path) -> Answer | Made:
+    async def run(self, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Do one job. A reasoner answers the job's `prompt`, which is never None here; a generator makes the job's
         `generation` as files in `workdir`. The input files lie at `input_paths(job, workdir)`.
 

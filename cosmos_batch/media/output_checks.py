@@ -80,7 +80,7 @@ def _refuse_video(path: Path, info: VideoInfo, wanted: WantedVideo) -> None:
     if wanted.sound and not _has_sound(path):
         differences.append("no sound")
     if differences:
-        raise unusable_output(f"a video that is not what was asked for: {'; '.join(differences)}")
+        raise unusable_output(f"another video than was requested: {'; '.join(differences)}")
 
 
 def _has_sound(path: Path) -> bool:

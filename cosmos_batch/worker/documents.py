@@ -9,7 +9,7 @@ from cosmos_batch.contract.generation.document import DocumentedFile, Documented
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.serving import engine_label
 from cosmos_batch.contract.job import InputFile, Job
-from cosmos_batch.contract.result import Answer, Made
+from cosmos_batch.contract.result import Answer, GeneratorOutput
 from cosmos_batch.engines.protocol import LossyEngine
 from cosmos_batch.worker.costs import cost_of
 from cosmos_batch.worker.resident_model import ResidentModel
@@ -66,7 +66,7 @@ def generator_document(
     environment: WorkerEnvironment,
     model: ResidentModel,
     job: Job,
-    made: Made,
+    output: GeneratorOutput,
     files: list[DocumentedFile],
     check_notes: list[str],
     timings: dict[str, float],
@@ -75,9 +75,9 @@ def generator_document(
 
     `check_notes` is what the worker noticed in them, `timings` are the worker's, in seconds by phase.
     """
-    generation = made.generation
-    cost = cost_of(environment, made.timings.get("generate", timings["infer"]))
-    timings = {**_total(job), **timings, **made.timings}
+    generation = output.generation
+    cost = cost_of(environment, output.timings.get("generate", timings["infer"]))
+    timings = {**_total(job), **timings, **output.timings}
     return GeneratorDocument(
         model=model.stored.model,
         model_size=size_of(model.stored.model),
@@ -93,26 +93,26 @@ def generator_document(
         guardrails=DocumentedGuardrails(
             requested=generation.guardrails,
             required=environment.serving is not None and environment.serving.guardrails_required,
-            verdicts=made.checks,
+            verdicts=output.checks,
         ),
         files=files,
-        notes=_notes(job, model, made, check_notes),
-        facts=made.facts,
+        notes=_notes(job, model, output, check_notes),
+        facts=output.facts,
         timings=timings,
         **cost._asdict(),
-        job_logs=job_logs(model.engine.startup_logs, made.logs, timings),
+        job_logs=job_logs(model.engine.startup_logs, output.logs, timings),
         batch_job_id=environment.aws_batch_job_id,
     )
 
 
-def _notes(job: Job, model: ResidentModel, made: Made, check_notes: list[str]) -> list[str]:
+def _notes(job: Job, model: ResidentModel, output: GeneratorOutput, check_notes: list[str]) -> list[str]:
     lossy = _lossy(model)
     return [
-        *made.generation.notes,
-        *made.notes,
+        *output.generation.notes,
+        *output.notes,
         *check_notes,
-        *([] if made.generation.guardrails else [UNGUARDED]),
-        *([UNVERIFIED] if "notVerified" in (made.checks.prompt, made.checks.output) else []),
+        *([] if output.generation.guardrails else [UNGUARDED]),
+        *([UNVERIFIED] if "notVerified" in (output.checks.prompt, output.checks.output) else []),
         *([NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []),
         *([LOSSY.format(" and ".join(lossy))] if lossy else []),
         *([] if job.origin is None else _difference_to(job.origin, model)),

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer, Made
+from cosmos_batch.contract.result import Answer, GeneratorOutput
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.protocol import Engine, StepReportingEngine
@@ -95,7 +95,7 @@ class Inference:
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.engine.concurrency)
 
-    async def infer(self, run: JobRun, job: Job, workdir: Path) -> Answer | Made:
+    async def infer(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Return what the engine answers to a prepared job, or which files it made in `workdir`.
 
         Raises
@@ -112,7 +112,7 @@ class Inference:
         gone = self.task_tokens.until_gone(job.job_id, run.delivery.task_token)
         return await _unless_gone(self._in_engine(run, job, workdir), gone)
 
-    async def _in_engine(self, run: JobRun, job: Job, workdir: Path) -> Answer | Made:
+    async def _in_engine(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Wait for a place in the engine and hold it for the inference alone.
 
         Other jobs can have the place while this one's files and prompt are fetched before, and while its output is
@@ -127,7 +127,7 @@ class Inference:
             finally:
                 reporting.cancel()
 
-    async def _run_engine(self, job: Job, workdir: Path) -> Answer | Made:
+    async def _run_engine(self, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         try:
             serving = self.environment.serving
             refuse_unguarded(self.engine, job, serving is not None and serving.guardrails_required)

@@ -10,7 +10,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import unjudged
 from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Answer, Made, MadeFile, Usage
+from cosmos_batch.contract.result import Answer, GeneratedFile, GeneratorOutput, Usage
 from cosmos_batch.planning.generation.transfer import may_have_frames
 from cosmos_batch.worker.documents import generator_document, reasoner_document
 from cosmos_batch.worker.resident_model import ResidentModel
@@ -36,7 +36,7 @@ def collect_outputs(
     environment: WorkerEnvironment,
     model: ResidentModel,
     job: Job,
-    output: Answer | Made,
+    output: Answer | GeneratorOutput,
     workdir: Path,
     timings: dict[str, float],
 ) -> JobOutputs:
@@ -46,7 +46,7 @@ def collect_outputs(
 
     Raises Failure (EngineFailed) where generated files are not what the job wants, or lack a guardrail's verdict.
     """
-    if isinstance(output, Made):
+    if isinstance(output, GeneratorOutput):
         return _generator_outputs(environment, model, job, output, workdir, timings)
     document = reasoner_document(environment, model, job, output, timings)
     return JobOutputs(document.to_json(), document.timings, document.usage)
@@ -56,22 +56,24 @@ def _generator_outputs(
     environment: WorkerEnvironment,
     model: ResidentModel,
     job: Job,
-    made: Made,
+    output: GeneratorOutput,
     workdir: Path,
     timings: dict[str, float],
 ) -> JobOutputs:
     assert job.generation is not None, "`plan` decides one for every generator"
-    _refuse_other_generation(job.generation, made, workdir)
+    _refuse_other_generation(job.generation, output, workdir)
     required = environment.serving is not None and environment.serving.guardrails_required
-    _refuse_without_verdict(made, required)
-    notes = [note for file in made.files for note in _check_file(file, made.generation, workdir)]
-    previews = [preview for file in made.files if file.role == "video" for preview in _previews(file, made, workdir)]
-    by_key = {output_key(job.document.key, file.role, made.generation): file for file in (*made.files, *previews)}
+    _refuse_without_verdict(output, required)
+    notes = [note for file in output.files for note in _check_file(file, output.generation, workdir)]
+    previews = [
+        preview for file in output.files if file.role == "video" for preview in _previews(file, output, workdir)
+    ]
+    by_key = {output_key(job.document.key, file.role, output.generation): file for file in (*output.files, *previews)}
     documented = [
         DocumentedFile(file=key.rpartition("/")[2], role=file.role, size=(workdir / file.name).stat().st_size)
         for key, file in by_key.items()
     ]
-    document = generator_document(environment, model, job, made, documented, notes, timings)
+    document = generator_document(environment, model, job, output, documented, notes, timings)
     files = {key: workdir / file.name for key, file in by_key.items()}
     return JobOutputs(document.to_json(), document.timings, files=files)
 
@@ -85,44 +87,45 @@ def expected_roles(generation: Generation) -> set[Role]:
     return {"video", "actions"} if generation.mode == "policy" else {"video"}
 
 
-def _refuse_other_generation(requested: Generation, made: Made, workdir: Path) -> None:
+def _refuse_other_generation(requested: Generation, output: GeneratorOutput, workdir: Path) -> None:
     """Raise Failure where the engine changed a setting of the generation, or returned other files than its mode has."""
     # Imported here, as below: the libraries of media take a while to load, and the engine starts first.
     from cosmos_batch.media.errors import unusable_output
 
     for name in _KEPT:
-        wanted, actual = getattr(requested, name), getattr(made.generation, name)
+        wanted, actual = getattr(requested, name), getattr(output.generation, name)
         if wanted not in (None, actual):
-            raise unusable_output(f"what was not asked for: {name} is {actual} instead of {wanted}")
-    if not may_have_frames(requested, made.generation.num_frames):
+            raise unusable_output(f"another generation than was requested: {name} is {actual} instead of {wanted}")
+    if not may_have_frames(requested, output.generation.num_frames):
         raise unusable_output(
-            f"what was not asked for: num_frames is {made.generation.num_frames} instead of {requested.num_frames}"
+            f"another generation than was requested: num_frames is {output.generation.num_frames} "
+            f"instead of {requested.num_frames}"
         )
-    if missing := [file.name for file in made.files if not (workdir / file.name).is_file()]:
-        raise unusable_output(f"no {', '.join(missing)}, though it says so")
-    roles, due = [file.role for file in made.files], expected_roles(made.generation)
+    if missing := [file.name for file in output.files if not (workdir / file.name).is_file()]:
+        raise unusable_output(f"no {', '.join(missing)}, though it lists them")
+    roles, due = [file.role for file in output.files], expected_roles(output.generation)
     # An engine of inverse dynamics may return a video beside the actions, for it makes one anyway.
     if len(set(roles)) != len(roles) or not due <= set(roles) <= due | {"video"}:
         raise unusable_output(f"{', '.join(roles)} instead of {', '.join(sorted(due))}")
 
 
-def _refuse_without_verdict(made: Made, required: bool) -> None:
+def _refuse_without_verdict(output: GeneratorOutput, required: bool) -> None:
     """Raise Failure where guardrails are on and their verdict on the prompt or on a picture is missing (decision 066).
 
     It does not matter whether the engine claims to check: without a verdict nothing is delivered. A remote server
     reports no verdict (`notVerified`), so its output is not delivered either where guardrails are required.
     """
-    if not made.generation.guardrails:
+    if not output.generation.guardrails:
         return
-    due = {"prompt": made.checks.prompt}
-    if {file.role for file in made.files} & {"video", "image"}:
-        due["output"] = made.checks.output
+    due = {"prompt": output.checks.prompt}
+    if {file.role for file in output.files} & {"video", "image"}:
+        due["output"] = output.checks.output
     enough = ("passed", "facesBlurred") if required else ("passed", "facesBlurred", "notVerified")
     if missing := [part for part, verdict in due.items() if verdict not in enough]:
-        raise unjudged(f"They did not say whether they checked the {' and the '.join(missing)}.")
+        raise unjudged(f"They gave no verdict on the {' and the '.join(missing)}.")
 
 
-def _check_file(file: MadeFile, generation: Generation, workdir: Path) -> list[str]:
+def _check_file(file: GeneratedFile, generation: Generation, workdir: Path) -> list[str]:
     """Return notes on a generated file, such as that a video is black. Raises Failure where it is not as requested."""
     from cosmos_batch.media import WantedVideo, check_image, check_video, exact_rate
     from cosmos_batch.media.errors import unusable_output
@@ -133,7 +136,7 @@ def _check_file(file: MadeFile, generation: Generation, workdir: Path) -> list[s
         return []
     size, frames, fps = generation.size, generation.num_frames, generation.fps
     if size is None or frames is None or fps is None:
-        raise unusable_output(f"{file.name} without a word about its size, frames or rate")
+        raise unusable_output(f"{file.name} without stating its size, frames or rate")
     if file.role == "image":
         return check_image(path, size.width, size.height)
     return check_video(path, WantedVideo(size.width, size.height, frames, exact_rate(fps), generation.sound))
@@ -149,15 +152,15 @@ def _check_actions_file(path: Path, generation: Generation) -> None:
     check_actions(rows, generation.action.chunk_size, generation.action.width)
 
 
-def _previews(video: MadeFile, made: Made, workdir: Path) -> Iterator[MadeFile]:
+def _previews(video: GeneratedFile, output: GeneratorOutput, workdir: Path) -> Iterator[GeneratedFile]:
     from cosmos_batch.media import VideoInfo, probe, write_contact_sheet, write_gif
 
     path = workdir / video.name
     info = probe(path)
     assert isinstance(info, VideoInfo), "`check_video` has passed it"
-    if made.generation.preview:
+    if output.generation.preview:
         write_gif(path, info, workdir / "preview.gif")
-        yield MadeFile(name="preview.gif", role="preview")
-    if made.generation.contact_sheet:
+        yield GeneratedFile(name="preview.gif", role="preview")
+    if output.generation.contact_sheet:
         write_contact_sheet(path, info, workdir / "contact-sheet.jpg")
-        yield MadeFile(name="contact-sheet.jpg", role="contactSheet")
+        yield GeneratedFile(name="contact-sheet.jpg", role="contactSheet")

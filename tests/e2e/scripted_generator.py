@@ -9,7 +9,7 @@ The prompt may be a JSON object; these of its keys count:
 | `blocked` | `prompt` or `output`: the guardrail refuses it |
 | `black` | there is nothing to see |
 | `timings` | that the engine tells |
-| `leaves` | roles of files that are not made, though it says so |
+| `leaves` | roles of files that are listed but not written |
 | `checks` | the verdicts of its guardrails; without it, all that were asked for passed |
 """
 
@@ -23,7 +23,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks, blocked
 from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made, MadeFile
+from cosmos_batch.contract.result import GeneratedFile, GeneratorOutput
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.media import (
     Sound,
@@ -56,7 +56,7 @@ class ScriptedGenerator:
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Nothing is loaded."""
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         assert job.generation is not None, "it makes, it does not answer"
         script = _script(job.generation.prompt)
         if "blocked" in script:
@@ -65,8 +65,8 @@ class ScriptedGenerator:
         for role in expected_roles(made):
             if role not in script.get("leaves", []):
                 _make(workdir / _NAMES[role], role, made, script)
-        return Made(
-            files=[MadeFile(name=_NAMES[role], role=role) for role in sorted(expected_roles(made))],
+        return GeneratorOutput(
+            files=[GeneratedFile(name=_NAMES[role], role=role) for role in sorted(expected_roles(made))],
             generation=made.model_copy(update=script.get("claims", {})),
             timings=script.get("timings", {"denoise": 0.0}),
             logs=[f"made {job.job_id}"],

@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.media import VideoInfo, WantedVideo, check_video, exact_rate, probe
 
 # NVIDIA's default negative prompt has 10,000 tokens with the tiny tokenizer, which takes a CPU seconds.
@@ -29,7 +29,7 @@ PROMPT = "A red cube rolls."
 class Files:
     """The result of a generation, and the folder with its files."""
 
-    output: Made
+    output: GeneratorOutput
     folder: Path
 
     def file(self, role: str) -> Path:

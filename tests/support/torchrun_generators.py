@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.generator.torchrun_engine import TorchrunGenerator
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -23,7 +23,7 @@ SMALL = {"resolution": "256p", "aspectRatio": "16:9", "steps": 2}
 FEW = {"numFrames": 9}
 ROWS = [[0.25] * 10] * 4
 
-Make = Callable[..., Made]
+Make = Callable[..., GeneratorOutput]
 Group = TypeVar("Group", bound=TorchrunGenerator)
 
 
@@ -54,7 +54,7 @@ def loaded(engine: Group, checkpoint: Path, standin: Path) -> Iterator[Group]:
 def maker(engine: TorchrunGenerator, folder: Path) -> Make:
     """Return a function that generates with an engine, without guardrails unless they are switched on."""
 
-    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> GeneratorOutput:
         controls = options.pop("controls", {})
         generation = settled(parameters, kind_of(medium), **{"guardrails": False, **options})
         engine._turn = asyncio.Lock()  # a lock belongs to one event loop, and each call here has a new one

@@ -201,9 +201,9 @@ def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
         ({"leaves": ["video"]}, "EngineFailed", "no made.mp4"),
         ({"blocked": "prompt"}, "Blocked", "refused the prompt"),
         ({"blocked": "output"}, "Blocked", "refused the output"),
-        ({"checks": {}}, "EngineFailed", "whether they checked the prompt and the output"),
-        ({"checks": {"prompt": "passed"}}, "EngineFailed", "whether they checked the output"),
-        ({"checks": {"output": "facesBlurred"}}, "EngineFailed", "whether they checked the prompt"),
+        ({"checks": {}}, "EngineFailed", "no verdict on the prompt and the output"),
+        ({"checks": {"prompt": "passed"}}, "EngineFailed", "no verdict on the output"),
+        ({"checks": {"output": "facesBlurred"}}, "EngineFailed", "no verdict on the prompt"),
     ],
 )
 def test_an_output_that_differs_from_the_request_is_not_delivered(
@@ -260,7 +260,7 @@ def test_required_guardrails_need_a_verdict(bench: Bench) -> None:
     required = SERVING.model_copy(update={"guardrails_required": True})
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench, serving=required)
-    assert "whether they checked the prompt and the output" in failure(bench)["cause"]
+    assert "no verdict on the prompt and the output" in failure(bench)["cause"]
 
 
 def test_a_job_planned_without_required_guardrails_is_refused(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.state import JobRow
 from cosmos_batch.worker import inference
 from tests.e2e.scripted_generator import ScriptedGenerator
@@ -28,7 +28,7 @@ class Counting(ScriptedGenerator):
     def steps(self, job_id: str) -> tuple[int, int] | None:
         return (self._done, 3) if self._done else None
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         for self._done in (1, 2, 3):
             self.seen.append(await self._noted(job))
         return await super().run(job, workdir)

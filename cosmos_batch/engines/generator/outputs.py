@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.contract.result import GeneratedFile
 from cosmos_batch.media import (
     ImageInfo,
     Sound,
@@ -25,7 +25,7 @@ from cosmos_batch.media import (
 )
 from cosmos_batch.media.errors import as_output_failure, unusable_output
 
-VIDEO, ACTIONS = MadeFile(name="output.mp4", role="video"), MadeFile(name="actions.json", role="actions")
+VIDEO, ACTIONS = GeneratedFile(name="output.mp4", role="video"), GeneratedFile(name="actions.json", role="actions")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GeneratedMedia:
 
 def rewrite_files(
     source: Path, actions: np.ndarray | None, generation: Generation, folder: Path, check: Callable[[], None]
-) -> list[MadeFile]:
+) -> list[GeneratedFile]:
     """Write the job's files from an image or video that the engine encoded itself, and from its actions.
 
     A video is decoded and encoded anew, with as many frames of the same size. `check` is called after each frame,
@@ -59,14 +59,14 @@ def rewrite_files(
 
 def write_files(
     media: GeneratedMedia, generation: Generation, folder: Path, check: Callable[[], None]
-) -> list[MadeFile]:
+) -> list[GeneratedFile]:
     """Write what an engine generated into the job's folder, and return the files.
 
     `check` is called after each frame; an exception that it raises ends the work. Raises Failure (EngineFailed) if the
     arrays have shapes or values that are no pictures, sound or actions.
     """
     if not generation.is_video:
-        image = MadeFile(name="output.png" if generation.image_format == "png" else "output.jpg", role="image")
+        image = GeneratedFile(name="output.png" if generation.image_format == "png" else "output.jpg", role="image")
         write_image(folder / image.name, media.frames[0])
         return [image]
     assert generation.fps is not None  # `prepare` has settled it
@@ -74,7 +74,7 @@ def write_files(
     return [VIDEO, *_write_actions(media.actions, folder)]
 
 
-def _write_actions(actions: np.ndarray | None, folder: Path) -> list[MadeFile]:
+def _write_actions(actions: np.ndarray | None, folder: Path) -> list[GeneratedFile]:
     if actions is None:
         return []
     write_actions(folder / ACTIONS.name, actions)

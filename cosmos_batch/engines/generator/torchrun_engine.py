@@ -21,7 +21,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made, MadeFile
+from cosmos_batch.contract.result import GeneratedFile, GeneratorOutput
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.generator.captions import with_sequence_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare, refuse_missing_parts
@@ -69,7 +69,9 @@ class TorchrunGenerator(ABC):
         frames. Raises Failure."""
 
     @abstractmethod
-    def write(self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
+    def write(
+        self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck
+    ) -> list[GeneratedFile]:
         """Write the group's response as the job's files. Raises Failure (EngineFailed) if it holds no usable output."""
 
     def notes(self, generation: Generation) -> list[str]:  # noqa: ARG002 - some subclasses have notes
@@ -91,7 +93,7 @@ class TorchrunGenerator(ABC):
         self._served = ServedModel(self.name, self.group_plan(), dialect_of(self.engine))
         self._served.start(model_dir)
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job; see `generate`."""
         assert job.generation is not None, "the plan function settles one for every generator job"
         try:
@@ -103,7 +105,9 @@ class TorchrunGenerator(ABC):
         """Return how many denoising steps of a job are done and how many it has."""
         return self._steps.get(job_id)
 
-    async def generate(self, generation: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
+    async def generate(
+        self, generation: Generation, files: GenerationFiles, folder: Path, name: str = ""
+    ) -> GeneratorOutput:
         """Generate, and write the files into `folder`. `name` is the job's id, for `steps`.
 
         Cancelling abandons the job; the group still generates it to its end. Raises Failure, and EngineDied if the
@@ -135,7 +139,7 @@ class TorchrunGenerator(ABC):
                     )
             with journal.timed("write"):
                 output_files = await on_thread(self.write, response, prepared, folder, check)
-        return Made(
+        return GeneratorOutput(
             files=output_files,
             generation=prepared.generation,
             timings=journal.seconds,

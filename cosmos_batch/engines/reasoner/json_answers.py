@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import DEPTH_LIMIT, Schema, too_deep
-from cosmos_batch.contract.result import Answer, Made, Usage
+from cosmos_batch.contract.result import Answer, GeneratorOutput, Usage
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, schema_problem
@@ -32,13 +32,13 @@ _TIMES_NAMED = 5  # in a note
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
-async def run_with_schema(engine: Engine, job: Job, workdir: Path) -> Answer | Made:
+async def run_with_schema(engine: Engine, job: Job, workdir: Path) -> Answer | GeneratorOutput:
     """Run a job and return its result; for a job with a schema, the answer has `data` or `data_error`.
 
     If the first answer does not fit the schema, the model is asked once more. Raises what the engine raises.
     """
     answer = await engine.run(job, workdir)
-    if isinstance(answer, Made) or job.parameters.json_schema is None:
+    if isinstance(answer, GeneratorOutput) or job.parameters.json_schema is None:
         return answer
     first = await asyncio.to_thread(_checked, answer, job, workdir)
     if first.data_error is None or first.data_error.startswith(UNCHECKED):

@@ -8,7 +8,7 @@ import numpy as np
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.contract.result import GeneratedFile
 from cosmos_batch.engines.cosmos_framework import DRIVER, REVISION
 from cosmos_batch.engines.generator.captions import captions_for
 from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, write_sample_files
@@ -77,7 +77,9 @@ class FrameworkGenerator(TorchrunGenerator):
         system_prompt = captions_for(generation, prepared.size).system
         return {"sample": sample, "system_prompt": system_prompt, "guardrails": generation.guardrails}
 
-    def write(self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
+    def write(
+        self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck
+    ) -> list[GeneratedFile]:
         """Write the framework's image or video anew as the job's files, with its actions."""
         generation = prepared.generation
         wanted = "vision.mp4" if generation.is_video else "vision.jpg"

@@ -20,7 +20,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.compile_cache import cache_variables, compiled_for
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
@@ -115,7 +115,7 @@ class DiffusersEngine:
         """Return what compiled code depends on beside the model; the lossy modes are part of it."""
         return {**compiled_for(gpus_here(), "diffusers"), "lossy": ", ".join(sorted(self.lossy))}
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job; see `generate`."""
         assert job.generation is not None, "the plan function settles one for every generator job"
 
@@ -133,7 +133,7 @@ class DiffusersEngine:
 
     async def generate(
         self, generation: Generation, files: GenerationFiles, folder: Path, progress: Progress = _ignore_progress
-    ) -> Made:
+    ) -> GeneratorOutput:
         """Generate, and write the files into `folder`. Cancelling the task stops it within one step or frame.
 
         Raises Failure: InvalidInput, Blocked, EngineFailed, or Cancelled if the engine was closed meanwhile.
@@ -219,10 +219,10 @@ class _DiffusersJob:
         self._journal.took("generate", began)
         return rendered
 
-    def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> Made:
+    def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> GeneratorOutput:
         with self._journal.timed("write"):
             files = write_files(rendered, prepared.generation, self._folder, self._check)
-        return Made(
+        return GeneratorOutput(
             files=files,
             generation=prepared.generation,
             timings=self._journal.seconds,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosmos_batch.contract.result import MadeFile
+from cosmos_batch.contract.result import GeneratedFile
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.generator.phyai.requests import request_for, write_request_inputs
@@ -35,7 +35,9 @@ class PhyaiEngine(TorchrunGenerator):
         """Return the request, and write the frames that condition the generation."""
         return {"request": request_for(prepared.generation, prepared.size, write_request_inputs(prepared, folder))}
 
-    def write(self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck) -> list[MadeFile]:
+    def write(
+        self, response: Body, prepared: PreparedGeneration, folder: Path, check: CancelCheck
+    ) -> list[GeneratedFile]:
         """Write frames, sound and actions, which the group saved as arrays, as the job's files."""
         generation, group_folder = prepared.generation, folder / "group"
         frames = np.load(group_folder / response["frames"], mmap_mode="r")

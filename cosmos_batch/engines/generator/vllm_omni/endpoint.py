@@ -16,7 +16,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni.job import OmniJob
 from cosmos_batch.engines.job_files import generation_files
@@ -59,7 +59,7 @@ class OmniEndpointEngine(EndpointEngineBase):
             raise Failure("ModelUnavailable", f"{self._model} {DISTILLED_REASON}.", DISTILLED_REMEDY)
         journal.note(f"{self._endpoint.url} serves {self._model}")
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job. Cancelling it deletes it on the server.
 
         Raises Failure: InvalidInput if the job is at fault, ModelUnavailable or EngineFailed if the server is.

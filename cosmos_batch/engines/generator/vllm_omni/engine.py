@@ -29,7 +29,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, explain_guardrail_failures, guardrails_failed
@@ -117,7 +117,7 @@ class VllmOmniEngine:
             self._served.close()
             raise guardrails_failed("vLLM-Omni started without our plugin, which makes its guardrails fail closed.")
 
-    async def run(self, job: Job, workdir: Path) -> Made:
+    async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job; see `generate`."""
         assert job.generation is not None, "the plan function settles one for every generator job"
         return await self.generate(job.generation, generation_files(job, workdir), workdir, job.job_id)
@@ -127,7 +127,9 @@ class VllmOmniEngine:
         name, began = self._current
         return latest_progress(self._served.lines_since(began)) if name == job_id else None
 
-    async def generate(self, generation: Generation, files: GenerationFiles, folder: Path, name: str = "") -> Made:
+    async def generate(
+        self, generation: Generation, files: GenerationFiles, folder: Path, name: str = ""
+    ) -> GeneratorOutput:
         """Generate, and write the files into `folder`. `name` is the job's id, for `steps`.
 
         Cancelling stops decoding and writing, and deletes the job on the server. Raises Failure, and EngineDied if the

@@ -11,7 +11,7 @@ from typing import Any
 
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
 from cosmos_batch.engines.generator.outputs import rewrite_files
@@ -74,7 +74,7 @@ class OmniJob:
                 return await generate_video(send, request.content)
             return await generate_image(send, request.content)
 
-    def write(self, output: ServerOutput, request: PreparedRequest, checks: Checks) -> Made:
+    def write(self, output: ServerOutput, request: PreparedRequest, checks: Checks) -> GeneratorOutput:
         """Write the server's output as the job's files; blocks. Raises Failure (EngineFailed) if it is no image or
         video."""
         generation = request.prepared.generation
@@ -82,7 +82,7 @@ class OmniJob:
             source = self._folder / ("server.mp4" if generation.is_video else "server.png")
             source.write_bytes(output.content)
             files = rewrite_files(source, output.actions, generation, self._folder, self._check)
-        return Made(
+        return GeneratorOutput(
             files=files,
             generation=generation,
             timings=self._journal.seconds,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
@@ -57,12 +57,12 @@ def engine(sent_requests: Any, checkpoint: Path) -> Iterator[VllmOmniEngine]:
     engine.close()
 
 
-Make = Callable[..., Made]
+Make = Callable[..., GeneratorOutput]
 
 
 @pytest.fixture
 def make(engine: VllmOmniEngine, tmp_path: Path) -> Make:
-    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> GeneratorOutput:
         controls = options.pop("controls", {})
         return asyncio.run(
             engine.generate(
@@ -84,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def video(result: Made, tmp_path: Path) -> tuple[int, int, int, float]:
+def video(result: GeneratorOutput, tmp_path: Path) -> tuple[int, int, int, float]:
     """Return width, height, frame count and frame rate, after checking them, and the sound, against the generation."""
     path = tmp_path / "out" / "output.mp4"
     assert result.files[0].name == path.name

@@ -13,7 +13,7 @@ import pytest
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
 from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
@@ -50,12 +50,12 @@ def sent_requests(served: str, tmp_path: Path) -> Callable[[], list[dict[str, An
     return lambda: [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
 
 
-Make = Callable[..., Made]
+Make = Callable[..., GeneratorOutput]
 
 
 @pytest.fixture
 def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> Made:
+    def make(parameters: dict[str, Any], medium: Path | None = None, **options: Any) -> GeneratorOutput:
         files = GenerationFiles(medium, options.pop("controls", {}))
         monkeypatch.setattr(vllm_omni_endpoint, "generation_files", lambda *_: files)
         key = options.pop("key", None)

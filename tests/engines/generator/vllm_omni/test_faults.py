@@ -13,7 +13,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.contract.result import Made
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni import engine as vllm_omni
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, finished_bars, latest_progress
@@ -137,7 +137,7 @@ def test_cancelled_job_is_deleted_on_the_server(
 def test_jobs_are_generated_one_at_a_time(
     engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    async def both() -> list[Made]:
+    async def both() -> list[GeneratorOutput]:
         (tmp_path / "other").mkdir()
         runs = [
             engine.generate(generation(VIDEO, prompt=f"slow {name}"), GenerationFiles(None, {}), tmp_path / name)
@@ -157,7 +157,7 @@ def test_next_job_is_sent_after_the_last_step_of_the_one_before(
 ) -> None:
     """The stand-in completes the first job only after the second was sent: both complete only then."""
 
-    async def both() -> list[Made]:
+    async def both() -> list[GeneratorOutput]:
         (tmp_path / "other").mkdir()
         first = asyncio.ensure_future(
             engine.generate(generation(VIDEO, prompt="lingers"), GenerationFiles(None, {}), folder(tmp_path), "first")
@@ -178,7 +178,7 @@ def test_progress_bar_counts_if_it_starts_and_ends_in_the_lines() -> None:
 
 
 def test_steps_come_from_the_servers_progress_bar(engine: VllmOmniEngine, tmp_path: Path) -> None:
-    async def watched() -> tuple[Made, list[tuple[int, int] | None]]:
+    async def watched() -> tuple[GeneratorOutput, list[tuple[int, int] | None]]:
         making = asyncio.ensure_future(
             engine.generate(generation(VIDEO, prompt="slow"), GenerationFiles(None, {}), folder(tmp_path), "job")
         )
