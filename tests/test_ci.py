@@ -12,7 +12,7 @@ from tests.real_vllm import WHY_SKIPPED
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = "===== 2000 passed, 3 skipped in 700.00s (0:11:40) ====="
 OMNI = "===== 20 passed, 1 warning in 80.50s ====="
-SKIPPED = f"SKIPPED [30] tests/engines/test_vllm_engine.py: {WHY_SKIPPED}"
+SKIPPED = f"SKIPPED [30] tests/engines/reasoner/vllm/test_engine.py: {WHY_SKIPPED}"
 OTHER = "SKIPPED [1] tests/local/test_mounts.py:20: no bubblewrap here"
 
 

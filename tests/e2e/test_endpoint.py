@@ -14,7 +14,7 @@ from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow
 from infra.synth import synthesize
 from tests.e2e.harness import QUICK, App, wait_for
-from tests.engines.endpoint.conftest import KEY, MODEL, Server, completion
+from tests.engines.reasoner.endpoint.conftest import KEY, MODEL, Server, completion
 
 
 @pytest.fixture(scope="module")

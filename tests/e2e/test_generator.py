@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.planning.configuration import parse_config
 from tests.e2e.harness import App, configuration_text, running_app, wait_for
-from tests.engines.endpoint.conftest import Server, completion
+from tests.engines.reasoner.endpoint.conftest import Server, completion
 
 NANO = "cosmos3-nano"
 SMALL = {"resolution": "256p", "numFrames": 5}

@@ -16,7 +16,7 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.harness import configuration, configuration_text
-from tests.engines.endpoint.conftest import MODEL, Server, completion
+from tests.engines.reasoner.endpoint.conftest import MODEL, Server, completion
 
 
 @pytest.fixture(scope="module")

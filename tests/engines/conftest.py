@@ -13,19 +13,23 @@ import pytest
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines import gpus
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.command import VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
+ROOT = Path(__file__).parents[2]
+
 Run = Callable[..., Answer]
 RunAll = Callable[..., list[Answer | BaseException]]
 
 
 def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
-    """Let vLLM's engine start the server of `served.py`, which is told what a file says when it starts."""
-    script = str(Path(__file__).with_name("served.py"))
+    """Let vLLM's engine start the server of `tests/support/vllm_server.py`, which is told what a file says when it
+    starts."""
+    script = str(ROOT / "tests" / "support" / "vllm_server.py")
 
     def command(_folder: Path, plan: VllmPlan, _media: Path, folder: Path) -> list[str]:
         plans = ["--sequences", str(plan.sequences), "--memory", str(plan.memory)]
@@ -142,3 +146,26 @@ def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
     engine.load(checkpoint_dir)
     engine.close()
     return engine
+
+
+@pytest.fixture
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a machine's devices: it has two GPUs."""
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A driver that says of its GPUs what is in a file."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program, said = folder / "nvidia-smi", tmp_path / "said"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {said}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return said

@@ -23,7 +23,7 @@ from cosmos_batch.worker import server_outages
 from cosmos_batch.worker.job_limits import refusal
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
-from tests.engines.endpoint.conftest import Server, error
+from tests.engines.reasoner.endpoint.conftest import Server, error
 from tests.worker.conftest import Bench, Hand
 from tests.worker.engines import until
 

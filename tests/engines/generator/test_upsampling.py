@@ -15,7 +15,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.upsampling import Upsampler
 from tests.engines.conftest import make_job, place
-from tests.engines.endpoint.conftest import Server, completion, data_of, error, server, waits
+from tests.engines.reasoner.endpoint.conftest import Server, completion, data_of, error, server, waits
 from tests.support.generations import settled
 
 __all__ = ["server", "waits"]  # fixtures

@@ -25,7 +25,7 @@ from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import CRASHES_IN_A_ROW
 from tests.engines.generator.vllm_omni.conftest import VIDEO, Make, folder, generation, video
-from tests.engines.test_server import lives, until
+from tests.engines.serving.test_server import lives, until
 from tests.support.generator_jobs import ACTIONS, PROMPT, SMALL, refused
 from tests.support.vllm_omni_server import PLUGINLESS
 

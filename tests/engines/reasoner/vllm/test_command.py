@@ -1,87 +1,15 @@
-"""Which engine a name stands for, on which machine."""
+"""How vLLM's server is started: options, environment, chat template, and its share of memory."""
 
 import json
-from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cosmos_batch.catalogue.engines import AUTO, ENGINES, GENERATOR_ABILITIES
-from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.real_vllm import needs_vllm
-
-
-@pytest.fixture
-def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a machine's devices: it has two GPUs."""
-    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
-        (tmp_path / name).touch()
-    return tmp_path
-
-
-@pytest.mark.parametrize(("chosen", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("", 0), ("-1", 0)])
-def test_the_gpus_of_a_process(devices: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, count: int) -> None:
-    if chosen is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    assert gpus.gpus_here() == count
-
-
-def test_without_a_driver_there_is_none(devices: Path) -> None:
-    (devices / "nvidiactl").unlink()
-    assert gpus.gpus_here() == 0
-
-
-@pytest.mark.parametrize(
-    ("has_gpu", "has_vllm", "best"),
-    [
-        (True, True, "vllm"),
-        (True, False, "transformers"),
-        (False, True, "transformers"),
-        (False, False, "transformers"),
-    ],
-)
-def test_auto_is_vllm_where_a_gpu_and_vllm_are(
-    devices: Path, monkeypatch: pytest.MonkeyPatch, has_gpu: bool, has_vllm: bool, best: str
-) -> None:
-    if not has_gpu:
-        (devices / "nvidiactl").unlink()
-    monkeypatch.setattr(factory, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
-    assert factory.default_reasoner() == best
-    scripted = replace(ENGINES["vllm"], class_path="tests.e2e.scripted_engine:ScriptedEngine")
-    monkeypatch.setitem(ENGINES, "vllm", scripted)
-    assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
-
-
-def test_a_reasoner_is_auto_unless_it_is_told() -> None:
-    assert ReasonerEntry().engine == AUTO
-    for name in ENGINES.keys() - GENERATOR_ABILITIES.keys():
-        ReasonerEntry(engine=name)
-    assert GeneratorEntry().engine == AUTO
-
-
-def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def nothing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.version", nothing)
-    with pytest.raises(Failure) as raised:
-        factory.create_engine("vllm").load(tmp_path)
-    error = raised.value.error
-    assert "vllm is not installed here" in error.message and not error.retryable
-    assert "make vllm" in error.remedy and "'auto'" in error.remedy
-
-
-@needs_vllm
-def test_vllm_is_taken_where_it_is_asked_for() -> None:
-    """Also without a GPU, where `auto` would not."""
-    assert factory.create_engine("vllm").name == f"vllm {version('vllm')}"
 
 
 @pytest.mark.parametrize(("gpus_here", "shared"), [(0, True), (1, True), (2, True), (4, True), (3, False), (8, False)])
@@ -90,19 +18,6 @@ def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int,
     reason = vllm_command.uneven(checkpoint_dir, gpus_here)
     assert (reason is None) == shared
     assert shared or (reason is not None and "4 attention heads" in reason and f"{gpus_here} GPUs" in reason)
-
-
-@pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A driver that says of its GPUs what is in a file."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program, said = folder / "nvidia-smi", tmp_path / "said"
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {said}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return said
 
 
 @pytest.mark.parametrize(
@@ -118,33 +33,6 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_of_a_gpus_memory_it_takes_what_others_leave(driver: Path, said: str, taken: float) -> None:
     driver.write_text(said)
     assert vllm_command.memory_share(gpus.free_share()) == taken
-
-
-def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver.write_text("1, 1\n")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
-    gpus.free_share()
-    assert driver.with_name("asked").read_text().endswith(" --id=1,2\n")
-
-
-@pytest.mark.parametrize(
-    ("said", "gpu"),
-    [
-        ("NVIDIA L40S, 46068\nNVIDIA L40S, 46068\n", ("NVIDIA L40S", 46068 / 1024)),
-        ("NVIDIA H100 80GB HBM3, 81559\nTesla T4, 15360\n", ("Tesla T4", 15.0)),
-        ("Graphics, of a name with commas, 24564\n", ("Graphics, of a name with commas", 24564 / 1024)),
-        ("NVIDIA GB10, [N/A]\n", None),
-        ("", None),
-    ],
-)
-def test_the_gpus_of_a_machine(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
-    driver.write_text(said)
-    assert gpus.gpu_here() == gpu
-
-
-def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.free_share() == 1.0 and gpus.gpu_here() is None
 
 
 @needs_vllm

@@ -13,7 +13,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.serving.server import Server, ServerDied
 
-SCRIPT = Path(__file__).with_name("served.py")
+SCRIPT = Path(__file__).parents[2] / "support" / "vllm_server.py"
 Start = Callable[..., Server]
 
 
@@ -102,7 +102,7 @@ def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
     """A worker that is killed cannot stop anything any more."""
     worker = (
         "import sys, time\n"
-        "from tests.engines.test_server import Server, command\n"
+        "from tests.engines.serving.test_server import Server, command\n"
         "from pathlib import Path\n"
         f"serve = lambda folder: command(folder, '--child', {str(tmp_path / 'child')!r})\n"
         "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"

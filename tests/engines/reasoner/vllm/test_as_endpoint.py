@@ -18,7 +18,7 @@ from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, Endpoi
 from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, serve_environment
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
-from tests.engines.test_several import media_in
+from tests.engines.reasoner.test_media_input import media_in
 from tests.real_vllm import needs_vllm
 from tests.support import media_files
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-from tests.engines.endpoint.conftest import MODEL, Server, error
+from tests.engines.reasoner.endpoint.conftest import MODEL, Server, error
 
 
 def test_the_context_is_what_the_server_says_or_what_is_configured(

@@ -25,7 +25,7 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages, remote_server
 from tests.engines.conftest import make_job, place
-from tests.engines.endpoint.conftest import KEY, Server, error, failure, filtered
+from tests.engines.reasoner.endpoint.conftest import KEY, Server, error, failure, filtered
 
 
 @pytest.mark.parametrize("status", [429, 503])

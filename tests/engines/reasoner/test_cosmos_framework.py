@@ -21,12 +21,12 @@ from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_r
 from cosmos_batch.engines.reasoner.cosmos_framework import REVISION, FrameworkReasoner, sample_of
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.torchrun.group import GroupPlan
-from tests.engines import served
 from tests.engines.conftest import make_job, place
+from tests.support import vllm_server
 
-STANDIN = Path(__file__).parent / "framework_standin"
+STANDIN = Path(__file__).parents[1] / "framework_standin"
 RECORD = json.loads((STANDIN / "samples.json").read_text())
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TWO = 2
 
 Run = Callable[..., list[Answer | BaseException]]
@@ -109,7 +109,7 @@ def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
 
 def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def command(*more: str) -> Callable[[GroupPlan, Path, Path], list[str]]:
-        return lambda _plan, _checkpoint, folder: [sys.executable, served.__file__, str(folder / "socket"), *more]
+        return lambda _plan, _checkpoint, folder: [sys.executable, vllm_server.__file__, str(folder / "socket"), *more]
 
     monkeypatch.setattr(GroupPlan, "command", command())
     engine = FrameworkReasoner()

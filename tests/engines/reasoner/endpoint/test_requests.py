@@ -15,7 +15,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
 from tests.engines.conftest import make_job, place
-from tests.engines.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
+from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
 
 
 def test_files_travel_in_the_request_as_the_model_is_to_see_them(

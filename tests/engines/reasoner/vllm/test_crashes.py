@@ -26,8 +26,8 @@ from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
 from cosmos_batch.engines.serving.served_model import CRASHES_IN_A_ROW, ServedModel
 from cosmos_batch.engines.serving.server import Server
-from tests.engines import served
 from tests.engines.conftest import load, make_job, place
+from tests.support import vllm_server
 
 Run = Callable[..., list[Answer | BaseException]]
 
@@ -136,7 +136,7 @@ def test_one_that_hangs_is_a_dead_one_for_all_who_wait(run_all: Run, how: str, m
 
 @pytest.mark.usefixtures("quickly")
 def test_one_that_goes_on_is_left_to_it_however_long_it_takes(run_all: Run) -> None:
-    assert served.LONG > watchdog.SILENT_POLLS
+    assert vllm_server.LONG > watchdog.SILENT_POLLS
     assert [str(getattr(answer, "text", answer)) for answer in run_all("long")] == ["long"]
 
 

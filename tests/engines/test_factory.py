@@ -1,0 +1,66 @@
+"""Which engine a configured name creates, on which machine."""
+
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.catalogue.engines import AUTO, ENGINES, GENERATOR_ABILITIES
+from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.engines import factory
+from tests.real_vllm import needs_vllm
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "has_vllm", "best"),
+    [
+        (True, True, "vllm"),
+        (True, False, "transformers"),
+        (False, True, "transformers"),
+        (False, False, "transformers"),
+    ],
+)
+def test_auto_is_vllm_where_a_gpu_and_vllm_are(
+    devices: Path, monkeypatch: pytest.MonkeyPatch, has_gpu: bool, has_vllm: bool, best: str
+) -> None:
+    if not has_gpu:
+        (devices / "nvidiactl").unlink()
+    monkeypatch.setattr(factory, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
+    assert factory.default_reasoner() == best
+    scripted = replace(ENGINES["vllm"], class_path="tests.e2e.scripted_engine:ScriptedEngine")
+    monkeypatch.setitem(ENGINES, "vllm", scripted)
+    assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
+
+
+def test_a_reasoner_is_auto_unless_it_is_told() -> None:
+    assert ReasonerEntry().engine == AUTO
+    for name in ENGINES.keys() - GENERATOR_ABILITIES.keys():
+        ReasonerEntry(engine=name)
+    assert GeneratorEntry().engine == AUTO
+
+
+def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("cosmos_batch.engines.reasoner.vllm.engine.version", nothing)
+    with pytest.raises(Failure) as raised:
+        factory.create_engine("vllm").load(tmp_path)
+    error = raised.value.error
+    assert "vllm is not installed here" in error.message and not error.retryable
+    assert "make vllm" in error.remedy and "'auto'" in error.remedy
+
+
+@needs_vllm
+def test_vllm_is_taken_where_it_is_asked_for() -> None:
+    """Also without a GPU, where `auto` would not."""
+    assert factory.create_engine("vllm").name == f"vllm {version('vllm')}"
+
+
+def test_an_engine_that_is_not_there_says_so_when_it_shall_load(tmp_path: Path) -> None:
+    with pytest.raises(Failure) as raised:
+        factory.create_engine("vllm-omni").load(tmp_path / "Cosmos3-Nano")
+    assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable
+    assert "'vllm-omni'" in raised.value.error.message and "engine" in raised.value.error.remedy

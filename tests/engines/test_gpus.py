@@ -1,0 +1,46 @@
+"""The GPUs of a process, and their free memory."""
+
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.engines import gpus
+
+
+@pytest.mark.parametrize(("chosen", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("", 0), ("-1", 0)])
+def test_the_gpus_of_a_process(devices: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, count: int) -> None:
+    if chosen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    assert gpus.gpus_here() == count
+
+
+def test_without_a_driver_there_is_none(devices: Path) -> None:
+    (devices / "nvidiactl").unlink()
+    assert gpus.gpus_here() == 0
+
+
+def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.write_text("1, 1\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    gpus.free_share()
+    assert driver.with_name("asked").read_text().endswith(" --id=1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "gpu"),
+    [
+        ("NVIDIA L40S, 46068\nNVIDIA L40S, 46068\n", ("NVIDIA L40S", 46068 / 1024)),
+        ("NVIDIA H100 80GB HBM3, 81559\nTesla T4, 15360\n", ("Tesla T4", 15.0)),
+        ("Graphics, of a name with commas, 24564\n", ("Graphics, of a name with commas", 24564 / 1024)),
+        ("NVIDIA GB10, [N/A]\n", None),
+        ("", None),
+    ],
+)
+def test_the_gpus_of_a_machine(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
+    driver.write_text(said)
+    assert gpus.gpu_here() == gpu
+
+
+def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.free_share() == 1.0 and gpus.gpu_here() is None
