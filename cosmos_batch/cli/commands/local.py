@@ -8,6 +8,8 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.kept_jobs import KeptJobs, kept_jobs
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.process_pool import process_pool
@@ -44,16 +46,35 @@ def start(export: bool) -> int:
     return 0
 
 
-@command.command("down", cls=CosmosCommand, examples=["cosmos-batch local down"])
-def down() -> int:
-    """Stop the local cloud and every process that it started."""
-    cloud = LocalCloud.find(default_home())
+@command.command("down", cls=CosmosCommand, examples=["cosmos-batch local down", "cosmos-batch local down --discard"])
+@option("--discard", is_flag=True, help="Throw all jobs, documents and files away, also those kept before.")
+def down(discard: bool) -> int:
+    """Stop the local cloud and every process that it started. Its jobs are kept, for `status` and `result`."""
+    cloud, kept = LocalCloud.find(default_home()), kept_jobs()
+    if discard:
+        kept.discard()
     if cloud is None:
         print(f"No local cloud runs in {default_home()}.")
         return 0
+    count = 0 if discard else _keep(cloud, kept)
     cloud.stop()
-    print("Stopped.")
+    print("Stopped." + (f" Its jobs are kept ({count}): cosmos-batch status" if count else ""))
     return 0
+
+
+def _keep(cloud: LocalCloud, kept: KeptJobs) -> int:
+    """Keep the jobs of a cloud that is to be stopped. Returns their number. Raises CliError."""
+    try:
+        deployment = deployments.find(clients(cloud))
+    except CliError:
+        return 0  # nothing is deployed to it
+    try:
+        return kept.keep(deployment)
+    except Exception as error:
+        raise CliError(
+            f"The jobs of the local cloud cannot be kept: {error}. It runs on.",
+            "To stop it without them: cosmos-batch local down --discard",
+        ) from error
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])

@@ -4,13 +4,13 @@ import json
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import progress
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
+from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 
@@ -37,11 +37,11 @@ def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None,
     if as_text and output:
         raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
     target = output_target(output, force, f"{len(ids)} jobs" if len(ids) > 1 else None)
-    deployment = deployments.find()
+    found, kept = find_with_kept()
     status = 0
     for job_id in ids:
         try:
-            result = ended_job(deployment, job_id, wait)
+            deployment, result = _result(found, kept, job_id, wait)
             print_result = _print_text if as_text else print_or_save
             status = max(status, print_result(deployment, result, target))
         except CliError as error:
@@ -50,6 +50,17 @@ def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None,
             warn(f"error: {explain(error)}")
             status = max(status, error.exit_status)
     return status
+
+
+def _result(
+    deployment: Deployment | None, kept: KeptJobs | None, job_id: str, wait: bool
+) -> tuple[Deployment, JobResult]:
+    """Return a job's result, and the deployment that has its files. Raises StillRunning, or CliError."""
+    if kept and kept.find(job_id):
+        return kept.deployment, kept.result(job_id)
+    if deployment is None:
+        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+    return deployment, ended_job(deployment, job_id, wait)
 
 
 def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:

@@ -4,16 +4,16 @@ import json
 import textwrap
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import JobObserver
 from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
+from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.state import FINAL
 
@@ -68,12 +68,13 @@ def command(
     wanted = JobFilter(states, pipeline, parse_since(since) if since else None, text)
     if ids and wanted != JobFilter():
         raise WrongCall("Jobs are named, and filtered as well.", "Name jobs, or filter all of them.")
-    deployment = deployments.find()
+    deployment, kept = find_with_kept()
     if ids:
-        jobs, has_more = [_observed(deployment, summarize(deployment, job_id)) for job_id in ids], False
+        jobs, has_more = [_named(deployment, kept, job_id) for job_id in ids], False
     else:
         first = (page - 1) * limit
-        found = list(islice(recent_jobs(deployment, wanted), first, first + limit + 1))
+        here = recent_jobs(deployment, wanted) if deployment else iter(())
+        found = list(islice(chain(here, kept.list(wanted) if kept else ()), first, first + limit + 1))
         jobs, has_more = found[:limit], len(found) > limit
     if as_json:
         print(json.dumps([job.to_json() for job in jobs], indent=2, ensure_ascii=False))
@@ -88,8 +89,13 @@ def command(
     return 0
 
 
-def _observed(deployment: Deployment, job: JobSummary) -> JobSummary:
-    """Return a job that has not ended with what it waits for: a worker, its capacity, the model that loads."""
+def _named(deployment: Deployment | None, kept: KeptJobs | None, job_id: str) -> JobSummary:
+    """Return a job; one that has not ended with what it waits for: a worker, its capacity, the model that loads."""
+    if kept and (job := kept.find(job_id)):
+        return job
+    if deployment is None:
+        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+    job = summarize(deployment, job_id)
     if job.state in FINAL or job.waits_for:
         return job
     return replace(job, waits_for=JobObserver(deployment, job.id).look().waits_for())

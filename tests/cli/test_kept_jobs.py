@@ -1,0 +1,119 @@
+"""`local down` keeps jobs and what they left, and `status` and `result` find them afterwards."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.commands import local
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.main import main
+from cosmos_batch.contract.job import Job
+from tests.cli.commands.test_jobs import put_document
+from tests.cli.conftest import FakeStepFunctions
+from tests.cli.test_job_snapshot import run_through
+
+ENDPOINT = "http://localhost:1"
+
+
+class Cloud:
+    """What `local down` uses of a cloud."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def client(self, service: str) -> Any:
+        pytest.fail(f"nothing here may ask {service}")
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def cloud(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Cloud:
+    """A local cloud with a job that has succeeded and one that runs; stopped, its endpoint does not answer."""
+    run_through(deployment, job, stepfunctions)
+    put_document(deployment, job)
+    stepfunctions.put("running", "RUNNING")
+    running = Cloud()
+
+    def find(_: object = None) -> Deployment:
+        if running.stopped:
+            raise EndpointConnectionError(endpoint_url=ENDPOINT)
+        return deployment
+
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
+    monkeypatch.setattr(deployments, "find", find)
+    monkeypatch.setattr(local.LocalCloud, "find", lambda _: None if running.stopped else running)
+    return running
+
+
+def test_jobs_and_documents_outlive_their_cloud(
+    cloud: Cloud, job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "down"]) == 0 and cloud.stopped
+    assert capsys.readouterr().out == "Stopped. Its jobs are kept (2): cosmos-batch status\n"
+    assert main(["status", "--json"]) == 0
+    jobs = {line["id"]: line for line in json.loads(capsys.readouterr().out)}
+    assert {name: line["state"] for name, line in jobs.items()} == {job.job_id: "SUCCEEDED", "running": "CANCELLED"}
+    assert main(["status", job.job_id]) == 0
+    assert job.document.key in capsys.readouterr().out
+    assert main(["result", job.job_id]) == 0
+    assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
+    assert main(["result", job.job_id, "--output", f"{tmp_path}/saved/"]) == 0
+    assert json.loads((tmp_path / "saved" / job.document.key).read_text()) == {"result": "Ein Bär"}
+    assert main(["result", "running"]) == 1
+    assert "stopped before the job had ended" in capsys.readouterr().err
+    assert main(["result", "nothing"]) == 1
+    assert "There is no job nothing here" in capsys.readouterr().err
+
+
+def test_jobs_of_two_clouds_are_listed_together(
+    cloud: Cloud, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "down"]) == 0
+    cloud.stopped = False
+    stepfunctions.executions.clear()
+    stepfunctions.put("new", "RUNNING")
+    capsys.readouterr()
+    assert main(["status", "--json"]) == 0
+    assert [line["id"] for line in json.loads(capsys.readouterr().out)][:1] == ["new"]
+    assert main(["status", "--json", "--state", "succeeded"]) == 0
+    assert [line["id"] for line in json.loads(capsys.readouterr().out)] == [job.job_id]
+
+
+def test_discarded_jobs_are_gone(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local", "down"]) == 0
+    cloud.stopped = False
+    assert main(["local", "down", "--discard"]) == 0
+    assert capsys.readouterr().out.endswith("Stopped.\n")
+    assert main(["status"]) == 1
+    assert ENDPOINT in capsys.readouterr().err
+
+
+def test_what_is_kept_here_is_not_shown_for_aws(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "down"]) == 0
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    assert main(["status"]) == 1
+    cloud.stopped = False
+    capsys.readouterr()
+    assert main(["status", "--json", "--state", "cancelled"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_cloud_whose_jobs_cannot_be_kept_runs_on(
+    cloud: Cloud, job: Job, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.clients("s3").delete_object(Bucket="assets", Key=job.document.key)
+    assert main(["local", "down"]) == 1 and not cloud.stopped
+    assert "--discard" in capsys.readouterr().err
+    assert main(["local", "down", "--discard"]) == 0 and cloud.stopped
