@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cosmos_batch.local import backends
-from cosmos_batch.local.moto_patches import sqs
 from cosmos_batch.local.runtime import REGION
+from cosmos_batch.local.sqs import receiving
 
 DEFAULT_CONCURRENCY = 4
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Poller:
                 if not batch:
                     # Sends, deletions and ends of batches notify the lock. The timers of messages do not, so they limit
                     # the wait.
-                    self._queue._messages_lock.wait(sqs.seconds_until_change(self._queue))
+                    self._queue._messages_lock.wait(receiving.seconds_until_change(self._queue))
                     continue
                 self._running += 1
             self._threads.submit(self._process, batch)
@@ -53,7 +53,7 @@ class Poller:
     def _take(self) -> list[dict[str, Any]]:
         if self._stopped or not self._mapping.enabled or self._running >= self._concurrency():
             return []
-        taken = sqs.take(self._queue, self._mapping.batch_size, self._queue.visibility_timeout)
+        taken = receiving.take(self._queue, self._mapping.batch_size, self._queue.visibility_timeout)
         return [record_of(message, self._queue.queue_arn) for message in taken]
 
     def _concurrency(self) -> int:

@@ -15,6 +15,7 @@ from moto.sqs.models import Message, Queue, SQSBackend
 
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
 from cosmos_batch.local.moto_patches.resources import Properties, fix_properties, is_true
+from cosmos_batch.local.sqs import receiving
 
 DEDUPLICATION_MILLISECONDS = 5 * 60 * 1000
 
@@ -101,38 +102,6 @@ def _update_queue(
     return original_resource
 
 
-def take(queue: Queue, count: int, visibility_timeout: int) -> list[Message]:
-    """Receive up to ``count`` messages that are visible now. The caller holds the queue's lock.
-
-    ``visibility_timeout`` is in seconds. Messages that were received too often go to the dead-letter queue instead.
-    """
-    taken: list[Message] = []
-    blocked = _groups_in_flight(queue)
-    for message in list(queue._messages):
-        if len(taken) == count:
-            break
-        if not message.visible or message.delayed or (queue.fifo_queue and message.group_id in blocked):
-            continue
-        if _expired(queue, message):
-            queue._messages.remove(message)
-        elif _received_too_often(queue, message):
-            queue._messages.remove(message)
-            _append(queue.dead_letter_queue, message)
-        else:
-            message.mark_received(visibility_timeout=visibility_timeout)
-            taken.append(message)
-    return taken
-
-
-def seconds_until_change(queue: Queue) -> float | None:
-    """Return the seconds until a hidden or delayed message can be received, or None if there is none."""
-    now = time.time() * 1000
-    moments = [max(message.visible_at, message.delayed_until) for message in queue._messages]
-    later = [moment for moment in moments if moment > now]
-    # moto compares whole milliseconds, and strictly.
-    return (min(later) - now) / 1000 + 0.002 if later else None
-
-
 def _add_message(self: Queue, message: Message) -> None:
     with self._messages_lock:
         if self.fifo_queue:
@@ -141,13 +110,7 @@ def _add_message(self: Queue, message: Message) -> None:
                 message.id = first
                 return
             message.sequence_number = f"{next(_sequence):020d}"
-        _append(self, message)
-
-
-def _append(queue: Queue, message: Message) -> None:
-    with queue._messages_lock:
-        queue._messages.append(message)
-        queue._messages_lock.notify_all()
+        receiving.append(self, message)
 
 
 def _first_with_same_id(queue: Queue, message: Message) -> str | None:
@@ -158,19 +121,6 @@ def _first_with_same_id(queue: Queue, message: Message) -> str | None:
         return first[1]
     sent[message.deduplication_id] = (message.sent_timestamp, message.id)
     return None
-
-
-def _groups_in_flight(queue: Queue) -> set[str | None]:
-    return {message.group_id for message in queue._messages if not message.visible} if queue.fifo_queue else set()
-
-
-def _expired(queue: Queue, message: Message) -> bool:
-    return time.time() * 1000 - message.sent_timestamp > queue.message_retention_period * 1000
-
-
-def _received_too_often(queue: Queue, message: Message) -> bool:
-    limit = queue.redrive_policy["maxReceiveCount"] if queue.dead_letter_queue and queue.redrive_policy else None
-    return limit is not None and message.approximate_receive_count >= limit
 
 
 def _receive_message(
@@ -184,11 +134,11 @@ def _receive_message(
     queue = self.get_queue(queue_name)
     deadline = time.monotonic() + wait_seconds_timeout
     with queue._messages_lock:
-        while not (taken := take(queue, int(count), int(visibility_timeout))):
+        while not (taken := receiving.take(queue, int(count), int(visibility_timeout))):
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            change = seconds_until_change(queue)
+            change = receiving.seconds_until_change(queue)
             queue._messages_lock.wait(left if change is None else min(left, change))
         answers = [copy.copy(message) for message in taken]
     for answer in answers:

@@ -1,0 +1,1 @@
+"""SQS: how messages are taken from a queue."""
