@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from cosmos_batch.cli import configuration
+from cosmos_batch.cli.answer_picture import draw_answer
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.commands.run import answer
@@ -30,10 +31,12 @@ from cosmos_batch.planning.configuration import load_config
 def command() -> int:
     """Send one clip through everything on this machine, and print its analysis.
 
-    FILE and PROMPT come from the environment. Without them, a sample clip is captioned.
+    FILE and PROMPT come from the environment. Without them, a sample clip is captioned, and its events and shapes are
+    drawn on a contact sheet.
     """
     began = time.monotonic()
-    name, prompt = os.environ.get("FILE"), checked_prompt((os.environ.get("PROMPT") or "").strip() or None)
+    name, question = os.environ.get("FILE"), (os.environ.get("PROMPT") or "").strip() or None
+    prompt = checked_prompt(question)
     path = checked_path(name) if name else default_home() / "demo" / "shapes.mp4"
     clips: list[AsyncResult[Path]] = []
     with process_pool() as pool:
@@ -49,6 +52,7 @@ def command() -> int:
                 target = OutputTarget(default_home() / "results", is_folder=True, force=True)
                 [copy] = save_files(deployment, result, target)
                 inform(f"The document lies at {result.document_uri} in the local cloud; a copy that stays: {copy}")
+                draw_answer(deployment, path, copy, ask_more=not (name or question))
     inform(f"Done in {time.monotonic() - began:.1f} s")
     return status
 

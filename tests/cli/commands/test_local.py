@@ -194,6 +194,8 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
             yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
     monkeypatch.setattr(run, "check_access", lambda *_: None)
+    # `tests/e2e/test_demo_command.py` runs the whole command.
+    monkeypatch.setattr(demo, "draw_answer", lambda *_, ask_more: asked.append(("drawn", ask_more)))
     for module in (run, demo):
         monkeypatch.setattr(module, "answer", answer)
         monkeypatch.setattr(module, "process_pool", lambda: _Entered(POOL))
@@ -215,8 +217,9 @@ def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     answered: list[tuple[Any, ...]], clouds: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo"]) == 0
-    [(path, prompt, _, existed)] = answered
+    [(path, prompt, _, existed), drawn] = answered
     assert (path.suffix, prompt, existed) == (".mp4", "Caption the video in detail.", True)
+    assert drawn == ("drawn", True), "the sample has times and places to ask for"
     said = capsys.readouterr()
     assert json.loads(said.out) == {"result": "a cube"}
     assert "demo-reason answers: a small model that knows clips of a few moving shapes" in said.err
@@ -238,7 +241,7 @@ def test_the_demo_takes_a_file_and_a_prompt(
     monkeypatch.setenv("FILE", str(own))
     monkeypatch.setenv("PROMPT", "何?")
     assert main(["demo"]) == 0
-    assert answered == [(own, "何?", None, True)]
+    assert answered == [(own, "何?", None, True), ("drawn", False)]
 
 
 def test_the_demo_uses_a_model_that_is_here(
