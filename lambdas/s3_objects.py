@@ -1,4 +1,4 @@
-"""HEAD and GET of an S3 object, with the ways in which S3 can say no told apart."""
+"""Read objects of S3 (HEAD and GET), and tell a missing, a deleted and a forbidden object apart."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from cosmos_batch.contract.s3 import S3Location
 from lambdas.clients import client
 
-# What S3 calls the version of an object in a bucket that keeps none, or has ceased to.
+# The version id of an object that was written while its bucket had no versioning, or versioning was suspended.
 NO_VERSION = "null"
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """One state of one object."""
+    """One version of an object, or its present state in a bucket without versioning."""
 
     location: S3Location
     version_id: str | None
@@ -23,17 +23,17 @@ class StoredObject:
 
     @property
     def identity(self) -> str:
-        """What tells this state from every other of its key.
+        """A text that differs from that of every other state of the same key.
 
-        Where the bucket keeps no versions: the ETag (two uploads of one content differ in time) with the time (two
-        uploads in one second differ in content). S3's `sequencer` will not do: it is in the event of the file only,
-        and the event of its sidecar must come to the same identity.
+        It is the version id. Without versioning it is the ETag and the time of the last change: two uploads of equal
+        content differ in time, and two uploads within a second differ in content. S3's `sequencer` is no alternative,
+        because only the event of the file has it, and the event of its sidecar must lead to the same identity.
         """
         return self.version_id or f"{self.etag}@{self.last_modified}"
 
 
 class Missing(Exception):  # noqa: N818 - S3's answer, no fault
-    """There is no such object, or no such version of it."""
+    """There is no such object, or no such version of it; `deleted` if a delete marker says so."""
 
     def __init__(self, deleted: bool) -> None:
         super().__init__("deleted" if deleted else "missing")
@@ -41,17 +41,17 @@ class Missing(Exception):  # noqa: N818 - S3's answer, no fault
 
 
 class Unreadable(Exception):  # noqa: N818 - S3's answer, no fault
-    """S3 does not let us see the object, nor whether there is one."""
+    """S3 forbids us to read the object, or even to know whether it exists."""
 
 
 def head(location: S3Location, version_id: str | None = None) -> StoredObject:
-    """The object as it is, or one version of it. Raises Missing or Unreadable."""
+    """Return the latest state of an object, or one version of it. Raises Missing or Unreadable."""
     s3 = client("s3")
     version = {} if version_id is None else {"VersionId": version_id}
     try:
         answer = s3.head_object(Bucket=location.bucket, Key=location.key, **version)
     except s3.exceptions.ClientError as error:
-        raise _said_no(error.response, version_id) from error
+        raise _refusal(error.response, version_id) from error
     return StoredObject(
         location=location,
         version_id=real_version(answer),
@@ -63,32 +63,32 @@ def head(location: S3Location, version_id: str | None = None) -> StoredObject:
 
 
 def read(file: StoredObject) -> bytes:
-    """Its content, if it is still as HEAD saw it. Raises Missing or Unreadable."""
+    """Return the content of exactly this state of an object. Raises Missing or Unreadable."""
     s3 = client("s3")
-    exactly = {"IfMatch": file.etag} if file.version_id is None else {"VersionId": file.version_id}
+    condition = {"IfMatch": file.etag} if file.version_id is None else {"VersionId": file.version_id}
     try:
-        content: bytes = s3.get_object(Bucket=file.location.bucket, Key=file.location.key, **exactly)["Body"].read()
+        content: bytes = s3.get_object(Bucket=file.location.bucket, Key=file.location.key, **condition)["Body"].read()
     except s3.exceptions.ClientError as error:
-        raise _said_no(error.response, file.version_id) from error
+        raise _refusal(error.response, file.version_id) from error
     return content
 
 
 def real_version(answer: dict[str, Any]) -> str | None:
-    """The version that S3 names in an answer, unless its bucket keeps none."""
+    """Return the version id in an answer of S3; None where the bucket has no versioning."""
     version: str | None = answer.get("VersionId")
     return None if version == NO_VERSION else version
 
 
-def _said_no(response: dict[str, Any], version_id: str | None) -> Exception:
-    """By the status: the answer to HEAD has no body, so it is all that S3 says."""
+def _refusal(response: dict[str, Any], version_id: str | None) -> Exception:
+    """Return the exception for an answer's HTTP status: the answer to HEAD has no body, and so no error code."""
     status = response["ResponseMetadata"]["HTTPStatusCode"]
     if status == 404:
         headers = response["ResponseMetadata"]["HTTPHeaders"]
         return Missing(deleted=headers.get("x-amz-delete-marker") == "true")
-    if status == 405:  # the version asked for is a delete marker
+    if status == 405:  # the requested version is a delete marker
         return Missing(deleted=True)
-    if status == 400 and version_id is not None:  # not the form of a version id
+    if status == 400 and version_id is not None:  # the version id is malformed
         return Missing(deleted=False)
-    if status in (400, 403):  # 400: encrypted with a key of its owner's (SSE-C)
+    if status in (400, 403):  # 400: it is encrypted with a key that its owner keeps (SSE-C)
         return Unreadable(f"HTTP {status}")
     return RuntimeError(f"S3 answered with HTTP {status}")

@@ -1,4 +1,4 @@
-"""What somebody must be told of, and what they can do about it. `docs/operations.md` has a section for each."""
+"""The alarms of the app. `docs/operations.md` has a section for each of them."""
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -12,26 +12,26 @@ from constructs import Construct
 
 from cosmos_batch.contract import metrics
 from infra.constructs.metrics import pipeline_metric
-from infra.constructs.pipeline import Pipeline
+from infra.constructs.pipeline import PipelineResources
 
-MISSING_IS_FINE = cloudwatch.TreatMissingData.NOT_BREACHING
-MISSING_IS_WRONG = cloudwatch.TreatMissingData.BREACHING
+MISSING_IS_OK = cloudwatch.TreatMissingData.NOT_BREACHING
+MISSING_IS_ALARM = cloudwatch.TreatMissingData.BREACHING
 
 
 class Alarms(Construct):
-    """All of them tell one topic, when they begin and when they end."""
+    """Alarms that notify one SNS topic when they begin and when they end."""
 
     def __init__(self, scope: Construct, construct_id: str, email: str | None) -> None:
         super().__init__(scope, construct_id)
         self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
-        # A topic with a policy of its own, which TLS alone needs, admits nobody that the policy does not name.
+        # `enforce_ssl` gives the topic a policy, and then only services that the policy names can publish.
         here = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         self.topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=here))
         if email is not None:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
 
-    def watch_pipeline(self, pipeline: Pipeline, longest_wait: Duration) -> None:
-        """A pipeline's queue, workers and jobs. `longest_wait` is when its callers begin to miss their deadlines."""
+    def watch_pipeline(self, pipeline: PipelineResources, longest_wait: Duration) -> None:
+        """Watch a pipeline's queue, workers and jobs. A job older than `longest_wait` may miss its deadline."""
         name = pipeline.id
         age = pipeline.queue.queue.metric_approximate_age_of_oldest_message(period=Duration.minutes(5))
         self._alarm(
@@ -72,17 +72,17 @@ class Alarms(Construct):
         )
         self._alarm(
             f"{name}-no-heartbeat",
-            # `scale` measures each pipeline every minute, and does not where it failed.
+            # `scale` writes this metric every minute, unless it has failed.
             pipeline_metric(metrics.LIVE_WORKERS, name, "SampleCount").with_(period=Duration.minutes(5)),
             1,
             f"scale has not looked at {name} for ten minutes: nobody starts its workers. See its log.",
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=2,
-            missing=MISSING_IS_WRONG,
+            missing=MISSING_IS_ALARM,
         )
 
     def watch_unplanned(self) -> None:
-        """What never came to be a job of a pipeline. What `plan` refuses is its sender's; its own faults are ours."""
+        """Watch for requests that fail before they are planned. Those that `plan` refuses are their senders' faults."""
         self._alarm(
             "unplanned",
             pipeline_metric(metrics.FAILED, metrics.UNKNOWN, "Sum", **{metrics.CODE: "Internal"}),
@@ -97,20 +97,20 @@ class Alarms(Construct):
         )
 
     def watch_queue(self, name: str, queue: sqs.IQueue, description: str) -> None:
-        """A queue that must be empty."""
+        """Watch a queue that must be empty."""
         visible = queue.metric_approximate_number_of_messages_visible(period=Duration.minutes(5))
         self._alarm(name, visible, 1, description)
 
     def watch_function(self, name: str, function: lambda_.IFunction) -> None:
-        """A function that fails or is throttled time and again. Once passes: whoever called it calls again."""
-        wrong = cloudwatch.MathExpression(
+        """Watch for a function that fails or is throttled repeatedly. Once is harmless, for its caller tries again."""
+        failures = cloudwatch.MathExpression(
             expression="errors + throttles",
             using_metrics={"errors": function.metric_errors(), "throttles": function.metric_throttles()},
             period=Duration.minutes(5),
         )
         self._alarm(
             f"{name}-function",
-            wrong,
+            failures,
             5,
             f"The function {name} fails or is throttled. What called it tries again; see its log.",
             evaluation_periods=2,
@@ -124,7 +124,7 @@ class Alarms(Construct):
         description: str,
         comparison: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         evaluation_periods: int = 1,
-        missing: cloudwatch.TreatMissingData = MISSING_IS_FINE,
+        missing: cloudwatch.TreatMissingData = MISSING_IS_OK,
     ) -> None:
         alarm = cloudwatch.Alarm(
             self,

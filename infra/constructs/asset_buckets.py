@@ -1,4 +1,4 @@
-"""Where files come from and results go: a bucket of ours, and those of others that the configuration names."""
+"""The asset buckets, which hold inputs and results: our own one, and adopted ones that the configuration names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from infra.constructs.private_bucket import PrivateBucket
 
 @dataclass(frozen=True)
 class AssetBucket:
-    """One of them. Of an adopted one, what lies below `prefix`."""
+    """One asset bucket. Of an adopted one, only objects below `prefix` are used."""
 
     bucket: s3.IBucket
     prefix: str = ""
     triggers: bool = False
-    key_arn: str | None = None  # the owner's, of an adopted bucket
+    key_arn: str | None = None  # the key with which the owner of an adopted bucket encrypts it
 
     @property
     def root(self) -> str:
-        """`bucket` or `bucket/prefix/`, as `plan` reads it."""
+        """`bucket` or `bucket/prefix/`, the form in which `plan` reads it."""
         return f"{self.bucket.bucket_name}/{self.prefix}" if self.prefix else self.bucket.bucket_name
 
 
 class AssetBuckets(Construct):
-    """All of them. An adopted bucket stays as it is; only where uploads shall start runs, it tells EventBridge."""
+    """All asset buckets. An adopted one is changed only if uploads start runs: then it sends events to EventBridge."""
 
     def __init__(
         self, scope: Construct, construct_id: str, own: PrivateBucket | None, adopted: Sequence[AdoptedBucket]
@@ -41,14 +41,14 @@ class AssetBuckets(Construct):
         for number, settings in enumerate(adopted):
             bucket = s3.Bucket.from_bucket_name(self, f"{number}-{settings.name}", settings.name)
             if settings.trigger_on_upload:
-                # CDK's function adds this to the notifications that the bucket has; it stays when the stack goes.
+                # CDK's function adds this to the bucket's notifications; it stays when the stack is deleted.
                 bucket.enable_event_bridge_notification()
             self.all.append(AssetBucket(bucket, settings.prefix, settings.trigger_on_upload, settings.kms_key_arn))
 
-        self._keep_log_of_notifier()
+        self._add_log_for_notifier()
 
-    def _keep_log_of_notifier(self) -> None:
-        """CDK's function has no log group of its own: Lambda would make one that is kept for ever."""
+    def _add_log_for_notifier(self) -> None:
+        """Give CDK's function a log group: without one, Lambda would create one that is kept for ever."""
         for handler in Stack.of(self).node.children:
             if handler.node.id.startswith("BucketNotificationsHandler"):
                 log = logs.LogGroup(self, "NotifierLog", removal_policy=RemovalPolicy.DESTROY)
@@ -58,36 +58,36 @@ class AssetBuckets(Construct):
 
     @property
     def roots(self) -> list[str]:
-        """Where inputs and outputs may lie."""
-        return [one.root for one in self.all]
+        """The buckets and prefixes in which inputs and outputs may lie."""
+        return [bucket.root for bucket in self.all]
 
     @property
     def triggering(self) -> list[AssetBucket]:
-        """Those whose uploads start runs."""
-        return [one for one in self.all if one.triggers]
+        """The buckets in which uploads start runs."""
+        return [bucket for bucket in self.all if bucket.triggers]
 
     def allow_input(self, grantee: iam.IGrantable, *actions: str) -> None:
-        """Let `grantee` read files in any version, and do some more `actions` on them."""
-        for one in self.all:
-            allow_list(grantee, one.bucket, one.prefix or None)
-            allow_objects(grantee, one.bucket, f"{one.prefix}*", "GetObject", "GetObjectVersion", *actions)
-            if one.key_arn is not None:
-                allow_key(grantee, one.key_arn, "s3", writes="PutObject" in actions)
+        """Allow `grantee` to read all versions of files, and further actions on them."""
+        for asset in self.all:
+            allow_list(grantee, asset.bucket, asset.prefix or None)
+            allow_objects(grantee, asset.bucket, f"{asset.prefix}*", "GetObject", "GetObjectVersion", *actions)
+            if asset.key_arn is not None:
+                allow_key(grantee, asset.key_arn, "s3", writes="PutObject" in actions)
 
     def allow_error_documents(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` write a document of an error beside a file whose upload started a run."""
-        for one in self.triggering:
-            allow_objects(grantee, one.bucket, f"{one.prefix}*_CosmosError_*.json", "PutObject")
-            if one.key_arn is not None:
-                allow_key(grantee, one.key_arn, "s3", writes=True)
+        """Allow `grantee` to write error documents beside files whose uploads start runs."""
+        for asset in self.triggering:
+            allow_objects(grantee, asset.bucket, f"{asset.prefix}*_CosmosError_*.json", "PutObject")
+            if asset.key_arn is not None:
+                allow_key(grantee, asset.key_arn, "s3", writes=True)
 
     def allow_versions(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` list the versions of files whose uploads start runs."""
-        allow(grantee, ["s3:ListBucketVersions"], [one.bucket.bucket_arn for one in self.triggering])
+        """Allow `grantee` to list the versions of files whose uploads start runs."""
+        allow(grantee, ["s3:ListBucketVersions"], [asset.bucket.bucket_arn for asset in self.triggering])
 
 
 def make_own_bucket(scope: Construct, kept_versions: Duration) -> PrivateBucket:
-    """Versioned, for a job reads the version that it was started for."""
+    """Create our own bucket, with versioning: a job reads the version that it was started for."""
     bucket = PrivateBucket(
         scope, "Assets", versioned=True, lifecycle=[s3.LifecycleRule(noncurrent_version_expiration=kept_versions)]
     )

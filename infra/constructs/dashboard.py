@@ -1,4 +1,4 @@
-"""What a person sees, from top to bottom: is it working, is it waiting, is it failing, what does it cost."""
+"""The CloudWatch dashboard: from top to bottom results, queues, workers, phases, failures, starts and costs."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -14,16 +14,16 @@ from cosmos_batch.contract.error import ErrorCode
 from cosmos_batch.planning.deployment import EnabledPipeline
 from cosmos_batch.planning.instance_types import workers_per_instance
 from infra.constructs.metrics import pipeline_metric
-from infra.constructs.pipeline import Pipeline
+from infra.constructs.pipeline import PipelineResources
 
 HALF, HEIGHT = 12, 6
 
 
 class Dashboard(Construct):
-    """One for the app."""
+    """The dashboard of the app, for all pipelines."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, pipelines: Sequence[Pipeline], machine: sfn.IStateMachine
+        self, scope: Construct, construct_id: str, pipelines: Sequence[PipelineResources], machine: sfn.IStateMachine
     ) -> None:
         super().__init__(scope, construct_id)
         names = [pipeline.id for pipeline in pipelines]
@@ -66,10 +66,10 @@ def _backlog(names: Sequence[str]) -> cloudwatch.GraphWidget:
     return _graph("Jobs that wait or are being done", [pipeline_metric(metrics.BACKLOG, name) for name in names])
 
 
-def _age(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+def _age(pipelines: Sequence[PipelineResources]) -> cloudwatch.GraphWidget:
     return _graph(
         "Age of the oldest job, seconds",
-        [one.queue.queue.metric_approximate_age_of_oldest_message(label=one.id) for one in pipelines],
+        [pipeline.queue.queue.metric_approximate_age_of_oldest_message(label=pipeline.id) for pipeline in pipelines],
     )
 
 
@@ -78,10 +78,13 @@ def _workers(names: Sequence[str]) -> cloudwatch.GraphWidget:
     return _graph("Workers, wanted and live", [pipeline_metric(kind, name) for name in names for kind in kinds])
 
 
-def _instances(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+def _instances(pipelines: Sequence[PipelineResources]) -> cloudwatch.GraphWidget:
     return _graph(
         "GPU instances, if full and of the preferred type",
-        [_per_worker(one, 1 / _workers_each(one.enabled), f"{one.id} instances") for one in pipelines],
+        [
+            _per_worker(pipeline, 1 / _workers_each(pipeline.enabled), f"{pipeline.id} instances")
+            for pipeline in pipelines
+        ],
     )
 
 
@@ -121,19 +124,19 @@ def _stops(names: Sequence[str]) -> cloudwatch.GraphWidget:
     )
 
 
-def _cost(pipelines: Sequence[Pipeline]) -> cloudwatch.GraphWidget:
+def _cost(pipelines: Sequence[PipelineResources]) -> cloudwatch.GraphWidget:
     hourly = [
         _per_worker(
-            one,
-            INSTANCE_TYPES[one.enabled.instance_types[0]].dollars_per_hour / _workers_each(one.enabled),
-            f"{one.id} $/h",
+            pipeline,
+            INSTANCE_TYPES[pipeline.enabled.instance_types[0]].dollars_per_hour / _workers_each(pipeline.enabled),
+            f"{pipeline.id} $/h",
         )
-        for one in pipelines
+        for pipeline in pipelines
     ]
     return _graph(f"Estimated cost of GPUs, $ an hour ({PRICES_AS_OF})", hourly)
 
 
-def _per_worker(pipeline: Pipeline, factor: float, label: str) -> cloudwatch.MathExpression:
+def _per_worker(pipeline: PipelineResources, factor: float, label: str) -> cloudwatch.MathExpression:
     workers = f"workers_{pipeline.id.replace('-', '_')}"
     return cloudwatch.MathExpression(
         expression=f"{workers} * {factor:.6g}",

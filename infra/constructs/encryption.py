@@ -1,7 +1,7 @@
-"""One customer key for all stores, where the configuration asks for it.
+"""Encrypt all stores with one customer key, if the configuration asks for it.
 
-The key's policy says which services may use it for callers of this account, as the policies of AWS's own keys do: who
-may read a store by IAM may have it decrypted, through that store alone. No role has a statement about the key.
+The key's policy allows services of AWS to use it for callers of this account, as the policies of AWS's own keys do. So
+a role that may read a store may have it decrypted, but only through that store; no role has a statement about the key.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from constructs import Construct, IConstruct
 
 USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
 STORES = ["dynamodb", "ecr", "elasticfilesystem", "lambda", "s3", "secretsmanager", "sns", "sqs"]
-# Hosts are started by these, with root volumes of the key.
+# The roles that start hosts, whose root volumes the key encrypts.
 HOST_STARTERS = [
     "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com/AWSServiceRoleForEC2Spot",
 ]
-# They send to queues and topics by themselves.
+# The services that send messages to our queues and topics on their own behalf.
 SENDERS = ["budgets.amazonaws.com", "cloudwatch.amazonaws.com", "events.amazonaws.com"]
 
 
 def make_key(scope: Construct) -> kms.Key:
-    """A key of ours, rotated every year, and kept when its stack goes: what it encrypted is kept too."""
+    """Create a key that is rotated every year, and kept when its stack is deleted, as the stores are."""
     key = kms.Key(
         scope,
         "Key",
@@ -38,7 +38,7 @@ def make_key(scope: Construct) -> kms.Key:
 
 
 def key_statements() -> list[iam.PolicyStatement]:
-    """What the policy of the key must say; the owner of an existing key adds these."""
+    """Return the statements that the key's policy needs. The owner of an existing key has to add them."""
     account = {"kms:CallerAccount": Aws.ACCOUNT_ID}
     via = [f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}" for service in STORES]
     starters = [f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/aws-service-role/{role}" for role in HOST_STARTERS]
@@ -50,7 +50,7 @@ def key_statements() -> list[iam.PolicyStatement]:
             [*USE, "kms:CreateGrant"],
             {"StringEquals": {**account, "kms:ViaService": via}},
         ),
-        # By condition, not as principals: a policy may not name a role that is not there yet.
+        # The roles are in a condition: a policy's principals must exist, and these may be created later.
         _statement("Hosts", iam.AnyPrincipal(), USE, {"ArnEquals": {"aws:PrincipalArn": starters}}),
         _statement(
             "HostVolumes",
@@ -77,7 +77,7 @@ def key_statements() -> list[iam.PolicyStatement]:
 
 
 def encrypt_stores(app: IConstruct, owner: Stack, key: kms.IKey, except_for: IConstruct) -> None:
-    """Give the key, which stands in `owner`, to every store of the app, `except_for` one."""
+    """Encrypt every store of the app with the key of the stack `owner`, except one."""
     imported = owner.export_value(key.key_arn) if isinstance(key, kms.Key) else key.key_arn
     for construct in app.node.find_all():
         if isinstance(construct, CfnResource) and construct.node.scope is not except_for:
@@ -87,14 +87,14 @@ def encrypt_stores(app: IConstruct, owner: Stack, key: kms.IKey, except_for: ICo
 
 
 def _key_properties(resource_type: str, arn: str) -> Mapping[str, Any]:
-    """Where a type of resource takes its key."""
+    """Return the properties by which a type of resource gets its key; none for a type that stores nothing."""
     bucket_default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": arn}
     places: dict[str, dict[str, Any]] = {
         "AWS::DynamoDB::Table": {"SSESpecification": {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": arn}},
         "AWS::EC2::LaunchTemplate": {"LaunchTemplateData.BlockDeviceMappings.0.Ebs.KmsKeyId": arn},
         "AWS::ECR::Repository": {"EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": arn}},
         "AWS::EFS::FileSystem": {"KmsKeyId": arn},
-        "AWS::Lambda::Function": {"KmsKeyArn": arn},  # of its environment variables
+        "AWS::Lambda::Function": {"KmsKeyArn": arn},  # for its environment variables
         "AWS::Logs::LogGroup": {"KmsKeyId": arn},
         "AWS::S3::Bucket": {
             "BucketEncryption.ServerSideEncryptionConfiguration": [

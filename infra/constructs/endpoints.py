@@ -1,4 +1,4 @@
-"""The ways from the VPC to AWS that do not leave it."""
+"""VPC endpoints, by which workers reach services of AWS without the internet."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,19 @@ from constructs import Construct
 
 from cosmos_batch.contract.network import InterfaceEndpoint
 
-# Of AWS, read through the S3 gateway: the layers of ECR's images, and Amazon Linux's packages.
+# Buckets of AWS that are read through the S3 endpoint: the layers of images in ECR, and packages of Amazon Linux.
 IMAGE_LAYERS = "prod-{region}-starport-layer-bucket"
 PACKAGES = "al2023-repos-{region}-de612dc2"
 # ECS documents no policies for the agent's own two endpoints.
 WITHOUT_POLICY = ("ecs-agent", "ecs-telemetry")
-# CDK knows whose names begin otherwise in China only where it knows the region; our stacks are for any.
+# The names of some endpoint services have another prefix in China. CDK chooses it only where it knows the region, and
+# our stacks can be deployed to any.
 PREFIX, PREFIX_IN_CHINA = "com.amazonaws", "cn.com.amazonaws"
 OTHERWISE_IN_CHINA = ("ecr.api", "ecr.dkr", "sqs", "states")
 
 
 class GatewayEndpoint(Construct):
-    """A free way to S3 or DynamoDB, in the route tables of the workers. It lets through what is ours alone."""
+    """A gateway endpoint for S3 or DynamoDB, which is free, in the workers' route tables."""
 
     def __init__(
         self,
@@ -44,9 +45,9 @@ class GatewayEndpoint(Construct):
 
 
 def s3_statements() -> list[iam.PolicyStatement]:
-    """Buckets by the calls of our own principals, and the layers and packages of AWS for whoever asks.
+    """Return the S3 endpoint's policy: all calls by principals of our account, and reads of AWS's own buckets.
 
-    Who calls is checked, not whose bucket it is: files may lie in the buckets of another account.
+    The policy does not check whose bucket is called, because files may lie in buckets of another account.
     """
     aws_buckets = [bucket.format(region=Aws.REGION) for bucket in (IMAGE_LAYERS, PACKAGES)]
     return [
@@ -60,12 +61,12 @@ def s3_statements() -> list[iam.PolicyStatement]:
 
 
 def dynamodb_statements() -> list[iam.PolicyStatement]:
-    """Tables by the calls of our own principals."""
+    """Return the DynamoDB endpoint's policy: all calls by principals of our account."""
     return [_of_our_account(["dynamodb:*"])]
 
 
 class InterfaceEndpoints(Construct):
-    """Network interfaces of AWS services in one subnet of each zone, at about $7.30 a month each in each zone."""
+    """Interface endpoints in one subnet of each zone. Each costs about $7.30 a month in each zone."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class InterfaceEndpoints(Construct):
                 subnets=subnets,
                 service=ec2.InterfaceVpcEndpointAwsService(service, prefix),
                 security_groups=[group],
-                open=False,  # not to the whole VPC
+                open=False,  # only the workers' security group may connect
             )
             if service not in WITHOUT_POLICY:
                 endpoint.add_to_policy(_of_our_account([f"{service.partition('.')[0]}:*"]))

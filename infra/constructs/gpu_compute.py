@@ -1,4 +1,4 @@
-"""The GPUs of one pipeline: which instance types, in which order, and when to give up on them."""
+"""The Batch job queue and the compute environments of one pipeline, one for each of its instance types."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,24 +14,25 @@ from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.stacks.network import NetworkStack
 
-# Why a job may be stuck in RUNNABLE, and after how many seconds Batch cancels it: `scale` learns the reason then. All
-# that Batch supports; CDK's enumeration lacks the last. Missing capacity may come back, a misconfiguration does not.
+# All reasons that Batch has for a job stuck in RUNNABLE, and after how many seconds it cancels the job, whose end gives
+# `scale` the reason. CDK's enumeration lacks the last one. Capacity may come back, which takes longer to wait for than
+# a misconfiguration.
 STUCK_AFTER = {
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": 3600,
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": 600,
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": 600,
     "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED": 600,
 }
-# The most that Batch takes as `jobExecutionTimeoutMinutes`: five days.
+# Batch's maximum for `jobExecutionTimeoutMinutes`: five days.
 LONGEST_UPDATE_MINUTES = 7200
 
 
 class GpuCompute(Construct):
-    """A Batch job queue over one compute environment for each instance type, in the order of the configuration; with
-    `useSpot`, one of Spot instances of all the types stands before them.
+    """A Batch job queue with one compute environment for each instance type, in the order of the configuration.
 
-    One environment of several types would take the one that costs least per vCPU, whatever its GPUs cost. `maxVCpus`
-    holds for each environment; `scale` keeps the total.
+    With `useSpot`, an environment of Spot instances of all the types comes first. An environment of several On-Demand
+    types would launch the one that costs least per vCPU, whatever its GPUs cost. `maxVCpus` limits each environment;
+    `scale` limits the total.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class GpuCompute(Construct):
         hosts: GpuHosts,
     ) -> None:
         super().__init__(scope, construct_id)
-        # Batch ends the jobs on the hosts that an update replaces after so long: a worker has left by itself then.
+        # After this time an update ends the jobs on the hosts that it replaces; workers end by themselves before that.
         minutes = min(math.ceil(60 * settings.longest_run_hours), LONGEST_UPDATE_MINUTES)
         self._update_timeout = Duration.minutes(minutes)
         self.queue = batch.JobQueue(self, "Queue", priority=1)
@@ -62,7 +63,7 @@ class GpuCompute(Construct):
     def _environments(
         self, pipeline: EnabledPipeline, network: NetworkStack, hosts: GpuHosts
     ) -> Iterator[batch.ManagedEc2EcsComputeEnvironment]:
-        """In the order in which Batch tries them."""
+        """Yield the environments in the order in which Batch tries them."""
         if pipeline.use_spot:
             yield self._environment("spot", pipeline, pipeline.instance_types, network, hosts, spot=True)
         for instance_type in pipeline.instance_types:
@@ -96,13 +97,13 @@ class GpuCompute(Construct):
             launch_template=hosts.template,
             terminate_on_update=False,
             update_timeout=self._update_timeout,
-            # Without it every host for ever has the image of the day on which the environment was made.
+            # Otherwise all hosts would keep the machine image of the day on which the environment was created.
             update_to_latest_image_version=True,
         )
         resource = environment.node.default_child
         assert isinstance(resource, batch.CfnComputeEnvironment)
-        # CDK would write `$Default` or `$Latest`, whose content Batch reads once and never again.
+        # CDK would write `$Default` or `$Latest`, which Batch resolves only once.
         resource.add_property_override("ComputeResources.LaunchTemplate.Version", hosts.template.latest_version_number)
-        # Of the instances: what a pipeline costs is found by it.
+        # A tag of the instances, by which a pipeline's costs are found.
         resource.add_property_override("ComputeResources.Tags", {PIPELINE_TAG: pipeline.pipeline.id})
         return environment

@@ -1,4 +1,4 @@
-"""How the hosts of workers are set up, whatever their type."""
+"""The launch template and the role of the instances on which workers run, for all instance types."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-# What a new host does before ECS starts on it.
+# The script that a new instance runs before the agent of ECS starts.
 SETUP = Path(__file__).resolve().parent / "host_setup.sh"
 HOST_IMAGE_TAG = "cosmos-batch:host-image"
 ROOT_VOLUME = Size.gibibytes(200)
@@ -15,7 +15,7 @@ ROOT_THROUGHPUT = 500  # MiB/s; with the default of 125 a 35 GB image takes four
 
 
 class GpuHosts(Construct):
-    """The launch template and the instance role that all compute environments share."""
+    """The launch template and the instance role of all compute environments."""
 
     def __init__(self, scope: Construct, construct_id: str, host_image: str) -> None:
         super().__init__(scope, construct_id)
@@ -32,7 +32,7 @@ class GpuHosts(Construct):
             "Template",
             user_data=_user_data(),
             require_imdsv2=True,
-            http_put_response_hop_limit=2,  # a container is one hop further away: workers poll for the Spot notice
+            http_put_response_hop_limit=2,  # workers read the Spot notice from containers: one hop more
             block_devices=[
                 ec2.BlockDevice(
                     device_name="/dev/xvda",
@@ -46,12 +46,12 @@ class GpuHosts(Construct):
             ],
         )
         if host_image:
-            # Another tag makes another version of the template: Batch replaces the hosts, and takes AWS's newest image.
+            # Another value makes a new version of the template: Batch then replaces the hosts, with AWS's newest image.
             Tags.of(self.template).add(HOST_IMAGE_TAG, host_image)
 
 
 def _user_data() -> ec2.UserData:
-    """Batch takes a MIME archive only. CDK encodes it with `Fn::Base64` when it is deployed, tokens and all."""
+    """Return the setup script as a MIME archive, the only form of user data that Batch accepts."""
     archive = ec2.MultipartUserData()
     archive.add_user_data_part(ec2.UserData.custom(SETUP.read_text(encoding="utf-8")))
     return archive

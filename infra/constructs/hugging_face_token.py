@@ -1,4 +1,4 @@
-"""The Hugging Face token: its secret, and its way there past the template, past `cdk.out`, past the log."""
+"""The secret with the Hugging Face token, whose value appears in no template, asset or log."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack; `scripts/put_secre
 
 
 class HuggingFaceToken(Construct):
-    """The secret that the configuration names, or one of ours."""
+    """The secret that the configuration names, or one that the stack creates."""
 
     def __init__(self, scope: Construct, construct_id: str, settings: UseNvidiaCosmos) -> None:
         super().__init__(scope, construct_id)
@@ -25,7 +25,7 @@ class HuggingFaceToken(Construct):
         self._key_arn = settings.hugging_face_token_secret_key_arn
 
     def allow(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` read the token."""
+        """Allow `grantee` to read the token."""
         allow(grantee, ["secretsmanager:GetSecretValue"], [self.arn])
         if self._key_arn is not None:
             allow_key(grantee, self._key_arn, "secretsmanager")
@@ -40,11 +40,11 @@ class HuggingFaceToken(Construct):
 
 
 def put_token_at_deployment(stack: Stack, config_file: Path, storage_stack: str) -> None:
-    """Have `cdk deploy` run `scripts/put_secret.py` before this stack is deployed.
+    """Let `cdk deploy` run `scripts/put_secret.py` before it deploys this stack.
 
-    It is declared as a file asset that a command makes: CDK runs the command when it publishes the assets, after the
-    stacks that this one depends on, with the environment of the person who deploys. Synthesis only notes the command.
-    The hash is another one each time, for an asset that is known already would not be made.
+    The script is declared as a file asset that a command produces. CDK runs the command when it publishes the assets,
+    which is after it has deployed the stacks that this one depends on, in the environment of the person who deploys.
+    Synthesis only records the command. The hash is random, because CDK does not produce an asset that exists already.
     """
     stack.synthesizer.add_file_asset(
         executable=[sys.executable, str(SCRIPT), str(config_file.resolve()), storage_stack],

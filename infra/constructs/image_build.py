@@ -1,4 +1,4 @@
-"""Images that CodeBuild builds while CloudFormation waits."""
+"""Build the workers' images in CodeBuild while CloudFormation waits."""
 
 import hashlib
 import json
@@ -24,20 +24,20 @@ from infra.stacks.network import NetworkStack
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDS = ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"]
-# CloudFormation waits an hour for a custom resource, its place in CodeBuild's queue included.
+# CloudFormation waits an hour for a custom resource, which has to include the wait in CodeBuild's queue.
 BUILD_TIMEOUT, QUEUED_TIMEOUT = Duration.minutes(50), Duration.minutes(8)
 KEPT_IMAGES = 10
 HANDLER_TIMEOUT = Duration.minutes(1)
 
 
 def build_context(image: Image) -> list[str]:
-    """What of the repository stays out of an image's build, for CDK's ignore mode `DOCKER`."""
+    """Return patterns of the files that an image's build does not see, for CDK's ignore mode `DOCKER`."""
     ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     return [*ignored, "!containers/build.sh"]
 
 
 class ImageBuilds(Construct):
-    """What all builds share: the function that starts them and answers CloudFormation when they have ended."""
+    """The function that starts all builds, and answers CloudFormation when they have ended."""
 
     def __init__(self, scope: Construct, construct_id: str, settings: ImageSettings, network: NetworkStack) -> None:
         super().__init__(scope, construct_id)
@@ -46,11 +46,11 @@ class ImageBuilds(Construct):
         functions = Functions(self, "Functions", tracing=False, files=IMAGE_BUILD_CODE, layer=False)
         self.function = functions.create("image_build", Environment(), HANDLER_TIMEOUT)
 
-    def hear(self, build: "ImageBuild") -> None:
-        """Let the function start a build, and hear of its end."""
+    def connect(self, build: "ImageBuild") -> None:
+        """Allow the function to start a build, and invoke it when the build ends."""
         allow(self.function, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], [build.project.project_arn])
         allow(self.function, ["ecr:DescribeImages"], [build.repository.repository_arn])
-        build.log.grant(self.function, "logs:GetLogEvents")  # a build's own reason is its last lines
+        build.log.grant(self.function, "logs:GetLogEvents")  # the last lines of a failed build are quoted as its reason
         events.Rule(
             build,
             "Ended",
@@ -65,9 +65,10 @@ class ImageBuilds(Construct):
 
 
 class ImageBuild(Construct):
-    """One image: where it is kept, how it is built, and the tag that its content has.
+    """One image: its repository, its CodeBuild project, and its tag.
 
-    The tag is the hash of all that the build sees, so an edit elsewhere builds nothing, and tags never move.
+    The tag is a hash of all files that the build sees. So an edit of another file builds nothing, and a tag always
+    names the same content.
     """
 
     def __init__(self, scope: Construct, image: Image, builds: ImageBuilds) -> None:
@@ -79,8 +80,8 @@ class ImageBuild(Construct):
             self, "Source", path=str(ROOT), exclude=build_context(image), ignore_mode=IgnoreMode.DOCKER
         )
         self.tag = _tag(source.asset_hash, builds.settings)
-        # Fixed, so that job definitions can spell it: an exported name, imported by another stack, would keep
-        # CloudFormation from ever removing an image that is no longer needed.
+        # The name is fixed, so that job definitions can contain it. If they imported a name that CloudFormation chose,
+        # CloudFormation could not delete the repository of an image that is no longer needed.
         name = f"cosmos-batch/{image}"
         self.repository = ecr.Repository(
             self,
@@ -92,8 +93,8 @@ class ImageBuild(Construct):
                 ecr.LifecycleRule(
                     description="What no tag names", tag_status=ecr.TagStatus.UNTAGGED, max_image_age=Duration.days(7)
                 ),
-                # Not by age: the image that workers run may be the oldest. It is among the last that were pushed, and
-                # a deployment that goes back to an image that is gone builds it again.
+                # By count and not by age, for the image that workers run may be old. It is among the last that were
+                # pushed, and a deployment that returns to a deleted image builds it again.
                 ecr.LifecycleRule(
                     description="Images of deployments long before the last",
                     tag_status=ecr.TagStatus.TAGGED,
@@ -120,10 +121,10 @@ class ImageBuild(Construct):
         self.named = ecr.Repository.from_repository_name(self, "Named", name)
         self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.project = self._make_project(source, builds.network)
-        builds.hear(self)
+        builds.connect(self)
 
     def build_in(self, stack: Stack) -> CustomResource:
-        """Have the deployment of `stack` build the image, and fail if that fails."""
+        """Add a custom resource to `stack`, so that its deployment builds the image and fails if the build fails."""
         return CustomResource(
             stack,
             f"{self._image.title()}Built",
@@ -138,16 +139,17 @@ class ImageBuild(Construct):
 
     @property
     def container_image(self) -> ecs.ContainerImage:
-        """As a job definition takes it."""
+        """The image in the form that a job definition takes."""
         return ecs.ContainerImage.from_ecr_repository(self.named, self.tag)
 
     @property
     def uri(self) -> str:
-        """With the tag."""
+        """The image's URI, with its tag."""
         return self.repository.repository_uri_for_tag(self.tag)
 
     def _make_project(self, source: s3_assets.Asset, network: NetworkStack) -> codebuild.Project:
-        # Base images and packages come from the internet: where the workers have none, CodeBuild's own network serves.
+        # A build downloads base images and packages from the internet. Where the workers' subnets do not reach it, the
+        # build runs in CodeBuild's own network.
         private = network.settings.mode == "private"
         project = codebuild.Project(
             self,
@@ -159,8 +161,8 @@ class ImageBuild(Construct):
             ),
             environment=codebuild.BuildEnvironment(
                 build_image=codebuild.LinuxBuildImage.STANDARD_7_0,
-                compute_type=codebuild.ComputeType.LARGE,  # 128 GB of disk: images of ten and more GB, and their layers
-                privileged=True,  # the Docker engine runs in the build's container
+                compute_type=codebuild.ComputeType.LARGE,  # 128 GB of disk, for images of more than 10 GB
+                privileged=True,  # for the Docker engine, which runs in the build's container
             ),
             environment_variables=self._variables(),
             vpc=network.vpc if private else None,

@@ -23,7 +23,7 @@ from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_objects
-from infra.constructs.pipeline import Pipeline, allow_parameters
+from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
@@ -33,7 +33,7 @@ TIMEOUT = Duration.minutes(1)  # of each of these functions
 def create_plan(
     functions: Functions,
     storage: StorageStack,
-    pipelines: Sequence[Pipeline],
+    pipelines: Sequence[PipelineResources],
     nudges: sqs.Queue,
     deadline: Duration,
 ) -> lambda_.Function:
@@ -56,7 +56,7 @@ def create_plan(
     return plan
 
 
-def _digest(pipelines: Sequence[Pipeline]) -> str:
+def _digest(pipelines: Sequence[PipelineResources]) -> str:
     """Return a hash of the pipelines' parameters, so that `plan` is restarted and reads them again when they change.
 
     Names that CloudFormation chooses are not known at synthesis; the reference to the resource stands for its name.
@@ -85,7 +85,7 @@ def create_report(functions: Functions, storage: StorageStack, vams: VamsSetting
 
 
 def create_dead_letter(
-    functions: Functions, storage: StorageStack, pipelines: Sequence[Pipeline], machine: sfn.StateMachine
+    functions: Functions, storage: StorageStack, pipelines: Sequence[PipelineResources], machine: sfn.StateMachine
 ) -> lambda_.Function:
     """Create `dead_letter`, which answers the callers of the jobs in all dead-letter queues."""
     environment = DeadLetterEnvironment(state_table=storage.table.table_name)

@@ -1,4 +1,4 @@
-"""Who did what: the access logs of our buckets, and what security groups turned away."""
+"""The bucket for access logs of our buckets, and for traffic that the VPC's security groups rejected."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,21 @@ from constructs import Construct
 from infra.constructs.private_bucket import PrivateBucket
 
 KEEP = Duration.days(90)
-ACCESS, FLOWS = "access/", f"AWSLogs/{Aws.ACCOUNT_ID}/vpcflowlogs/"  # the second by AWS
+ACCESS, FLOWS = "access/", f"AWSLogs/{Aws.ACCOUNT_ID}/vpcflowlogs/"  # AWS chooses the prefix of flow logs
 
 
 class LogBucket(PrivateBucket):
-    """Written by S3 and by the VPC's flow log, for 90 days; kept when its stack goes.
+    """A bucket that S3 and the VPC's flow log write to. Logs are deleted after 90 days.
 
-    S3 cannot write access logs to a bucket with a customer key: AWS's keys encrypt this one.
+    It is encrypted with S3's own keys, for S3 cannot write access logs to a bucket with a customer key.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id, lifecycle=[s3.LifecycleRule(expiration=KEEP)])
         self._allow("logging.s3.amazonaws.com", "s3:PutObject", self.arn_for_objects(f"{ACCESS}*"))
 
-    def keep_accesses(self, bucket: s3.Bucket) -> None:
-        """Have S3 log here who reads and writes a bucket. CDK's own way would be an ACL, which new buckets refuse."""
+    def log_accesses(self, bucket: s3.Bucket) -> None:
+        """Let S3 log here who reads and writes a bucket. CDK's own way uses an ACL, which new buckets do not allow."""
         resource = bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)
         resource.logging_configuration = s3.CfnBucket.LoggingConfigurationProperty(
@@ -34,8 +34,8 @@ class LogBucket(PrivateBucket):
         assert self.policy is not None
         bucket.node.add_dependency(self.policy)
 
-    def keep_refusals(self, vpc: ec2.IVpc) -> None:
-        """Log what security groups turned away: of what they admitted, each service has a record of its own."""
+    def log_rejected_traffic(self, vpc: ec2.IVpc) -> None:
+        """Log the traffic that security groups reject. Each service logs the accepted traffic itself."""
         service = "delivery.logs.amazonaws.com"
         self._allow(
             service,

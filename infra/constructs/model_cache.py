@@ -1,4 +1,4 @@
-"""The model store's file system."""
+"""The EFS file system that holds the workers' models."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_efs as efs
@@ -7,15 +7,14 @@ from constructs import Construct
 
 from infra.stacks.network import NetworkStack
 
-UID = "1000"  # of the worker's user in every image
+UID = "1000"  # the id of the user that runs the worker in every image
 
 
 class ModelCache(Construct):
-    """EFS, encrypted, elastic throughput, one access point. A cache: its models are backed up in S3, so it goes with
-    its stack.
+    """An encrypted file system with elastic throughput and one access point.
 
-    Only NFS over TLS with an IAM role counts: a file system with a policy admits nobody whom no policy allows, and
-    this policy refuses whoever comes without TLS.
+    It is deleted with its stack: it is a cache of models that are backed up in S3. A client needs TLS and an IAM role:
+    a file system with a policy admits only roles that a policy allows, and this one's policy denies NFS without TLS.
     """
 
     def __init__(self, scope: Construct, construct_id: str, network: NetworkStack) -> None:
@@ -28,7 +27,7 @@ class ModelCache(Construct):
             security_group=network.file_system_group,
             encrypted=True,
             throughput_mode=efs.ThroughputMode.ELASTIC,
-            # A model that no worker has read for so long costs a tenth until one reads it again (decision 073).
+            # A model that no worker has read for 30 days costs a tenth until one reads it again (decision 073).
             lifecycle_policy=efs.LifecyclePolicy.AFTER_30_DAYS,
             out_of_infrequent_access_policy=efs.OutOfInfrequentAccessPolicy.AFTER_1_ACCESS,
             file_system_policy=iam.PolicyDocument(statements=[_tls_only()]),
@@ -42,7 +41,7 @@ class ModelCache(Construct):
         )
 
     def grant_mount(self, role: iam.IRole) -> None:
-        """Let a role mount the access point, for reading and writing."""
+        """Allow a role to mount the access point for reading and writing."""
         role.add_to_principal_policy(
             iam.PolicyStatement(
                 actions=["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],

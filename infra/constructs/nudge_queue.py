@@ -1,4 +1,4 @@
-"""What wakes `scale`: a plan, the end of a worker, every minute."""
+"""The queue that invokes `scale`: when a job was planned, when a worker has ended, and every minute."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ TIMEOUT = Duration.minutes(2)  # of the function
 
 
 class NudgeQueue(Construct):
-    """A FIFO queue with the pipeline as the message group: one `scale` at a time looks at a pipeline.
+    """A FIFO queue whose message group is the pipeline, so that one `scale` at a time works on a pipeline.
 
-    The functions' nudges carry a deduplication id. EventBridge has none to give, so its events are deduplicated by
-    their content, in which each has an id of its own.
+    The functions give their nudges a deduplication id. EventBridge cannot set one, so its events are deduplicated by
+    their content, which contains an id of the event.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
@@ -31,12 +31,12 @@ class NudgeQueue(Construct):
             content_based_deduplication=True,
             delivery_delay=Duration.seconds(NUDGE_SECONDS),
             visibility_timeout=TIMEOUT.plus(Duration.seconds(30)),
-            # A nudge that fails holds its pipeline up: three times, then the next sweep has its turn.
+            # A failing nudge blocks its message group. After three attempts the next minute's nudge is received.
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.failed, max_receive_count=3),
         )
 
-    def feed(self, scale: lambda_.Function) -> None:
-        """Give the nudges to the function, and call it every minute: it nudges every pipeline then."""
+    def invoke(self, scale: lambda_.Function) -> None:
+        """Invoke `scale` with the nudges, and every minute with `{"sweep": true}`: then it nudges all pipelines."""
         scale.add_event_source(event_sources.SqsEventSource(self.queue, batch_size=1, report_batch_item_failures=True))
         events.Rule(
             self,
@@ -46,19 +46,21 @@ class NudgeQueue(Construct):
             targets=[targets.LambdaFunction(scale, event=events.RuleTargetInput.from_object({"sweep": True}))],
         )
 
-    def watch(self, pipeline: str, job_queue: batch.IJobQueue) -> None:
-        """Nudge when a worker of the pipeline ends, or finds no instance.
+    def send_batch_events(self, pipeline: str, job_queue: batch.IJobQueue) -> None:
+        """Send the queue Batch's events about a pipeline: a worker has ended, or finds no instance.
 
-        Rules for each, for a target's message group is a constant.
+        Each pipeline has rules of its own, because the message group in a rule's target is a constant.
         """
         of_queue = {"jobQueue": [job_queue.job_queue_arn]}
-        self._hear(
+        self._add_rule(
             pipeline, "queue-blocked", "Workers of {} that find no instance", "Batch Job Queue Blocked", of_queue
         )
         ended = {**of_queue, "status": ["SUCCEEDED", "FAILED"]}
-        self._hear(pipeline, "worker-ended", "Workers of {} that ended", "Batch Job State Change", ended)
+        self._add_rule(pipeline, "worker-ended", "Workers of {} that ended", "Batch Job State Change", ended)
 
-    def _hear(self, pipeline: str, name: str, description: str, detail_type: str, detail: dict[str, list[str]]) -> None:
+    def _add_rule(
+        self, pipeline: str, name: str, description: str, detail_type: str, detail: dict[str, list[str]]
+    ) -> None:
         events.Rule(
             self,
             f"{pipeline}-{name}",

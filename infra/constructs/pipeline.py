@@ -1,4 +1,4 @@
-"""One enabled pipeline: its queue, its GPUs, its workers."""
+"""The resources of one enabled pipeline: its job queue, its compute environments and its workers."""
 
 from collections.abc import Sequence
 
@@ -9,22 +9,21 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute
-from cosmos_batch.contract.environment import PipelineQueue as KnownQueue
+from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute, PipelineQueue
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.gpu_compute import GpuCompute
 from infra.constructs.gpu_hosts import GpuHosts
+from infra.constructs.job_queue import JobQueue
 from infra.constructs.permissions import allow
-from infra.constructs.pipeline_queue import PipelineQueue
 from infra.constructs.worker import Worker
 from infra.constructs.workflow import Workflow
 from infra.stacks.network import NetworkStack
 from infra.stacks.storage import StorageStack
 
 
-class Pipeline(Construct):
-    """All that is a pipeline's own. The functions and the state machine serve every pipeline."""
+class PipelineResources(Construct):
+    """The resources that a pipeline does not share. The functions and the state machine serve all pipelines."""
 
     def __init__(
         self,
@@ -40,10 +39,10 @@ class Pipeline(Construct):
         super().__init__(scope, construct_id)
         self.enabled = enabled
         self._settings = settings
-        self.queue = PipelineQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
+        self.queue = JobQueue(self, "Jobs", Duration.seconds(settings.visibility_timeout_seconds))
         self.compute = GpuCompute(self, "Compute", enabled, settings, network, hosts)
         self.worker = Worker(self, "Worker", enabled, settings, self.queue.queue, storage, image)
-        self.parameter_text = self._known_to_functions().model_dump_json()
+        self.parameter_text = self._facts_for_functions().model_dump_json()
         self.parameter = ssm.StringParameter(
             self,
             "Parameter",
@@ -53,19 +52,19 @@ class Pipeline(Construct):
 
     @property
     def id(self) -> str:
-        """Its id in the catalogue."""
+        """The pipeline's id in the catalogue."""
         return self.enabled.pipeline.id
 
     def connect(self, workflow: Workflow) -> None:
-        """Let executions send jobs, and workers answer them."""
+        """Allow executions to send jobs to the queue, and workers to answer their task tokens."""
         workflow.allow_queue(self.queue.queue)
         self.worker.allow_answers(workflow.machine)
 
-    def _known_to_functions(self) -> DeployedPipeline:
-        """What `plan` and `scale` need to know."""
+    def _facts_for_functions(self) -> DeployedPipeline:
+        """Return what `plan` and `scale` read from the pipeline's SSM parameter."""
         queue_url = self.queue.queue.queue_url
         return DeployedPipeline(
-            queue=KnownQueue(
+            queue=PipelineQueue(
                 id=self.id,
                 queue_url=queue_url,
                 identity=self.enabled.identity,
@@ -88,7 +87,7 @@ class Pipeline(Construct):
         )
 
 
-def allow_parameters(grantee: iam.IGrantable, pipelines: Sequence[Pipeline]) -> None:
-    """Let `grantee` read the parameters of the pipelines, without any parameter of others."""
+def allow_parameters(grantee: iam.IGrantable, pipelines: Sequence[PipelineResources]) -> None:
+    """Allow `grantee` to read the SSM parameters of these pipelines, and no others."""
     if pipelines:
         allow(grantee, ["ssm:GetParameters"], [pipeline.parameter.parameter_arn for pipeline in pipelines])

@@ -1,4 +1,4 @@
-"""A bucket as all of ours are."""
+"""The S3 bucket that all stores use."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from constructs import Construct
 
 
 class PrivateBucket(s3.Bucket):
-    """Private, encrypted, TLS only, and kept when its stack goes. `lifecycle` says what ends by itself."""
+    """A bucket that is private, encrypted and TLS only, and is kept when its stack is deleted."""
 
     def __init__(
         self, scope: Construct, construct_id: str, lifecycle: Sequence[s3.LifecycleRule] = (), versioned: bool = False
@@ -20,14 +20,16 @@ class PrivateBucket(s3.Bucket):
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             versioned=versioned,
-            # Of an upload that a dying worker left, nobody sees the parts, but somebody pays for them.
+            # The parts of an upload that a crashed worker left incomplete are invisible, but cost money.
             lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1)), *lifecycle],
             removal_policy=RemovalPolicy.RETAIN,
         )
 
     def send_events(self) -> None:
-        """Have S3 tell EventBridge of every object. By the bucket's own property: `event_bridge_enabled=True`
-        would deploy a Lambda function to set it."""
+        """Let S3 send EventBridge an event for every object.
+
+        This sets the bucket's own property; CDK's `event_bridge_enabled=True` would deploy a Lambda function for it.
+        """
         bucket = self.node.default_child
         assert isinstance(bucket, s3.CfnBucket)
         bucket.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(

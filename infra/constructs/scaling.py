@@ -1,4 +1,4 @@
-"""How pipelines get their workers."""
+"""The function `scale`, which starts and drains the workers of all pipelines."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ from cosmos_batch.contract.settings import ScalingSettings
 from infra.constructs.functions import Functions
 from infra.constructs.nudge_queue import TIMEOUT, NudgeQueue
 from infra.constructs.permissions import allow
-from infra.constructs.pipeline import Pipeline, allow_parameters
+from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.stacks.storage import StorageStack
 
 
 class Scaling(Construct):
-    """`scale`, and what wakes it."""
+    """`scale`, its permissions, and the events that invoke it."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Scaling(Construct):
         construct_id: str,
         functions: Functions,
         settings: ScalingSettings,
-        pipelines: Sequence[Pipeline],
+        pipelines: Sequence[PipelineResources],
         nudges: NudgeQueue,
         storage: StorageStack,
         machine: sfn.StateMachine,
@@ -40,20 +40,22 @@ class Scaling(Construct):
         scale = functions.create("scale", environment, TIMEOUT)
         storage.table.grant_calls(scale, "GetItem", "Query", "UpdateItem")
         allow_parameters(scale, pipelines)
-        # Batch has no resource-level permission for these.
+        # IAM has no resource-level permissions for these actions.
         describe = ("DescribeJobs", "DescribeJobQueues", "DescribeComputeEnvironments")
         allow(scale, [f"batch:{call}" for call in describe], ["*"])
         jobs = f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"
         allow(scale, ["batch:TagResource", "batch:TerminateJob"], [jobs])
         allow(scale, ["sqs:SendMessage"], [nudges.queue.queue_arn])
-        allow(scale, ["states:SendTaskFailure"], [machine.state_machine_arn])  # to a queue that nobody will serve
+        allow(
+            scale, ["states:SendTaskFailure"], [machine.state_machine_arn]
+        )  # for the jobs of a queue whose workers cannot start
         for pipeline in pipelines:
             _allow_pipeline(scale, pipeline)
-            nudges.watch(pipeline.id, pipeline.compute.queue)
-        nudges.feed(scale)
+            nudges.send_batch_events(pipeline.id, pipeline.compute.queue)
+        nudges.invoke(scale)
 
 
-def _allow_pipeline(scale: iam.IGrantable, pipeline: Pipeline) -> None:
+def _allow_pipeline(scale: iam.IGrantable, pipeline: PipelineResources) -> None:
     definition = pipeline.worker.definition.job_definition_arn
     allow(scale, ["batch:SubmitJob"], [pipeline.compute.queue.job_queue_arn, definition])
     allow(

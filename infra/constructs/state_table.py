@@ -1,4 +1,4 @@
-"""The state table (`cosmos_batch/state/table.py` says what its rows are)."""
+"""The DynamoDB table whose rows `cosmos_batch/state` describes."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
@@ -7,7 +7,7 @@ from constructs import Construct
 
 
 class StateTable(dynamodb.Table):
-    """What must be decided once; kept when its stack goes."""
+    """The state table, which is kept when its stack is deleted."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(
@@ -24,5 +24,5 @@ class StateTable(dynamodb.Table):
         )
 
     def grant_calls(self, grantee: iam.IGrantable, *operations: str) -> None:
-        """Allow some of the operations that `state.Table` makes, such as `GetItem`."""
+        """Allow operations of DynamoDB on the table, such as `GetItem`."""
         self.grant(grantee, *(f"dynamodb:{operation}" for operation in operations))

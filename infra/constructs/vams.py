@@ -1,4 +1,4 @@
-"""What a VAMS deployment calls, and what it is told: a function for each pipeline, and its registration."""
+"""The functions that VAMS's workflows invoke, one for each pipeline, and the pipelines' registration with VAMS."""
 
 from aws_cdk import Aws, CustomResource, Duration
 from aws_cdk import aws_iam as iam
@@ -15,13 +15,13 @@ from infra.constructs.vams_import import imports
 from infra.constructs.workflow import Workflow
 from infra.stacks.storage import StorageStack
 
-# Of the function. It may start some hundred executions, and what it cannot start it must still refuse.
+# The function's timeout: it may start hundreds of executions, and has to answer for those that it cannot start.
 CALL_TIMEOUT = Duration.minutes(5)
 IMPORT_TIMEOUT = Duration.minutes(15)
 
 
 class Vams(Construct):
-    """The functions that VAMS's workflows invoke. With `settings`, pipelines are registered as they ask for."""
+    """The functions that VAMS's workflows invoke. With `settings`, pipelines that want it are registered with VAMS."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Vams(Construct):
         self._registrar: lambda_.Function | None = None
 
     def serve(self, enabled: EnabledPipeline) -> lambda_.Function:
-        """The function for one pipeline: VAMS's body names none. VAMS may invoke only what is called `vams...`."""
+        """Create the function for one pipeline. VAMS may invoke only functions whose names begin with `vams`."""
         pipeline, settings, machine = enabled.pipeline.id, self._settings, self._workflow.machine
         name = f"vams-{pipeline}-cosmos-batch"
         environment = VamsEnvironment(
@@ -57,7 +57,7 @@ class Vams(Construct):
         allow_objects(function, self._storage.state, "requests/*", "PutObject")
         self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
         machine.grant_start_execution(function)
-        # What `vams` refuses itself, or could not start; and what a retry of VAMS is told of a run that has ended.
+        # `vams` answers tokens for runs that it refuses or cannot start, and for repeated calls of ended runs.
         allow_vams_callback(function, settings, "SendTaskFailure", "SendTaskSuccess")
         if settings is not None:
             _allow_inputs(function, settings)
@@ -67,8 +67,8 @@ class Vams(Construct):
 
     def _connect(self, enabled: EnabledPipeline, function: lambda_.Function, name: str, settings: VamsSettings) -> None:
         if settings.callback_role_arn is not None:
-            theirs = settings.callback_role_arn.split(":")[4]
-            function.add_permission("VamsOfAnotherAccount", principal=iam.AccountPrincipal(theirs))
+            account = settings.callback_role_arn.split(":")[4]
+            function.add_permission("VamsOfAnotherAccount", principal=iam.AccountPrincipal(account))
         elif (bus := _bus_arn(settings)) is not None:
             allow(function, ["events:PutEvents"], [bus])
         if settings.import_function_name is None or not enabled.auto_register_with_vams:
@@ -95,15 +95,15 @@ class Vams(Construct):
 
 
 def task_timeout(settings: VamsSettings | None) -> Duration:
-    """How long a workflow of VAMS waits for a pipeline."""
+    """Return how long a workflow of VAMS waits for a pipeline."""
     return Duration.seconds(settings.task_timeout_seconds if settings else TASK_TIMEOUT_SECONDS)
 
 
 def allow_vams_callback(grantee: iam.IGrantable, settings: VamsSettings | None, *calls: str) -> None:
-    """Let `grantee` make `calls`, such as `SendTaskFailure`, with the task tokens of VAMS's workflows.
+    """Allow `grantee` calls such as `SendTaskFailure` with the task tokens of VAMS's workflows.
 
-    They are state machines of this account and region, called `vams-...`; those of another account are answered by a
-    role there.
+    These are state machines of this account and region whose names begin with `vams-`. Those of another account are
+    answered as a role there.
     """
     if settings is not None and settings.callback_role_arn is not None:
         allow(grantee, ["sts:AssumeRole"], [settings.callback_role_arn])
@@ -113,7 +113,7 @@ def allow_vams_callback(grantee: iam.IGrantable, settings: VamsSettings | None, 
 
 
 def allow_run_errors(grantee: iam.IGrantable, settings: VamsSettings) -> None:
-    """Let `grantee` write the document that names the failed files of a run; only a run of VAMS 2.6 has several."""
+    """Allow `grantee` to write the document that lists a run's failed files; only VAMS 2.6 has runs on several."""
     for bucket, prefix in settings.runs:
         documents = f"arn:{Aws.PARTITION}:s3:::{bucket}/{prefix}*/files/{FILE_NAME}*"
         allow(grantee, ["s3:PutObject"], [documents])
@@ -122,7 +122,7 @@ def allow_run_errors(grantee: iam.IGrantable, settings: VamsSettings) -> None:
 
 
 def _bus_arn(settings: VamsSettings | None) -> str | None:
-    """Of the orchestration bus, which is where VAMS is."""
+    """Return the ARN of the orchestration bus, which is in VAMS's account."""
     if settings is None or settings.orchestration_bus_name is None:
         return None
     account = settings.callback_role_arn.split(":")[4] if settings.callback_role_arn else Aws.ACCOUNT_ID
@@ -130,14 +130,14 @@ def _bus_arn(settings: VamsSettings | None) -> str | None:
 
 
 def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
-    """Let a function read manifests, configurations and metadata; files themselves are read by others.
+    """Allow a function to read manifests, configurations and metadata, but not the input files.
 
-    `allow_run_errors` lets it use the buckets' key.
+    `allow_run_errors` allows it to use the buckets' key.
     """
     for bucket, prefix in settings.execution_inputs:
         arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
         allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{prefix}*"])
-        # Without that S3 calls a missing object forbidden, not missing.
+        # Without this S3 answers 403, not 404, for an object that does not exist.
         function.add_to_role_policy(
             iam.PolicyStatement(
                 actions=["s3:ListBucket"],

@@ -1,4 +1,4 @@
-"""What VAMS's import function is told of a pipeline and its workflow, in each version of VAMS."""
+"""The properties by which VAMS's import function registers a pipeline and its workflow, for each version of VAMS."""
 
 import json
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from cosmos_batch.contract.vams import VamsSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
 
-GLOBAL = "GLOBAL"  # VAMS's database of what every database may use
+GLOBAL = "GLOBAL"  # the database of VAMS whose pipelines all databases may use
 CATEGORY = "GenAI"
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A pipeline as VAMS knows it, with a workflow of the same id. `extensions` are of the files that it looks at."""
+    """A pipeline in VAMS, with a workflow of the same id. `extensions` are those of the files that it reads."""
 
     id: str
     name: str
@@ -28,33 +28,36 @@ class Registration:
 
     @property
     def arity(self) -> str:
-        """VAMS refuses files with `none`, and their absence with `multi`: no pipeline has both."""
+        """The number of input files. VAMS refuses files with `none`, and a run without files with `multi`."""
         return "multi" if self.extensions else "none"
 
 
 def imports(enabled: EnabledPipeline, function_name: str, settings: VamsSettings) -> dict[str, dict[str, str]]:
-    """Properties of a custom resource for each id: CloudFormation makes text of each value, so each is text."""
+    """Return a custom resource's properties for each registration, by its id.
+
+    CloudFormation turns every value into text, so all of them are text here.
+    """
     registered = _registrations(enabled)
-    if settings.version == "2.5":  # which sends a file whatever is asked
+    if settings.version == "2.5":  # 2.5 always sends a file
         return {registered[0].id: _fields(enabled, registered[0], function_name, settings)}
     return {
-        one.id: {
-            "inlineBundle": json.dumps(schema_bundle(one, settings)),
+        registration.id: {
+            "inlineBundle": json.dumps(schema_bundle(registration, settings)),
             "resourceOverrides": json.dumps({"lambdaName": function_name}),
-            "triggerEnabled": json.dumps(bool(one.auto_trigger)),
+            "triggerEnabled": json.dumps(bool(registration.auto_trigger)),
         }
-        for one in registered
+        for registration in registered
     }
 
 
 def schema_bundle(registration: Registration, settings: VamsSettings) -> dict[str, Any]:
-    """VAMS 2.6's `vamsSchema`: `pipeline.json`, `workflow.json` and `templates/*.json` in one. No account is in it."""
-    one, arity = registration, {"inputFileArity": registration.arity}  # of several files each is a job of its own
-    words = {"category": CATEGORY, "description": one.description}
+    """Return VAMS 2.6's `vamsSchema`: its `pipeline.json`, `workflow.json` and `templates/*.json` in one object."""
+    arity = {"inputFileArity": registration.arity}  # each of several files is a job of its own
+    words = {"category": CATEGORY, "description": registration.description}
     return {
         "pipeline": {
-            "pipelineId": one.id,
-            "pipelineName": one.name,
+            "pipelineId": registration.id,
+            "pipelineName": registration.name,
             **words,
             "executionConfig": {
                 "executionType": "Lambda",
@@ -67,31 +70,31 @@ def schema_bundle(registration: Registration, settings: VamsSettings) -> dict[st
                 **arity,
                 "assetScope": {"wholeAsset": False},
                 "metadataInputs": {
-                    "assetMetadata": one.reads_asset,
-                    "fileMetadata": bool(one.extensions),
+                    "assetMetadata": registration.reads_asset,
+                    "fileMetadata": bool(registration.extensions),
                     "fileAttributes": False,
                 },
                 "requireTemplate": False,
                 "allowCustomTemplateOverride": True,
-                "inputFileFilters": _filter(one.extensions),
+                "inputFileFilters": _filter(registration.extensions),
             },
         },
         "workflow": {
-            "workflowId": one.id,
-            "workflowName": one.name,
+            "workflowId": registration.id,
+            "workflowName": registration.name,
             **words,
-            # Always there, for a registration that lacks it would leave an older one enabled.
+            # Also where it is disabled: a registration without a trigger would leave an older trigger enabled.
             "triggers": [
                 {
                     "triggerType": "fileUpload",
-                    "inputFileFilters": _filter(one.auto_trigger or one.extensions),
-                    "defaultTemplateIds": {f"{GLOBAL}:{one.id}": one.templates[0].id},
-                    "enabled": bool(one.auto_trigger),
+                    "inputFileFilters": _filter(registration.auto_trigger or registration.extensions),
+                    "defaultTemplateIds": {f"{GLOBAL}:{registration.id}": registration.templates[0].id},
+                    "enabled": bool(registration.auto_trigger),
                 }
             ],
             "systemConfig": arity,
         },
-        "templates": [template.as_vams() for template in one.templates],
+        "templates": [template.as_vams() for template in registration.templates],
     }
 
 
@@ -99,10 +102,12 @@ def _registrations(enabled: EnabledPipeline) -> list[Registration]:
     if enabled.pipeline.surface == "reasoner":
         return [_reasoner(enabled)]
     modes = MODES_OF_PIPELINE[enabled.pipeline.id]
-    of_files = [mode for mode in modes if MODES[mode].inputs]
-    of_text = [mode for mode in modes if not MODES[mode].inputs]
-    found = [_of_files(enabled, of_files)] if of_files else []
-    return [*found, _of_text(enabled, of_text, "-text" if of_files else "")] if of_text else found
+    file_modes = [mode for mode in modes if MODES[mode].inputs]
+    text_modes = [mode for mode in modes if not MODES[mode].inputs]
+    registrations = [_for_files(enabled, file_modes)] if file_modes else []
+    if text_modes:
+        registrations.append(_for_text(enabled, text_modes, "-text" if file_modes else ""))
+    return registrations
 
 
 def _reasoner(enabled: EnabledPipeline) -> Registration:
@@ -118,7 +123,7 @@ def _reasoner(enabled: EnabledPipeline) -> Registration:
     )
 
 
-def _of_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
+def _for_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
     name = _generator(enabled)
     return Registration(
         enabled.pipeline.id,
@@ -131,7 +136,7 @@ def _of_files(enabled: EnabledPipeline, modes: list[Mode]) -> Registration:
     )
 
 
-def _of_text(enabled: EnabledPipeline, modes: list[Mode], suffix: str) -> Registration:
+def _for_text(enabled: EnabledPipeline, modes: list[Mode], suffix: str) -> Registration:
     name = _generator(enabled) + (", from text" if suffix else "")
     return Registration(
         enabled.pipeline.id + suffix,
@@ -155,16 +160,16 @@ def _titles(modes: list[Mode]) -> str:
 def _fields(
     enabled: EnabledPipeline, registration: Registration, function_name: str, settings: VamsSettings
 ) -> dict[str, str]:
-    """As VAMS 2.5 takes them, flat."""
+    """Return the properties that VAMS 2.5 takes, which are not nested."""
     makes_images = enabled.pipeline.surface == "generator" and MODES_OF_PIPELINE[enabled.pipeline.id] == ("t2i",)
-    made = ".json" if enabled.pipeline.surface == "reasoner" else ".png" if makes_images else ".mp4"
+    output_type = ".json" if enabled.pipeline.surface == "reasoner" else ".png" if makes_images else ".mp4"
     return {
         "pipelineId": registration.id,
         "pipelineDescription": registration.description,
         "pipelineType": "standardFile",
         "pipelineExecutionType": "Lambda",
         "assetType": ".all",
-        "outputType": made,
+        "outputType": output_type,
         "waitForCallback": "Enabled",
         "lambdaName": function_name,
         "taskTimeout": str(settings.task_timeout_seconds),

@@ -1,6 +1,6 @@
-"""The forms that VAMS 2.6 shows for a pipeline: what can be said of a run, and the configuration that it becomes.
+"""The templates of VAMS 2.6: forms whose fields become the configuration of a run.
 
-Every value is text, and a blank one says nothing: the file's metadata, the asset's, or the default then counts.
+Every value is text. A blank one is ignored: the value of the file's metadata, of the asset's, or the default is used.
 """
 
 import json
@@ -17,7 +17,7 @@ from cosmos_batch.planning.generation.metadata import CONTROL_PATH, CONTROL_TYPE
 
 @dataclass(frozen=True)
 class Template:
-    """One form. `tags` are the keys of the configuration that a person fills, each with its label and what it is."""
+    """One form. `tags` are the configuration's keys that a person fills in, with their labels and descriptions."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class Template:
     is_default: bool = False
 
     def as_vams(self) -> dict[str, Any]:
-        """As `templates/*.json` has it."""
+        """Return the template in the form of VAMS's files `templates/*.json`."""
         return {
             "templateId": self.id,
             "templateName": self.name,
@@ -56,14 +56,14 @@ class Template:
 
 
 def model(pipeline: Pipeline) -> dict[str, str]:
-    """What a configuration says of the model: a run of another pipeline's is refused."""
+    """Return the configuration's keys for the model, by which a run that is meant for another pipeline is refused."""
     if pipeline.surface == "reasoner":
         return {"MODEL_TYPE": "reason", "MODEL_SIZE": pipeline.model_size}
     return {MODEL_VARIANT: variant(pipeline)}
 
 
 def question_template(pipeline: Pipeline, name: str) -> Template:
-    """Of a reasoner."""
+    """Return the template of a reasoner."""
     return Template(
         pipeline.id,
         f"{name}: describe or ask",
@@ -84,7 +84,7 @@ _ARM = ("domain_name", "action_chunk_size", "resolution", "seed")
 
 
 def file_templates(pipeline: Pipeline, modes: Sequence[Mode]) -> list[Template]:
-    """Of a generator that starts from files: one for which the file decides, and one for each further mode."""
+    """Return a generator's templates for modes that read files: one for image or video to video, one for each other."""
     plain = [mode for mode in modes if mode in ("i2v", "v2v")]
     titles = " or ".join(MODES[mode].title for mode in plain)
     first = Template(
@@ -100,7 +100,7 @@ def file_templates(pipeline: Pipeline, modes: Sequence[Mode]) -> list[Template]:
 
 
 def text_templates(pipeline: Pipeline, modes: Sequence[Mode]) -> list[Template]:
-    """Of a generator that starts from text: videos first, where it makes any."""
+    """Return a generator's templates for modes that start from text, video before images."""
     ordered = sorted(modes, key=lambda mode: mode != "t2v")
     return [
         Template(
@@ -140,7 +140,7 @@ def _of_mode(pipeline: Pipeline, mode: Mode) -> Template:
 
 
 def _tags(*names: str) -> dict[str, tuple[str, str]]:
-    """Parameters by their names in capitals, as VAMS's own templates write them; the prompt before them."""
+    """Return the prompt and these parameters by their names in capitals, as VAMS's own templates write them."""
     fields = GenerationParameters.model_fields
     return {
         "PROMPT": ("Prompt", "What to make; blank: COSMOS3_PROMPT of the metadata"),

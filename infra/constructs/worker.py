@@ -1,4 +1,4 @@
-"""The worker of one pipeline: a Batch job definition, and the role that its container has."""
+"""The Batch job definition of a pipeline's workers, and the role of their container."""
 
 from aws_cdk import Aws, Duration, RemovalPolicy, Size
 from aws_cdk import aws_batch as batch
@@ -18,16 +18,17 @@ from infra.stacks.storage import CACHES, StorageStack
 
 MODEL_STORE = "/mnt/models"
 SCRATCH = "/mnt/scratch"
-# On the host's NVMe, as `host_setup.sh` makes them.
+# Folders on the host's NVMe, which `host_setup.sh` creates.
 HOST_WORKERS, HOST_MODELS = "/mnt/scratch/workers", "/mnt/scratch/models"
-# Through /dev/shm torch's processes pass tensors; the default is 64 MiB. Of the worker's memory, it takes what is used.
+# PyTorch's processes exchange tensors through /dev/shm, which has 64 MiB by default. It gets this fraction of the
+# worker's memory, and takes only what is used.
 SHARED_MEMORY_SHARE = 4
 OPEN_FILES = 1_048_576
 UNLIMITED = -1
 
 
 class Worker(Construct):
-    """What `scale` submits: it asks for the least of the listed types per GPU, so it fits each of them."""
+    """The job definition that `scale` submits. Its resources fit all of the pipeline's instance types."""
 
     def __init__(
         self,
@@ -57,10 +58,10 @@ class Worker(Construct):
             self,
             "Definition",
             container=self._container(_environment(pipeline, settings, queue, storage), storage, image),
-            # Batch would start a worker again that cannot start; `scale` decides that, with its breaker.
+            # Batch must not start a failed worker again: `scale` decides that, by its breaker.
             retry_attempts=1,
-            propagate_tags=True,  # of the job, to its ECS task: the costs of a shared host are split by them
-            # A backstop: one that idles leaves by itself, and `scale` replaces one at the end of its life.
+            propagate_tags=True,  # to the job's ECS task: the costs of a shared host are split by its tags
+            # Only a backstop: an idle worker ends by itself, and `scale` drains one at the end of its life.
             timeout=Duration.seconds(round(3600 * settings.longest_run_hours)),
             # `scale` submits the old revision until the deployment tells it of the new one; if CloudFormation
             # deregistered the old one first, Batch would refuse that.
@@ -68,7 +69,7 @@ class Worker(Construct):
         )
 
     def allow_answers(self, machine: stepfunctions.StateMachine) -> None:
-        """Let the worker answer the tasks of our state machine."""
+        """Allow the worker to answer task tokens of our state machine."""
         machine.grant_task_response(self.role)
 
     def _container(
@@ -85,7 +86,7 @@ class Worker(Construct):
             job_role=self.role,
             environment=environment,
             logging=ecs.LogDriver.aws_logs(stream_prefix="worker", log_group=log),
-            # tini hands SIGTERM on, and reaps what an engine's processes leave.
+            # An init process (tini) passes SIGTERM on, and reaps the processes that an engine leaves behind.
             linux_parameters=batch.LinuxParameters(
                 self,
                 "Linux",
@@ -105,7 +106,10 @@ class Worker(Construct):
 def _environment(
     pipeline: EnabledPipeline, settings: WorkerSettings, queue: sqs.Queue, storage: StorageStack
 ) -> dict[str, str]:
-    """Of the container. Batch adds the job's id; the definition cannot hold its own revision, `scale` knows it."""
+    """Return the container's environment variables.
+
+    Batch adds the job's id. The revision of the job definition is not among them, for a definition cannot contain it.
+    """
     variables = WorkerEnvironment(
         aws_batch_job_id="",
         pipeline=pipeline.pipeline.id,
@@ -127,12 +131,12 @@ def _environment(
         hf_token_secret=storage.token.arn if storage.token is not None else None,
         worker=settings,
     ).variables()
-    del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # the host's own
+    del variables["AWS_BATCH_JOB_ID"], variables["MOUNT_TABLE"]  # these are set on the host
     return {**variables, "AWS_DEFAULT_REGION": Aws.REGION}  # ECS names none to a container on EC2
 
 
 def _allow_key(role: iam.Role, endpoint: Endpoint) -> None:
-    """Of a server that the worker asks."""
+    """Allow the role to read the API key of a server that the worker calls."""
     if endpoint.api_key_secret_arn is not None:
         allow(role, ["secretsmanager:GetSecretValue"], [endpoint.api_key_secret_arn])
     if endpoint.api_key_secret_key_arn is not None:
@@ -140,7 +144,7 @@ def _allow_key(role: iam.Role, endpoint: Endpoint) -> None:
 
 
 def _model_store(storage: StorageStack) -> batch.EcsVolume:
-    """EFS, or a folder that the workers of a host share and fill from S3 under the store's lock."""
+    """Return the volume with the models: EFS, or a folder of the host, which workers fill from S3 under a lock."""
     if storage.cache is None:
         return _host_volume("models", HOST_MODELS, MODEL_STORE)
     return batch.EcsVolume.efs(
@@ -166,7 +170,7 @@ def _allow_files(role: iam.IRole, storage: StorageStack, models: list[str]) -> N
     allow_objects(role, storage.state, "jobs/*", "GetObject", "PutObject")
     allow_objects(role, storage.state, "requests/*", "GetObject")
     for model in models:
-        if model.startswith("/"):  # a folder of the image is used in place and not backed up
+        if model.startswith("/"):  # a folder of the image is used where it is, and not backed up
             continue
         prefix = f"models/{model.replace('/', '--')}/"
         allow_list(role, storage.models, prefix)
@@ -174,6 +178,6 @@ def _allow_files(role: iam.IRole, storage: StorageStack, models: list[str]) -> N
 
 
 def _allow_caches(role: iam.IRole, storage: StorageStack, pipeline: str) -> None:
-    """What its engine compiled. It is code: nobody but the workers of the pipeline may write there."""
+    """Allow access to the pipeline's compile caches. They contain code, so only its own workers may write them."""
     allow_list(role, storage.models, f"{CACHES}{pipeline}/")
     allow_objects(role, storage.models, f"{CACHES}{pipeline}/*", "GetObject", "PutObject")

@@ -1,4 +1,4 @@
-"""The state machine: plan, enqueue, report, for one file of any pipeline."""
+"""The state machine, which plans, enqueues and reports one job of any pipeline."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from constructs import Construct
 from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
 from infra.constructs.permissions import allow
 
-# How Lambda names the exception by which `plan` refuses a request: it would refuse it again.
+# The name of the exception by which `plan` refuses a request. It is not tried again, for `plan` would refuse it again.
 REFUSED = "Failure"
 EVERYTHING = ["States.ALL"]
-# Faults of Lambda itself, and throttling by what our functions call: they say nothing of the request. The last three
+# Errors of Lambda itself, and throttling of our functions' calls: they do not depend on the request. The last three
 # are the names of boto3's exceptions.
 PASSING = [
     "Lambda.TooManyRequestsException",
@@ -30,22 +30,22 @@ PASSING = [
 ]
 FEW_ATTEMPTS = 6
 LONGEST_PAUSE = Duration.minutes(5)
-# Between a refusal by a worker and the next plan. By then `scale`, which each plan nudges, has told the workers of an
-# earlier deployment to leave; and while CloudFormation has updated some functions and not others, the wait keeps the
-# number of rounds small.
+# The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile
+# `scale`, which each plan nudges, asks the workers of the earlier deployment to leave. While CloudFormation has updated
+# only some of the functions, the wait limits the number of rounds.
 PLAN_AGAIN_AFTER = Duration.seconds(5)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
 
 class Workflow(Construct):
-    """`plan` decides, the message waits with the task token, `report` hears of every end.
+    """The state machine. It calls `plan`, sends the job with a task token and waits, and calls `report`.
 
-    A job that was planned for another model or configuration than is deployed now is planned again, from the input of
+    A job that was planned for another model or configuration than the deployed one is planned again, from the input of
     its execution (decision 064).
 
-    The state machine's own timeout is a backstop behind the longest deadline, which the waiting state keeps. Until
-    then `report` is tried again, for somebody waits for it. An execution that is stopped or timed out reports by its
-    event (`ExecutionEnds`).
+    The waiting state times out at the job's deadline. The timeout of the whole state machine is a day longer than the
+    longest deadline; until then a failing `report` is tried again. An execution that is stopped or times out cannot
+    call `report`, which gets its event instead (`ExecutionEnds`).
     """
 
     def __init__(
@@ -75,21 +75,21 @@ class Workflow(Construct):
         )
 
     def allow_queue(self, queue: sqs.Queue) -> None:
-        """Let executions put jobs into a pipeline's queue."""
+        """Allow executions to send messages to a pipeline's queue."""
         allow(self.machine, ["sqs:SendMessage"], [queue.queue_arn])
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
-        # The result stays the execution's output, for whoever reads it there.
+        # DISCARD keeps the result as the execution's output.
         answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
         self._retry(answered, EVERYTHING, self._attempts_until_timeout)
         failed = self._report_error(report)
-        # Not "$": when a job is planned again, that is no longer the input of the execution.
+        # Not "$", which is not the execution's input when a job is planned again.
         request = {"request.$": "$$.Execution.Input", "execution": EXECUTION, "schemaVersion": SCHEMA_VERSION}
         planned = self._call("Plan", plan, request)
         self._retry(planned, [REFUSED], 0)  # the first retrier that matches decides
-        self._retry(planned, PASSING, self._attempts_until_timeout)  # `plan` itself refuses what is past its deadline
+        self._retry(planned, PASSING, self._attempts_until_timeout)  # `plan` refuses a job whose deadline has passed
         self._retry(planned, EVERYTHING, FEW_ATTEMPTS)
-        # The error takes the place of the input: that may be of any JSON type, and then has no `$.error` to fill.
+        # The error replaces the input, which may be of any JSON type: only an object could get a field `error`.
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         again = sfn.Wait(self, "BeforePlanningAgain", time=sfn.WaitTime.duration(PLAN_AGAIN_AFTER)).next(planned)
@@ -98,24 +98,27 @@ class Workflow(Construct):
         return planned.next(enqueued).next(answered).next(sfn.Succeed(self, "Succeeded"))
 
     def _report_error(self, report: lambda_.IFunction) -> sfn.IChainable:
-        """Tell of an error, and end with it. `report` may find that the job has succeeded: then end with its result."""
-        execution = {**EXECUTION, "input.$": "$$.Execution.Input"}  # an error is told beside the file of an upload
-        told = self._call("ReportError", report, {"execution": execution, "error.$": "$"})
-        self._retry(told, EVERYTHING, self._attempts_until_timeout)
+        """Report an error and fail with it, or succeed with the job's result if `report` finds that it has one."""
+        execution = {
+            **EXECUTION,
+            "input.$": "$$.Execution.Input",
+        }  # `report` writes an error document beside an uploaded file
+        reported = self._call("ReportError", report, {"execution": execution, "error.$": "$"})
+        self._retry(reported, EVERYTHING, self._attempts_until_timeout)
         succeeded = sfn.Succeed(self, "SucceededBeforeTheError", output_path="$.result")
         failed = sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
         end = sfn.Choice(self, "HasItFailed").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
-        return told.next(end)
+        return reported.next(end)
 
     @property
     def _attempts_until_timeout(self) -> int:
-        """More than fit into the life of an execution: its pauses grow to the longest within a few attempts."""
+        """More attempts than fit into an execution's timeout; the pauses reach their maximum after a few attempts."""
         return 2 * int(self._timeout.to_seconds() / LONGEST_PAUSE.to_seconds())
 
     def _call(
         self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], result_path: str | None = None
     ) -> tasks.LambdaInvoke:
-        """A function that may be called twice: CDK's own retriers give way to those of this module."""
+        """Call a function, with the retriers of this module instead of CDK's. It must allow to be called twice."""
         return tasks.LambdaInvoke(
             self,
             name,
@@ -127,7 +130,7 @@ class Workflow(Construct):
         )
 
     def _retry(self, call: tasks.LambdaInvoke, errors: list[str], attempts: int) -> None:
-        """Try again with growing pauses that differ from execution to execution."""
+        """Add a retrier with growing pauses and jitter; 0 attempts means that the errors are not tried again."""
         if attempts == 0:
             call.add_retry(errors=errors, max_attempts=0)
             return
@@ -142,7 +145,7 @@ class Workflow(Construct):
 
 
 def _make_log(scope: Construct) -> logs.LogGroup:
-    """Make the log of the state machine.
+    """Create the log group of the state machine.
 
     Step Functions grants itself each log group in one policy of CloudWatch Logs that an account has for all its state
     machines, of 5,120 characters at most. For groups below `/aws/vendedlogs/` it needs no entry there.
@@ -151,22 +154,23 @@ def _make_log(scope: Construct) -> logs.LogGroup:
     log = logs.LogGroup(scope, "Log", log_group_name=name, removal_policy=RemovalPolicy.DESTROY)
     resource = log.node.default_child
     assert isinstance(resource, logs.CfnLogGroup)
-    # A deployment from before had a name of CloudFormation's. What that group holds stays until its retention ends.
+    # Earlier deployments have a group with a name that CloudFormation chose. Its content is kept until it expires.
     resource.cfn_options.update_replace_policy = CfnDeletionPolicy.RETAIN
     return log
 
 
 def _enqueue(partition: str) -> dict[str, object]:
-    """Of the job as planned; the worker that takes it answers the token.
+    """Return the state that sends the planned job to its queue and waits until a worker answers the task token.
 
-    A CDK task would want one queue: here `plan` names it. There is no Lambda between, whose retry would send twice.
+    CDK's own task has a fixed queue, and here `plan` chooses it. Step Functions sends the message itself, for a Lambda
+    function that is called again after an error could send it twice.
     """
     return {
         "Type": "Task",
         "Resource": f"arn:{partition}:states:::sqs:sendMessage.waitForTaskToken",
         "Parameters": {
             "QueueUrl.$": "$.queueUrl",
-            # On a standard queue a group holds nothing up: SQS serves the groups fairly.
+            # A standard queue has fair message groups: a group does not block, and SQS serves the groups in turn.
             "MessageGroupId.$": "$.messageGroup",
             "MessageBody": {
                 "schemaVersion": SCHEMA_VERSION,

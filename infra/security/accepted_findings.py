@@ -1,7 +1,7 @@
-"""The findings of cdk-nag that stand, by rule and construct, each with the reason.
+"""The findings of cdk-nag that are accepted, by rule and construct, each with its reason.
 
-`*` in a rule or a construct is any text. A test fails on a finding that no line here answers, and on a line that
-answers nothing in any example configuration.
+`*` in a rule or a construct stands for any text. A test fails for a finding that is not listed here, and for an entry
+that matches no finding in any example configuration.
 """
 
 from collections.abc import Iterable
@@ -12,34 +12,34 @@ from infra.security.nag import Finding
 
 
 class AcceptedFinding(NamedTuple):
-    """One answer to findings of one kind."""
+    """The reason why findings of a rule at some constructs are accepted."""
 
     rule: str
     construct: str
     reason: str
 
-    def answers(self, finding: Finding) -> bool:
-        """Whether this is about a finding."""
+    def matches(self, finding: Finding) -> bool:
+        """Return whether this reason is for a finding."""
         return _matches(finding.rule, self.rule) and _matches(finding.construct, self.construct)
 
 
-def not_accepted(found: Iterable[Finding]) -> list[Finding]:
-    """Those that nobody has justified."""
-    return sorted(one for one in found if not any(answer.answers(one) for answer in ACCEPTED))
+def not_accepted(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that no entry accepts."""
+    return sorted(finding for finding in findings if not any(entry.matches(finding) for entry in ACCEPTED))
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """By `*` alone: rules of cdk-nag have brackets in their names."""
+    """Match a pattern in which only `*` is special: the names of cdk-nag's rules contain brackets."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 _SOLUTIONS, _NIST = "AwsSolutions-", "NIST.800.53.R5-"
 _KEYS_OF_AWS = (
-    "Encrypted with keys of AWS unless app.cosmosBatch.storage.kmsKey names a customer key: that costs money for each "
-    "request, and who may use the data is decided by IAM either way"
+    "AWS's own keys encrypt this unless app.cosmosBatch.storage.kmsKey names a customer key. A customer key costs "
+    "money for each request, and IAM decides who may read the data in either case"
 )
-_AWS_HAS_NO_RESOURCE = "AWS has no resource-level permission for these actions; a test holds the list of them"
-_BELOW_A_PREFIX = "The objects below a prefix of a named bucket: their names are not known when this is deployed"
+_AWS_HAS_NO_RESOURCE = "AWS has no resource-level permissions for these actions; a test compares the list of them"
+_BELOW_A_PREFIX = "These are the objects below a prefix of a named bucket, whose names are not known at deployment"
 
 ACCEPTED = [
     # Keys
@@ -55,18 +55,18 @@ ACCEPTED = [
     AcceptedFinding(
         f"{_SOLUTIONS}CB4",
         "Images/*Build/Project/Resource",
-        "The key of a project encrypts its artifacts, and builds leave none: images go to ECR, which has its own",
+        "A project's key encrypts its artifacts, and these builds have none: images go to ECR, which has its own key",
     ),
     # Roles
     AcceptedFinding(
         f"{_SOLUTIONS}IAM4[*AmazonEC2ContainerServiceforEC2Role]",
         "Pipelines/Hosts/Role/Resource",
-        "The agent of ECS on a host needs it, AWS keeps it up to date, and a worker has a role of its own",
+        "The agent of ECS on a host needs this policy, AWS keeps it up to date, and a worker has a role of its own",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM4[*AWSLambdaBasicExecutionRole]",
         "Storage/BucketNotificationsHandler*/Role/Resource",
-        "CDK's function, which exists only where an adopted bucket shall tell EventBridge; the policy allows its log",
+        "This role of a function of CDK exists only if an adopted bucket sends events; the policy allows its log",
     ),
     *(
         AcceptedFinding(f"{_SOLUTIONS}IAM5[Resource::*]", construct, _AWS_HAS_NO_RESOURCE)
@@ -88,38 +88,38 @@ ACCEPTED = [
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::*_CosmosError_*.json]",
         "Pipelines/Functions/ReportRole/DefaultPolicy/Resource",
-        "Documents of errors, each beside the file that was uploaded: which files that will be is not known here",
+        "Error documents lie beside uploaded files, whose names are not known at deployment",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Action::s3:*]",
         "Images/*Build/Project/Role/DefaultPolicy/Resource",
-        "CDK's grant to read an asset: GetObject*, GetBucket* and List* are reads, of one object of CDK's assets",
+        "CDK grants GetObject*, GetBucket* and List*, which only read, on one object of CDK's assets",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::arn:*]",
         "Images/*Build/Project/Role/DefaultPolicy/Resource",
-        "The log streams that CodeBuild makes below the project's name, and its network interfaces, which a condition "
-        "holds to our subnets",
+        "CodeBuild creates log streams below the project's name, and network interfaces, which a condition limits to "
+        "our subnets",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::*:stateMachine:vams-*]",
         "Pipelines/Functions/*Role/DefaultPolicy/Resource",
-        "A task token names no state machine: VAMS's are called vams-..., and tokens of other accounts are refused",
+        "A task token names no state machine. VAMS's are called vams-..., and AWS refuses tokens of other accounts",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::*:execution:*]",
         "Pipelines/Functions/UploadRole/DefaultPolicy/Resource",
-        "The executions of our own state machine: a late sidecar stops those that began without it",
+        "These are executions of our own state machine: a late sidecar stops those that started without it",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::<Functions*.Arn>:*]",
         "Pipelines/Workflow/Machine/Role/DefaultPolicy/Resource",
-        "The versions of two named functions, as CDK grants them",
+        "CDK grants the versions of two named functions",
     ),
     AcceptedFinding(
         f"{_NIST}IAMNoInlinePolicy",
         "*Policy*/Resource",
-        "Each role has one policy of its own, which nothing else may use: a shared managed one would widen it unseen",
+        "Each role has a policy of its own. A shared managed policy could give one of them what another needs",
     ),
     # Functions
     AcceptedFinding(
@@ -130,31 +130,31 @@ ACCEPTED = [
     AcceptedFinding(
         f"{_NIST}LambdaInsideVPC",
         "*/Resource",
-        "Functions call AWS's services alone, by IAM over TLS. In the VPC they would need interface endpoints or NAT",
+        "Functions call only AWS's services, with IAM and TLS. In the VPC they would need interface endpoints or NAT",
     ),
     AcceptedFinding(
         f"{_NIST}LambdaConcurrency",
         "*/Resource",
-        "What feeds them is limited: event sources by their concurrency, nudges by one group per pipeline. Reserved "
-        "concurrency would take from the account's pool, of which new accounts have ten",
+        "Their callers are limited: event sources by their concurrency, nudges by a message group for each pipeline. "
+        "Reserved concurrency is taken from the account's pool, which in new accounts is ten",
     ),
     AcceptedFinding(
         f"{_NIST}LambdaDLQ",
         "*/Resource",
-        "Events wait in queues, which have dead letters. What is called without one is called again: by the state "
-        "machine's retries, by the next minute's sweep, or CloudFormation and VAMS see their own timeout",
+        "Events wait in queues with dead-letter queues. Functions that are called without a queue are called again by "
+        "the state machine's retries or the next minute's schedule; CloudFormation and VAMS have their own timeouts",
     ),
     # Stores
     AcceptedFinding(
         f"{_NIST}S3BucketReplicationEnabled",
         "Storage/*/Resource",
-        "Inputs have their own source, results and models can be made again. Who must survive a region's loss adopts "
-        "a bucket that is replicated",
+        "Inputs come from elsewhere, and results and models can be produced again. To survive the loss of a region, "
+        "adopt a replicated bucket",
     ),
     AcceptedFinding(
         f"{_NIST}S3BucketVersioningEnabled",
         "Storage/Models/Resource",
-        "A copy of fixed revisions from the Hugging Face Hub: lost, it is downloaded again",
+        "It holds copies of fixed revisions from the Hugging Face Hub, which can be downloaded again",
     ),
     AcceptedFinding(
         f"{_NIST}S3BucketVersioningEnabled",
@@ -174,13 +174,13 @@ ACCEPTED = [
     AcceptedFinding(
         f"{_NIST}EFSInBackupPlan",
         "Storage/ModelCache/FileSystem/Resource",
-        "A cache of the model bucket: lost, it fills itself again. A backup would cost more than the cache",
+        "It is a cache of the model bucket, which workers fill again. A backup would cost more than the cache",
     ),
     *(
         AcceptedFinding(
             rule,
             "Storage/HuggingFaceToken/Secret",
-            "The Hugging Face Hub has no way to rotate a token by program: its owner makes a new one and deploys",
+            "The Hugging Face Hub cannot rotate a token by program: its owner creates a new one and deploys",
         )
         for rule in (f"{_SOLUTIONS}SMG4", f"{_NIST}SecretsManagerRotationEnabled")
     ),
@@ -189,19 +189,19 @@ ACCEPTED = [
         AcceptedFinding(
             rule,
             "Network/Vpc/Resource",
-            "There is one, in the storage stack, where cdk-nag does not look: refused traffic, to the log bucket",
+            "The storage stack has a flow log of rejected traffic, which cdk-nag does not see from the network stack",
         )
         for rule in (f"{_SOLUTIONS}VPC7", f"{_NIST}VPCFlowLogsEnabled")
     ),
     AcceptedFinding(
         f"{_NIST}VPCDefaultSecurityGroupClosed",
         "Network/Vpc/Resource",
-        "Nothing is in the default group. To close it CDK would deploy a function that may change security groups",
+        "The default group is not used. To close it CDK would deploy a function that may change security groups",
     ),
     AcceptedFinding(
         f"{_NIST}VPCNoUnrestrictedRouteToIGW",
         "Network/Vpc/PublicSubnet*/DefaultRoute",
-        "Of the subnets with the NAT gateway, or of workers where the configuration says network.mode public: no "
-        "security group of ours admits anything from outside",
+        "These are the subnets of the NAT gateway, or of workers if network.mode is public: no security group of ours "
+        "allows inbound traffic from outside",
     ),
 ]

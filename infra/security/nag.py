@@ -1,7 +1,7 @@
-"""cdk-nag over the app of a configuration: AwsSolutions and NIST 800-53 R5.
+"""Run cdk-nag (AwsSolutions and NIST 800-53 R5) on the app of a configuration.
 
-It runs in the tests, not in `cdk deploy`: an answer to a finding is this project's to write, and somebody who deploys
-could do nothing about a missing one.
+The tests run it, and `cdk deploy` does not: a new finding is for this project to accept or to correct, and a person who
+deploys could do nothing about it.
 """
 
 import json
@@ -14,7 +14,7 @@ from infra.synth import build
 
 
 class Finding(NamedTuple):
-    """What a rule says about a construct."""
+    """A construct that breaks a rule."""
 
     rule: str
     construct: str  # its path, without the prefix of our stacks
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 
 def findings(config: Config, outdir: Path) -> set[Finding]:
-    """All of them, as if nothing were acknowledged."""
+    """Return all findings, those that are accepted included."""
     app = build(config, outdir)
     from aws_cdk import Validations
     from cdk_nag import AwsSolutionsChecks, NIST80053R5Checks
@@ -35,7 +35,7 @@ def findings(config: Config, outdir: Path) -> set[Finding]:
     try:
         app.synth()
     except RuntimeError:
-        if not report.exists():  # then it is not about findings
+        if not report.exists():  # the error has another reason than findings
             raise
     return set(_read(report))
 

@@ -1,4 +1,4 @@
-"""The building of the images, apart from where they are kept."""
+"""The stack whose deployment waits until CodeBuild has built the images."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,19 +11,19 @@ from infra.constructs.image_build import ImageBuild
 
 
 class BuildsStack(Stack):
-    """Waits for CodeBuild. A build that fails takes back this stack alone; the repositories keep all that was built.
+    """The builds of all images. A failed build rolls back only this stack; the repositories keep what was built.
 
-    New accounts run one build at a time, and one that waits in the queue uses up CloudFormation's hour: each build
-    begins when the one before has ended.
+    A new account runs one build at a time, and CloudFormation's hour includes the time in CodeBuild's queue. So each
+    build starts when the one before has ended.
     """
 
     def __init__(self, scope: Construct, construct_id: str, builds: Sequence[ImageBuild], **kwargs: Any) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        # An export that is in use cannot go: an image that no pipeline needs any more could never be removed.
+        # CloudFormation refuses to delete an export that is in use, so that an unused image could not be removed.
         CrossStackReferences.of(self).consume(ReferenceStrength.WEAK)
         built = [build.build_in(self) for build in builds]
         for before, after in pairwise(built):
             after.node.add_dependency(before)
         for build in builds:
-            # The end of a build is heard before it begins.
+            # The rule for the end of a build must exist before the build starts.
             self.add_stack_dependency(Stack.of(build))

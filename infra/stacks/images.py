@@ -24,7 +24,7 @@ class ImagesStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         self.images: dict[Image, ecs.ContainerImage] = {}
-        self.builds: list[ImageBuild] = []  # none where the Docker of the machine that deploys builds them
+        self.builds: list[ImageBuild] = []  # empty if the machine that deploys builds them with Docker
         names = list(dict.fromkeys(enabled.image for enabled in enabled_pipelines(config)))
         if config.cosmos.use_code_build:
             self._build_in_the_cloud(names, config.own.images, network)
@@ -40,7 +40,7 @@ class ImagesStack(Stack):
             CfnOutput(self, f"{name.title()}CodeBuildProject", value=build.project.project_name)
 
     def _build_here(self, names: list[Image], settings: ImageSettings) -> None:
-        """By the Docker of the machine that deploys. The tag is CDK's hash of the same files."""
+        """Build the images with Docker on the machine that deploys. CDK's hash of the same files is the tag."""
         for name in names:
             asset = ecr_assets.DockerImageAsset(
                 self,

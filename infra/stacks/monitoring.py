@@ -1,4 +1,4 @@
-"""What tells people how it goes."""
+"""The stack with the dashboard, the alarms and the budget."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ WARN_AT_PERCENT = 80
 
 
 class MonitoringStack(Stack):
-    """A dashboard, alarms to one topic, and a budget where one is set."""
+    """A dashboard, alarms that notify one topic, and a budget if one is configured."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class MonitoringStack(Stack):
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        # An export that is in use cannot go: a pipeline that is watched could never be disabled.
+        # CloudFormation refuses to delete an export that is in use, so that a watched pipeline could not be disabled.
         CrossStackReferences.of(self).consume(ReferenceStrength.WEAK)
         Dashboard(self, "Dashboard", pipelines.pipelines, pipelines.machine)
         alarms = Alarms(self, "Alarms", settings.operations.alarm_email)
@@ -43,7 +43,7 @@ class MonitoringStack(Stack):
                 f"Events for {name} could not be delivered. Mend what its function's log says, then redrive the queue.",
             )
         for name, function in pipelines.functions.items():
-            if name != "Plan":  # it fails for what people ask wrongly, too
+            if name != "Plan":  # `plan` also fails for invalid requests
                 alarms.watch_function(name, function)
         budget, email = settings.operations.monthly_budget_dollars, settings.operations.alarm_email
         if budget is not None and email is not None:
@@ -74,7 +74,7 @@ class MonitoringStack(Stack):
 
 
 def _longest_wait(settings: OwnSettings, enabled: EnabledPipeline) -> Duration:
-    """Half of the deadline that its callers have: VAMS's is shorter than our own."""
+    """Return half of the deadline of a pipeline's callers. That of VAMS is shorter than our own."""
     seconds = settings.deadline_hours * 3600
     if settings.vams is not None and enabled.auto_register_with_vams:
         seconds = min(seconds, settings.vams.task_timeout_seconds - MARGIN_SECONDS)

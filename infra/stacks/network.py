@@ -1,4 +1,4 @@
-"""Where workers run, and who may talk to whom."""
+"""The stack with the VPC, its endpoints, and the security groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ SUBNET_TYPES: dict[NetworkMode, ec2.SubnetType] = {
 
 
 class NetworkStack(Stack):
-    """A VPC of our own or an existing one, and S3 without a detour: by a NAT gateway weights cost $0.045 per GB."""
+    """A VPC of our own or an existing one, with a gateway endpoint for S3: a NAT gateway costs $0.045 per GB."""
 
     def __init__(self, scope: Construct, construct_id: str, settings: NetworkSettings, **kwargs: Any) -> None:
         super().__init__(scope, construct_id, **kwargs)
@@ -33,7 +33,7 @@ class NetworkStack(Stack):
         self.vpc: ec2.IVpc = self._make_vpc() if existing is None else self._use_vpc(existing)
         subnets = _named_subnets(self, existing) if existing else self._own_subnets()
         self.worker_subnets = ec2.SubnetSelection(subnets=subnets)
-        # EFS takes one mount target in a zone, and an interface endpoint one subnet of it.
+        # EFS allows one mount target in each zone, and an interface endpoint one subnet.
         self.zone_subnets = ec2.SubnetSelection(subnets=_first_of_each_zone(subnets))
         self.worker_group = ec2.SecurityGroup(
             self, "WorkerGroup", vpc=self.vpc, description="Workers: they call out, nothing calls them"
@@ -50,7 +50,7 @@ class NetworkStack(Stack):
 
     def _make_vpc(self) -> ec2.Vpc:
         mode = self.settings.mode
-        # `max_azs` would make no more than two: CDK cannot know how many zones a region has that it does not know.
+        # Not `max_azs`, which would give two zones at most: CDK does not know how many zones an unknown region has.
         first = [Fn.select(number, Fn.get_azs()) for number in range(self.settings.zones)]
         subnets = [ec2.SubnetConfiguration(name=_subnet_name(mode), subnet_type=SUBNET_TYPES[mode])]
         if mode == "private":
@@ -58,7 +58,7 @@ class NetworkStack(Stack):
                 name="Public",
                 subnet_type=ec2.SubnetType.PUBLIC,
                 cidr_mask=PUBLIC_PREFIX_LENGTH,
-                map_public_ip_on_launch=False,  # the NAT gateway has an address of its own, and nothing else is there
+                map_public_ip_on_launch=False,  # only the NAT gateway is there, which has an address of its own
             )
             subnets.insert(0, public)
         return ec2.Vpc(
@@ -68,7 +68,7 @@ class NetworkStack(Stack):
             availability_zones=self.settings.availability_zones or first,
             nat_gateways=1 if mode == "private" else 0,
             subnet_configuration=subnets,
-            restrict_default_security_group=False,  # it would need a function; nothing of ours is in that group
+            restrict_default_security_group=False,  # CDK would deploy a function for it; the group is not used
         )
 
     def _use_vpc(self, existing: ExistingVpc) -> ec2.IVpc:
@@ -106,7 +106,7 @@ def _subnet_name(mode: NetworkMode) -> str:
 
 
 def _first_of_each_zone(subnets: Sequence[ec2.ISubnet]) -> list[ec2.ISubnet]:
-    # CDK's own `one_per_az` does nothing to subnets that are named.
+    # CDK's `one_per_az` has no effect on a selection of named subnets.
     first: dict[str, ec2.ISubnet] = {}
     for subnet in subnets:
         first.setdefault(subnet.availability_zone, subnet)

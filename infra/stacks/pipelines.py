@@ -14,7 +14,7 @@ from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.constructs.job_functions import TIMEOUT, create_dead_letter, create_plan, create_report, create_upload
 from infra.constructs.nudge_queue import NudgeQueue
-from infra.constructs.pipeline import Pipeline
+from infra.constructs.pipeline import PipelineResources
 from infra.constructs.scaling import Scaling
 from infra.constructs.vams import Vams, task_timeout
 from infra.constructs.workflow import Workflow
@@ -44,7 +44,7 @@ class PipelinesStack(Stack):
         hosts, nudges = GpuHosts(self, "Hosts", settings.operations.host_image), NudgeQueue(self, "Nudges")
         functions = Functions(self, "Functions", tracing)
         self.pipelines = pipelines = [
-            Pipeline(
+            PipelineResources(
                 self,
                 enabled.pipeline.id,
                 enabled,
@@ -105,7 +105,7 @@ def _longest(*durations: Duration) -> Duration:
     return max(durations, key=lambda duration: duration.to_seconds())
 
 
-def _output_name(pipeline: Pipeline) -> str:
+def _output_name(pipeline: PipelineResources) -> str:
     """Return the beginning of an output's name, such as `Reason2B` for the pipeline `reason2B` of the configuration."""
     key = pipeline.enabled.pipeline.config_key
     return key[0].upper() + key[1:]

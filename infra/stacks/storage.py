@@ -1,4 +1,4 @@
-"""What is kept when the rest goes."""
+"""The stack with the buckets, the state table, the model cache and the Hugging Face token."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,14 +19,14 @@ from infra.constructs.private_bucket import PrivateBucket
 from infra.constructs.state_table import StateTable
 from infra.stacks.network import NetworkStack
 
-# Rows of the state table that point to these objects end after as long (`state.table.KEEP_SECONDS`).
+# Rows of the state table that refer to these objects expire after the same time (`state.table.KEEP_SECONDS`).
 KEEP = Duration.days(30)
-# What engines compiled, in the model bucket. Where it is still of use, the next worker puts it there again.
+# The engines' compile caches, in the model bucket. A worker writes one that was deleted again.
 CACHES, CACHES_KEEP = "caches/", Duration.days(90)
 
 
 class StorageStack(Stack):
-    """Files of people (assets), of ours (state), models, and the state table."""
+    """The stores, most of which are kept when the stack is deleted."""
 
     def __init__(
         self,
@@ -51,24 +51,24 @@ class StorageStack(Stack):
         self.logs = LogBucket(self, "Logs")
         for bucket in (own, self.state, self.models):
             if bucket is not None:
-                self.logs.keep_accesses(bucket)
+                self.logs.log_accesses(bucket)
         if network.settings.existing is None:
-            self.logs.keep_refusals(network.vpc)
+            self.logs.log_rejected_traffic(network.vpc)
         self.table = StateTable(self, "StateTable")
         self.cache = ModelCache(self, "ModelCache", network) if settings.use_efs else None
         token = HuggingFaceToken(self, "HuggingFaceToken", cosmos)
-        # Workers that cannot reach it would wait for it in vain before they say that their model is not in place.
+        # Workers that cannot reach Secrets Manager would wait for it in vain before they report a missing model.
         self.token = token if network.settings.reaches_secrets else None
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
-        # Where the command may upload, in this order.
+        # The command line uploads to the first of these that it may use.
         CfnOutput(self, "AssetRoots", value=self.to_json_string(self.assets.roots))
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
         CfnOutput(self, "LogBucketName", value=self.logs.bucket_name)
         CfnOutput(self, "StateTableName", value=self.table.table_name)
 
-    def _find_key(self, asked: str | None) -> kms.IKey | None:
-        """The customer key of all stores, or None for AWS's keys."""
-        if asked is None:
+    def _find_key(self, setting: str | None) -> kms.IKey | None:
+        """Return the customer key of all stores; None if AWS's own keys encrypt them."""
+        if setting is None:
             return None
-        return make_key(self) if asked == "create" else kms.Key.from_key_arn(self, "Key", asked)
+        return make_key(self) if setting == "create" else kms.Key.from_key_arn(self, "Key", setting)

@@ -11,7 +11,7 @@ from lambdas.vams.manifest import read_manifest_run
 from lambdas.vams.requests import (
     FileRequest,
     Run,
-    VamsSettings,
+    RunSettings,
     inner,
     make_request,
     output_below,
@@ -54,7 +54,7 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
         return read_manifest_run(manifest, body, pipeline, deadline)
     parameters, metadata = _object(body, "inputParameters"), _object(body, "inputMetadata")
     of_vams = inner(metadata, "VAMS")
-    run_settings = VamsSettings(parameters, of_asset=inner(of_vams, "assetMetadata"))
+    run_settings = RunSettings(parameters, of_asset=inner(of_vams, "assetMetadata"))
     files, caller = _location(body, "outputS3AssetFilesPath"), text(body, "databaseId")
     if starts_from_text(run_settings, pipeline):
         request = make_request(pipeline, deadline, run_settings, output=files.uri, caller=caller)
@@ -63,7 +63,7 @@ def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Ru
     request = make_request(
         pipeline,
         deadline,
-        VamsSettings(parameters, inner(of_vams, "fileMetadata"), run_settings.of_asset),
+        RunSettings(parameters, inner(of_vams, "fileMetadata"), run_settings.of_asset),
         input=file.uri,
         caller=caller,
         **_output(body, file, files),

@@ -14,7 +14,7 @@ from lambdas.s3_objects import Missing, Unreadable, head, read
 from lambdas.vams.requests import (
     FileRequest,
     Run,
-    VamsSettings,
+    RunSettings,
     inner,
     make_request,
     output_below,
@@ -85,7 +85,7 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
     _check_number(len(manifest.input_files), pipeline)
     files = S3Location(manifest.outputs.bucket, manifest.outputs.files).uri
     event_prefix = manifest.system_config.orchestration_event_prefix or None
-    run_settings = VamsSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
+    run_settings = RunSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
     if not manifest.input_files or starts_from_text(run_settings, pipeline):
         request = make_request(
             pipeline,
@@ -101,7 +101,7 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
             make_request(
                 pipeline,
                 deadline,
-                VamsSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
+                RunSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
                 input=S3Location(file.bucket, file.key).uri,
                 input_version_id=file.version_id or None,
                 output=_output(manifest.outputs, file),

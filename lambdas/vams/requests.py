@@ -52,7 +52,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class VamsSettings:
+class RunSettings:
     """What users wrote in VAMS: the workflow's configuration, the file's metadata and the metadata of its asset."""
 
     configuration: dict[str, Any]
@@ -60,7 +60,7 @@ class VamsSettings:
     of_asset: dict[str, Any] = field(default_factory=dict)
 
 
-def make_request(pipeline: Pipeline, deadline: datetime, settings: VamsSettings, **locations: Any) -> Request:
+def make_request(pipeline: Pipeline, deadline: datetime, settings: RunSettings, **locations: Any) -> Request:
     """Return the request for one file; `locations` are Request's fields for its input and output. Raises Failure."""
     if pipeline.surface == "generator":
         return _generator_request(pipeline, deadline, settings, **locations)
@@ -85,7 +85,7 @@ def output_below(files: S3Location, directory: str) -> str:
     return f"{S3Location(files.bucket, join_below(files.key, directory)).uri}/"
 
 
-def starts_from_text(settings: VamsSettings, pipeline: Pipeline) -> bool:
+def starts_from_text(settings: RunSettings, pipeline: Pipeline) -> bool:
     """Return whether a run asks a generator for a mode that reads no file; VAMS may send a file all the same.
 
     The mode is given in the asset's metadata or in the configuration, and its other settings are read there too.
@@ -97,7 +97,7 @@ def starts_from_text(settings: VamsSettings, pipeline: Pipeline) -> bool:
     return mode is not None and not MODES[mode].inputs
 
 
-def _generator_request(pipeline: Pipeline, deadline: datetime, settings: VamsSettings, **locations: Any) -> Request:
+def _generator_request(pipeline: Pipeline, deadline: datetime, settings: RunSettings, **locations: Any) -> Request:
     prompt, generation = _prompt_and_generation(settings, pipeline)
     try:
         return Request(
@@ -113,7 +113,7 @@ def _generator_request(pipeline: Pipeline, deadline: datetime, settings: VamsSet
 
 
 def _prompt_and_generation(
-    settings: VamsSettings, pipeline: Pipeline
+    settings: RunSettings, pipeline: Pipeline
 ) -> tuple[str | dict[str, Any] | None, GenerationParameters]:
     """Return the prompt and the other parameters of a generation. Raises Failure.
 

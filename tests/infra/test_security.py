@@ -32,14 +32,14 @@ def test_every_finding_of_cdk_nag_has_an_answer(name: str) -> None:
 
 def test_every_answer_has_a_finding() -> None:
     everything = frozenset[Finding]().union(*(found(name) for name in NAMES))
-    assert not [one for one in ACCEPTED if not any(one.answers(finding) for finding in everything)]
+    assert not [one for one in ACCEPTED if not any(one.matches(finding) for finding in everything)]
 
 
 def test_an_answer_is_for_its_rule_and_construct_alone() -> None:
     answer = AcceptedFinding("Pack-R1[Resource::*/*]", "Stack/*/Role", "because")
-    assert answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
-    assert not answer.answers(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
-    assert not answer.answers(Finding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))
+    assert answer.matches(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
+    assert not answer.matches(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
+    assert not answer.matches(Finding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,16 +1,17 @@
-"""Where the jobs of a pipeline wait for a worker."""
+"""The SQS queue in which the jobs of a pipeline wait for a worker, and its dead-letter queue."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-# The most that SQS takes. Workers end a job whose receipts come to nothing much earlier (`MAX_RECEIPTS`); they know how
-# many of them were pauses, and a job that waits for a server until its deadline, 10 days at most, has a thousand.
+# SQS's maximum. Workers fail a job that is received again and again much earlier (`MAX_RECEIPTS`): they know how many
+# of the receives were pauses. A job that waits for a busy server until its deadline, at most 10 days, is received about
+# a thousand times.
 MAX_RECEIVES = 1000
 
 
-class PipelineQueue(Construct):
-    """A queue, and the dead letters that `lambdas/handlers/dead_letter` answers."""
+class JobQueue(Construct):
+    """A job queue and its dead-letter queue, whose messages `lambdas/handlers/dead_letter.py` answers."""
 
     def __init__(self, scope: Construct, construct_id: str, visibility_timeout: Duration) -> None:
         super().__init__(scope, construct_id)
