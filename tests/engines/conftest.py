@@ -1,4 +1,4 @@
-"""The real engine on the tiny checkpoint, loaded once."""
+"""Fixtures for tests of engines: tiny checkpoints, loaded engines, jobs, and a server that plays vLLM."""
 
 import asyncio
 import shutil
@@ -26,14 +26,14 @@ Run = Callable[..., Answer]
 RunAll = Callable[..., list[Answer | BaseException]]
 
 
-def stand_in(patch: pytest.MonkeyPatch, told: Path) -> None:
-    """Let vLLM's engine start the server of `tests/support/vllm_server.py`, which is told what a file says when it
-    starts."""
+def stand_in(patch: pytest.MonkeyPatch, server_options: Path) -> None:
+    """Let vLLM's engine start the server of `tests/support/vllm_server.py`, which is server_options what a file says
+    when it starts."""
     script = str(ROOT / "tests" / "support" / "vllm_server.py")
 
     def command(_folder: Path, plan: VllmPlan, _media: Path, folder: Path) -> list[str]:
         plans = ["--sequences", str(plan.sequences), "--memory", str(plan.memory)]
-        return [sys.executable, script, str(folder / "socket"), *plans, *told.read_text().split()]
+        return [sys.executable, script, str(folder / "socket"), *plans, *server_options.read_text().split()]
 
     patch.setattr(vllm_command, "serve_command", command)
 
@@ -86,7 +86,7 @@ def place(source: Path, job: Job, workdir: Path, *more: Path) -> None:
 
 @pytest.fixture
 def run(engine: TransformersEngine, tmp_path: Path) -> Run:
-    """Answer one file with `maxTokens` 8 unless told otherwise."""
+    """Answer one file with `maxTokens` 8 unless server_options otherwise."""
 
     def run(source: Path, prompt: str = "What happens?", **parameters: Any) -> Answer:
         job = make_job(source.name, prompt, **{"maxTokens": 8, **parameters})
@@ -97,16 +97,16 @@ def run(engine: TransformersEngine, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with what the stand-in is told when it starts."""
-    file = tmp_path / "told"
+def server_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with what the stand-in is server_options when it starts."""
+    file = tmp_path / "server_options"
     file.touch()
     stand_in(monkeypatch, file)
     return file
 
 
 @pytest.fixture
-def dying(told: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
+def dying(server_options: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
     engine = VllmEngine()
     engine.load(checkpoint_dir)
     yield engine
@@ -115,7 +115,7 @@ def dying(told: Path, checkpoint_dir: Path) -> Iterator[VllmEngine]:
 
 @pytest.fixture
 def run_all(dying: VllmEngine, picture: Path, tmp_path: Path) -> RunAll:
-    """Ask several things at once; what each ended with."""
+    """Send several prompts at once, and return the answer or exception of each."""
 
     def run_all(*prompts: str) -> list[Answer | BaseException]:
         async def ask() -> list[Answer | BaseException]:
@@ -133,7 +133,7 @@ def run_all(dying: VllmEngine, picture: Path, tmp_path: Path) -> RunAll:
 
 @pytest.fixture
 def caches(tmp_path: Path) -> Path:
-    """What another compiled."""
+    """A folder with code that another worker compiled."""
     folder = tmp_path / "caches"
     (folder / "vllm").mkdir(parents=True)
     (folder / "vllm" / "graph.py").touch()
@@ -150,7 +150,7 @@ def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
 
 @pytest.fixture
 def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a machine's devices: it has two GPUs."""
+    """The device folder of a machine with two GPUs."""
     monkeypatch.setattr(gpus, "DEVICES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
@@ -160,7 +160,7 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A driver that says of its GPUs what is in a file."""
+    """A file with what the fake `nvidia-smi` prints."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program, said = folder / "nvidia-smi", tmp_path / "said"

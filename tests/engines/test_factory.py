@@ -22,7 +22,7 @@ from tests.real_vllm import needs_vllm
         (False, False, "transformers"),
     ],
 )
-def test_auto_is_vllm_where_a_gpu_and_vllm_are(
+def test_auto_is_vllm_on_a_machine_with_a_gpu_and_vllm(
     devices: Path, monkeypatch: pytest.MonkeyPatch, has_gpu: bool, has_vllm: bool, best: str
 ) -> None:
     if not has_gpu:
@@ -34,14 +34,14 @@ def test_auto_is_vllm_where_a_gpu_and_vllm_are(
     assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
 
 
-def test_a_reasoner_is_auto_unless_it_is_told() -> None:
+def test_the_default_engine_is_auto() -> None:
     assert ReasonerEntry().engine == AUTO
     for name in ENGINES.keys() - GENERATOR_ABILITIES.keys():
         ReasonerEntry(engine=name)
     assert GeneratorEntry().engine == AUTO
 
 
-def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_vllm_that_is_not_installed_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def nothing(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -54,12 +54,12 @@ def test_vllm_where_it_is_not_installed_says_what_to_do(monkeypatch: pytest.Monk
 
 
 @needs_vllm
-def test_vllm_is_taken_where_it_is_asked_for() -> None:
-    """Also without a GPU, where `auto` would not."""
+def test_vllm_by_name_needs_no_gpu() -> None:
+    """`auto` would choose Transformers here."""
     assert factory.create_engine("vllm").name == f"vllm {version('vllm')}"
 
 
-def test_an_engine_that_is_not_there_says_so_when_it_shall_load(tmp_path: Path) -> None:
+def test_a_missing_engine_fails_when_it_loads(tmp_path: Path) -> None:
     with pytest.raises(Failure) as raised:
         factory.create_engine("vllm-omni").load(tmp_path / "Cosmos3-Nano")
     assert raised.value.error.code == "EngineFailed" and not raised.value.error.retryable

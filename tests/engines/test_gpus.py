@@ -8,18 +8,20 @@ from cosmos_batch.engines import gpus
 
 
 @pytest.mark.parametrize(("chosen", "count"), [(None, 2), ("1", 1), ("0,1", 2), ("", 0), ("-1", 0)])
-def test_the_gpus_of_a_process(devices: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, count: int) -> None:
+def test_cuda_visible_devices_limits_the_gpus(
+    devices: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None, count: int
+) -> None:
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
     assert gpus.gpus_here() == count
 
 
-def test_without_a_driver_there_is_none(devices: Path) -> None:
+def test_without_a_driver_there_are_no_gpus(devices: Path) -> None:
     (devices / "nvidiactl").unlink()
     assert gpus.gpus_here() == 0
 
 
-def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_visible_gpus_are_queried(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.write_text("1, 1\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
     gpus.free_share()
@@ -36,11 +38,11 @@ def test_only_the_chosen_gpus_count(driver: Path, monkeypatch: pytest.MonkeyPatc
         ("", None),
     ],
 )
-def test_the_gpus_of_a_machine(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
+def test_the_kind_of_gpu_is_that_with_least_memory(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
     driver.write_text(said)
     assert gpus.gpu_here() == gpu
 
 
-def test_without_a_driver_all_is_taken_to_be_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_driver_all_memory_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus.free_share() == 1.0 and gpus.gpu_here() is None

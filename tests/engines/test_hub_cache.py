@@ -1,4 +1,4 @@
-"""Libraries that load by name find our copies, and ask nobody."""
+"""Libraries that load models by name find local copies and download nothing."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {MODEL: folder}
 
 
-def test_this_process_finds_them_and_asks_the_hub_again_afterwards(copies: dict[str, Path], tmp_path: Path) -> None:
+def test_this_process_finds_copies_inside_of_the_block_only(copies: dict[str, Path], tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     before = constants.HF_HUB_CACHE
@@ -43,14 +43,14 @@ def test_this_process_finds_them_and_asks_the_hub_again_afterwards(copies: dict[
         assert not is_offline_mode(), "without copies it is left to the libraries"
 
 
-def test_another_process_finds_them(copies: dict[str, Path], tmp_path: Path) -> None:
+def test_another_process_finds_copies(copies: dict[str, Path], tmp_path: Path) -> None:
     program = f"from huggingface_hub import snapshot_download as s; print(s({MODEL!r}))"
     environment = {**os.environ, **offline_variables(tmp_path / "hub", copies), "HF_ENDPOINT": "http://127.0.0.1:9"}
     said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert Path(said.stdout.strip()).resolve() == copies[MODEL]
 
 
-def test_without_copies_nothing_is_asked_of_the_hub(tmp_path: Path) -> None:
+def test_without_copies_nothing_is_downloaded(tmp_path: Path) -> None:
     assert offline_variables(tmp_path / "hub", {}) == {"HF_HUB_OFFLINE": "1"}
 
 
@@ -64,7 +64,7 @@ def test_without_copies_nothing_is_asked_of_the_hub(tmp_path: Path) -> None:
         ("Cosmos3 guardrails initialized.", "EngineFailed", False),
     ],
 )
-def test_a_server_that_did_not_start_for_its_guardrails_says_so(line: str, code: str, told: bool) -> None:
+def test_the_error_of_a_failed_start_names_guardrails(line: str, code: str, told: bool) -> None:
     """Where memory ran out while they loaded, that is the reason."""
     with pytest.raises(Failure) as raised, explain_guardrail_failures(lambda: ["Traceback", line]):
         raise Failure(code, "It ended with status 1.", "See the log.")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Files are decoded in a few threads, and no small one waits behind large ones."""
+"""The threads in which media are decoded: small files do not wait behind large ones."""
 
 import asyncio
 import os
@@ -36,9 +36,7 @@ def test_small_files_do_not_wait_for_large_ones() -> None:
 
 
 @pytest.mark.parametrize(("cores", "small", "large"), [(1, 1, 1), (2, 1, 1), (16, 8, 4)])
-def test_their_threads_are_of_the_cores_that_are_ours(
-    monkeypatch: pytest.MonkeyPatch, cores: int, small: int, large: int
-) -> None:
+def test_half_of_the_cores_decode(monkeypatch: pytest.MonkeyPatch, cores: int, small: int, large: int) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     preparing = MediaThreads()
     assert (preparing._small._max_workers, preparing._large._max_workers) == (small, large)

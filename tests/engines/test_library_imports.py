@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.engines.library_imports import import_torchvision
 
 
-def test_torchvision_is_imported_as_it_is_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_torchvision_is_imported_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = SimpleNamespace()
     monkeypatch.setitem(sys.modules, "torchvision", whole)
     import_torchvision()

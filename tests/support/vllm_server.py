@@ -1,15 +1,19 @@
-"""A stand-in for `vllm serve` where a test needs a server that dies: it answers on a socket what it is told.
+"""A stand-in for `vllm serve` that crashes, hangs or fails on request. It listens on a Unix socket.
 
-    python served.py SOCKET [--sequences N] [--most N] [--memory M] [--free F] [--long] [--child FILE] [--starts FILE]
-        [--deaf]
+    python vllm_server.py SOCKET [--sequences N] [--most N] [--memory M] [--free F] [--long] [--child FILE]
+        [--starts FILE] [--deaf]
 
-With a file `broken.so` in vLLM's cache it does not start. With more `--sequences` than `--most` it runs out of memory,
-and with `--most -1` before it has loaded its weights; `--long` has it say that the context is what does not fit. With
-more `--memory` than is `--free` it does not start either. Of memory it speaks in the words of vLLM 0.32.
-A request whose text holds `die` kills it, `oom` lets it run out of memory first; `fail` is answered with 500, and
-`unwell` ends its health. `freeze` stops its process; `hang` is never answered, and `long` when its counters were asked
-for as often as `LONG`, which count something each time. `--child` starts a process that outlives a SIGTERM and writes
-its id; `--starts` counts the starts.
+It prints the messages of vLLM 0.32.
+
+- A file `broken.so` in vLLM's cache folder prevents the start.
+- More `--sequences` than `--most` run out of memory; with `--most -1` that happens before the weights are loaded, and
+  with `--long` because of the context.
+- More `--memory` than is `--free` prevents the start.
+- `--deaf` never answers; `--child` starts a process that ignores SIGTERM, and writes its id; `--starts` counts starts.
+
+Words in a request's text: `die` kills the server, `oom` runs out of memory first, `fail` is answered with 500, `unwell`
+makes `/health` fail, `freeze` stops the process, `hang` is never answered, and `long` is answered after the counters
+were read `LONG` times, which increase each time.
 """
 
 import argparse
@@ -59,8 +63,8 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, f"python_gc_objects_total {time.monotonic()}\nvllm:tokens_total {Handler.counted}\n".encode())
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = asked["messages"][1]["content"][1]["text"]
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = request["messages"][1]["content"][1]["text"]
         if "oom" in text:
             print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", flush=True)
         if "die" in text or "oom" in text:
@@ -104,26 +108,26 @@ def main() -> None:
     parser.add_argument("--child", type=Path)
     parser.add_argument("--starts", type=Path)
     parser.add_argument("--deaf", action="store_true")
-    given = parser.parse_args()
-    print("serving", given.sequences, flush=True)
-    if given.starts:
-        given.starts.open("a").write("x")
-    if given.child:
-        given.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
-    if given.deaf:
+    arguments = parser.parse_args()
+    print("serving", arguments.sequences, flush=True)
+    if arguments.starts:
+        arguments.starts.open("a").write("x")
+    if arguments.child:
+        arguments.child.write_text(str(subprocess.Popen([sys.executable, "-c", STUBBORN]).pid))
+    if arguments.deaf:
         signal.pause()
     if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
         print("ImportError: broken.so: file too short", flush=True)
         sys.exit(1)
-    if given.memory > given.free:
-        print(NOT_FREE.format(free=given.free, memory=given.memory), flush=True)
+    if arguments.memory > arguments.free:
+        print(NOT_FREE.format(free=arguments.free, memory=arguments.memory), flush=True)
         sys.exit(1)
-    if given.most >= 0:
+    if arguments.most >= 0:
         print("Loading weights took 0.10 seconds", flush=True)
-    if given.sequences > given.most:
-        print(CONTEXT if given.long else NO_CACHE, flush=True)
+    if arguments.sequences > arguments.most:
+        print(CONTEXT if arguments.long else NO_CACHE, flush=True)
         sys.exit(1)
-    socketserver.ThreadingUnixStreamServer(given.socket, Handler).serve_forever()
+    socketserver.ThreadingUnixStreamServer(arguments.socket, Handler).serve_forever()
 
 
 if __name__ == "__main__":

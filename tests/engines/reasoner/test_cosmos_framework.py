@@ -1,4 +1,4 @@
-"""Cosmos Framework's reasoner: our driver in a real torchrun group of two, on a stand-in for the framework."""
+"""Cosmos Framework's reasoner: the driver runs in a real torchrun group of two, on a stand-in for the framework."""
 
 import asyncio
 import json
@@ -70,7 +70,9 @@ def ask(framework: FrameworkReasoner, picture: Path, tmp_path: Path) -> Run:
     return ask
 
 
-def test_one_resident_group_answers_one_after_another(ask: Run, framework: FrameworkReasoner, cosmos3: Path) -> None:
+def test_a_group_loads_once_and_answers_one_job_after_another(
+    ask: Run, framework: FrameworkReasoner, cosmos3: Path
+) -> None:
     answers = ask("What is it?", "And this?", maxTokens=64)
     assert [answer.text for answer in answers if isinstance(answer, Answer)] == [
         f"{TWO} processes, load 1, saw (288, 192): {prompt}" for prompt in ("What is it?", "And this?")
@@ -82,12 +84,12 @@ def test_one_resident_group_answers_one_after_another(ask: Run, framework: Frame
     assert any(f"loaded {cosmos3}" in line for line in framework.startup_logs)
 
 
-def test_an_answer_that_was_cut_off_says_so(ask: Run) -> None:
+def test_an_answer_that_reaches_max_tokens_finishes_by_length(ask: Run) -> None:
     [answer] = ask("Talk.", maxTokens=2)
     assert isinstance(answer, Answer) and answer.finish_reason == "length"
 
 
-def test_what_the_framework_refuses_or_fails_at_is_one_requests_alone(ask: Run) -> None:
+def test_a_refused_or_failed_request_leaves_the_others_alone(ask: Run) -> None:
     refused, failed, fine = ask(" ", "fail", "fine", maxTokens=64)
     assert isinstance(refused, Failure) and not refused.error.retryable
     assert "requires a non-empty 'prompt'" in refused.error.message
@@ -95,7 +97,7 @@ def test_what_the_framework_refuses_or_fails_at_is_one_requests_alone(ask: Run) 
     assert isinstance(fine, Answer)
 
 
-def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
+def test_a_process_that_crashes_ends_the_group_and_the_next_job_starts_a_new_one(
     ask: Run, framework: FrameworkReasoner
 ) -> None:
     before = framework._served._server
@@ -107,7 +109,7 @@ def test_a_process_that_dies_takes_the_group_with_it_and_the_next_has_a_new_one(
     assert framework._served._server is not before
 
 
-def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_engine_stops_a_group_that_restarts(cosmos3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def command(*more: str) -> Callable[[GroupPlan, Path, Path], list[str]]:
         return lambda _plan, _checkpoint, folder: [sys.executable, vllm_server.__file__, str(folder / "socket"), *more]
 
@@ -131,7 +133,7 @@ def test_what_is_started_again_is_stopped_with_the_engine(cosmos3: Path, monkeyp
     assert not asyncio.run(closed_meanwhile()).is_running
 
 
-def test_what_is_not_one_image_is_refused_and_told_where_to_go(
+def test_anything_but_one_image_is_refused_with_a_remedy(
     framework: FrameworkReasoner, ask: Run, clip: Path, tmp_path: Path
 ) -> None:
     (video,) = ask("What?", source=clip)

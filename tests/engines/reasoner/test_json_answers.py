@@ -1,4 +1,4 @@
-"""Structured answers: found in whatever the model writes around them, checked, asked for once more, never lost."""
+"""Answers with a JSON Schema: the JSON is found in the text, checked, and asked for once more."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def _bare(text: str) -> Any:
 
 
 @given(st.text(st.sampled_from('[{"}],:0a\\ `\n')) | st.text())
-def test_any_text_has_data_or_a_reason(text: str) -> None:
+def test_every_text_yields_data_or_a_reason(text: str) -> None:
     data, error = read_data(text, {"type": "object"})
     assert (error is None) is isinstance(data, dict)
     if error is None:
@@ -77,7 +77,7 @@ def test_any_text_has_data_or_a_reason(text: str) -> None:
         ('{"robots": 2, "note": "a\nb\tc"}', 2),  # raw control characters
     ],
 )
-def test_the_value_that_fits_is_taken(text: str, robots: int) -> None:
+def test_the_first_value_that_fits_the_schema_is_taken(text: str, robots: int) -> None:
     data, error = read_data(text, ROBOTS)
     assert error is None and data["robots"] == robots
 
@@ -98,13 +98,13 @@ def test_the_value_that_fits_is_taken(text: str, robots: int) -> None:
         ('{"robots": 1, "deep": ' + "[" * 100 + "]" * 100 + "}", f"more than {DEPTH_LIMIT} levels"),
     ],
 )
-def test_what_does_not_fit_is_explained(text: str, said: str) -> None:
+def test_data_that_does_not_fit_has_a_reason(text: str, said: str) -> None:
     data, error = read_data(text, ROBOTS)
     assert data is None and error is not None and said in error and len(error) <= 500
 
 
-class Saying:
-    """An engine that says one thing after the other; a Failure is raised."""
+class ScriptedAnswers:
+    """An engine that returns one text after the other, or raises a Failure."""
 
     name, concurrency, startup_logs = "saying", 1, []
 
@@ -132,24 +132,24 @@ class Saying:
         )
 
 
-def answer(engine: Saying, job: Job, workdir: Path) -> Answer:
+def answer(engine: ScriptedAnswers, job: Job, workdir: Path) -> Answer:
     return asyncio.run(run_with_schema(engine, job, workdir))
 
 
-def test_without_a_schema_nothing_is_looked_for(tmp_path: Path) -> None:
-    found = answer(Saying('{"robots": 2}'), make_job("a.png"), tmp_path)
+def test_without_a_schema_the_answer_has_no_data(tmp_path: Path) -> None:
+    found = answer(ScriptedAnswers('{"robots": 2}'), make_job("a.png"), tmp_path)
     assert (found.data, found.data_error) == (None, None)
 
 
-def test_what_fits_is_asked_for_once(tmp_path: Path) -> None:
-    engine = Saying('So: {"robots": 2}')
+def test_an_answer_that_fits_is_requested_once(tmp_path: Path) -> None:
+    engine = ScriptedAnswers('So: {"robots": 2}')
     found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
     assert (found.text, found.data, found.data_error) == ('So: {"robots": 2}', {"robots": 2}, None)
     assert len(engine.asked) == 1
 
 
-def test_what_does_not_fit_is_asked_for_once_more_with_the_reason(tmp_path: Path) -> None:
-    engine = Saying("Two.", '{"robots": 2}')
+def test_an_answer_that_does_not_fit_is_requested_again_with_the_reason(tmp_path: Path) -> None:
+    engine = ScriptedAnswers("Two.", '{"robots": 2}')
     found = answer(engine, make_job("a.png", "How many?", jsonSchema=ROBOTS), tmp_path)
     assert found.data == {"robots": 2} and found.text == '{"robots": 2}'
     first, second = engine.asked
@@ -161,24 +161,26 @@ def test_what_does_not_fit_is_asked_for_once_more_with_the_reason(tmp_path: Path
     assert found.logs[0] == "said Two." and "asked once more" in found.logs[1]
 
 
-def test_what_does_not_fit_twice_is_reported_and_kept(tmp_path: Path) -> None:
-    engine = Saying("Two.", "Three.")
+def test_a_second_answer_that_does_not_fit_is_delivered_with_the_reason(tmp_path: Path) -> None:
+    engine = ScriptedAnswers("Two.", "Three.")
     found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
     assert (found.text, found.data, found.data_error) == ("Three.", None, "it holds no JSON")
     assert len(engine.asked) == 2
 
 
-def test_an_answer_is_not_lost_over_the_second_question(tmp_path: Path) -> None:
+def test_the_first_answer_is_delivered_if_the_second_request_fails(tmp_path: Path) -> None:
     found = answer(
-        Saying("Two.", Failure("InvalidInput", "Too long.", "r")), make_job("a.png", jsonSchema=ROBOTS), tmp_path
+        ScriptedAnswers("Two.", Failure("InvalidInput", "Too long.", "r")),
+        make_job("a.png", jsonSchema=ROBOTS),
+        tmp_path,
     )
     assert (found.text, found.data_error) == ("Two.", "it holds no JSON")
     assert "Too long." in found.logs[-1]
 
 
-def test_the_first_failure_is_the_jobs(tmp_path: Path) -> None:
+def test_a_failure_of_the_first_request_fails_the_job(tmp_path: Path) -> None:
     with pytest.raises(Failure):
-        answer(Saying(Failure("InvalidInput", "m", "r")), make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+        answer(ScriptedAnswers(Failure("InvalidInput", "m", "r")), make_job("a.png", jsonSchema=ROBOTS), tmp_path)
 
 
 BOX = '[{"bbox_2d": [0, 500, 1000, 1000], "label": "load"}]'
@@ -196,8 +198,8 @@ def test_a_tasks_boxes_are_also_in_pixels_of_the_upright_picture(
     schema = TASKS["2d-grounding"].schema
     job = make_job("a.jpg", task="2d-grounding", jsonSchema=schema)
     place(picture, job, tmp_path / "work")
-    assert answer(Saying(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
-    plain = answer(Saying(BOX), make_job("a.jpg", jsonSchema=schema), tmp_path / "work")
+    assert answer(ScriptedAnswers(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
+    plain = answer(ScriptedAnswers(BOX), make_job("a.jpg", jsonSchema=schema), tmp_path / "work")
     assert plain.data == json.loads(BOX), "what fits a schema of the caller's own stays as it is"
 
 
@@ -206,15 +208,15 @@ def test_boxes_in_a_video_too(tmp_path: Path, rotation: int | None, pixels: list
     clip = media_files.video(tmp_path / "source.mp4", rotation=rotation)
     job = make_job("a.mp4", task="2d-grounding", jsonSchema=TASKS["2d-grounding"].schema)
     place(clip, job, tmp_path / "work")
-    assert answer(Saying(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
+    assert answer(ScriptedAnswers(BOX), job, tmp_path / "work").data[0]["bbox_pixels"] == pixels
 
 
-def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
+def test_times_of_a_task_are_added_in_the_other_notation(tmp_path: Path) -> None:
     said = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
     task = "temporal-localization-mmss"
     job = make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema)
     place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
-    found = answer(Saying(said), job, tmp_path / "work")
+    found = answer(ScriptedAnswers(said), job, tmp_path / "work")
     assert found.data == [
         {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
     ]
@@ -231,17 +233,17 @@ def test_times_of_a_task_are_also_the_other_way(tmp_path: Path) -> None:
         ([{"start": 10 + at, "end": 10, "caption": "a"} for at in range(4)], {}, "10, 10, 11, 10, 12 s and 3 more."),
     ],
 )
-def test_times_at_which_there_is_nothing_to_see_are_noted(
+def test_times_outside_of_the_video_are_noted(
     tmp_path: Path, said: Any, parameters: dict[str, Any], told: str | None
 ) -> None:
     name = "temporal-localization-mmss" if isinstance(said[0]["start"], str) else "temporal-localization"
     job = make_job("a.mp4", task=name, jsonSchema=TASKS[name].schema, **parameters)  # type: ignore[index]
     place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
-    notes = answer(Saying(json.dumps(said)), job, tmp_path / "work").notes
+    notes = answer(ScriptedAnswers(json.dumps(said)), job, tmp_path / "work").notes
     assert notes == [] if told is None else told in notes[0]
 
 
-def test_what_nobody_can_check_is_reported() -> None:
+def test_numbers_that_cannot_be_divided_are_reported() -> None:
     data, error = read_data("1" + "0" * 400, {"multipleOf": 0.1})
     assert data is None and error is not None and "cannot be checked" in error
 
@@ -257,7 +259,7 @@ def test_a_long_answer_is_checked_against_a_long_schema() -> None:
     assert data is None and error is not None and "does not fit the schema at $[0]" in error
 
 
-def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
+def test_a_check_that_takes_too_long_is_stopped_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_check, "CHECK_SECONDS", 0.01)
@@ -268,7 +270,7 @@ def test_a_check_that_takes_too_long_is_ended_and_nothing_is_asked_again(
         return schema_check.schema_problem(value, schema)
 
     monkeypatch.setattr(json_answers, "schema_problem", counted)
-    saying = Saying(json.dumps(LONG))
+    saying = ScriptedAnswers(json.dumps(LONG))
     found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
     assert found.data is None and found.data_error == UNCHECKED
     assert len(saying.asked) == 1 and checks == [LONG], "one limit for all of the answer"

@@ -1,4 +1,4 @@
-"""Several files in one request: the model sees all of them, in their order, within one budget."""
+"""Several files in one request: the model sees all of them, in order, within one budget of tokens."""
 
 import re
 from itertools import groupby
@@ -35,11 +35,11 @@ def prepared(checkpoint: Checkpoint, paths: list[Path], **parameters: object) ->
 
 
 def media_in(text: str) -> list[str]:
-    """The media of a prompt, a clip once for each of its pairs of frames."""
+    """Return the kinds of media in a prompt; a clip appears once for each pair of its frames."""
     return [MEDIA[token] for token, _ in groupby(re.findall(r"<\|vision_end\|>|<\|\w+_pad\|>", text)) if token in MEDIA]
 
 
-def test_the_model_sees_all_of_them_in_their_order(checkpoint: Checkpoint, clip: Path, picture: Path) -> None:
+def test_the_model_sees_all_files_in_order(checkpoint: Checkpoint, clip: Path, picture: Path) -> None:
     for paths, seen in (
         ([picture, clip], ["image", *["video"] * 2]),
         ([clip, picture, clip], [*["video"] * 2, "image", *["video"] * 2]),
@@ -50,7 +50,7 @@ def test_the_model_sees_all_of_them_in_their_order(checkpoint: Checkpoint, clip:
         assert text.index("<|vision_end|>") < text.index("What changed?")
 
 
-def test_pixels_come_in_their_order_too(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_pixels_of_several_images_are_in_order(checkpoint: Checkpoint, tmp_path: Path) -> None:
     paths = []
     for colour in ("red", "blue", "black"):
         paths.append(tmp_path / f"{colour}.png")
@@ -60,8 +60,8 @@ def test_pixels_come_in_their_order_too(checkpoint: Checkpoint, tmp_path: Path) 
     assert red_of.round().tolist() == [[1, -1, -1], [-1, -1, 1], [-1, -1, -1]]
 
 
-def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
-    """The rule of NVIDIA's tool holds for all together; a small picture, and not its place, decides what it takes."""
+def test_files_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
+    """NVIDIA's limit holds for all files together, and a file's size decides its share, not its position."""
     sight, small = MediaLimits.from_processor(checkpoint.processor), media_files.image(tmp_path / "small.png", 64, 64)
     tokens = 300
 
@@ -78,7 +78,7 @@ def test_they_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoin
     assert max(twice) < alone[0] * 0.8 and min(twice) > alone[0] * 0.3
 
 
-def test_notes_lines_and_refusals_name_the_file(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
+def test_notes_log_lines_and_errors_name_the_file(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
     minute = media_files.video(tmp_path / "minute.mp4", frames=600)
     job = prepared(checkpoint, [clip, minute], fps=10, prompt="robot " * 3000, maxTokens=100)
     [note] = [note for note in job.notes if note.startswith("minute.mp4: 60.0 s of video")]
@@ -89,7 +89,7 @@ def test_notes_lines_and_refusals_name_the_file(checkpoint: Checkpoint, clip: Pa
         prepared(checkpoint, [clip, cut])
 
 
-def test_more_than_fit_are_refused(checkpoint: Checkpoint, picture: Path) -> None:
+def test_more_files_than_fit_are_refused(checkpoint: Checkpoint, picture: Path) -> None:
     with pytest.raises(Failure) as refused:
         prepared(checkpoint, [picture] * 16, prompt="robot " * 4000)
     assert refused.value.error.code == "InvalidInput"

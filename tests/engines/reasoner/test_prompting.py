@@ -9,7 +9,7 @@ from cosmos_batch.planning.questions import ANSWERING, REASONING
 from tests.engines.conftest import make_job
 
 
-def test_sampling_is_that_of_nvidia() -> None:
+def test_sampling_defaults_are_nvidias() -> None:
     assert sampling_for(make_job("a.png")) == ANSWERING
     assert sampling_for(make_job("a.png", reasoning=True)) == REASONING
     assert (ANSWERING.temperature, ANSWERING.top_p, ANSWERING.top_k, ANSWERING.seed) == (0.7, 0.8, 20, 3407)
@@ -17,7 +17,7 @@ def test_sampling_is_that_of_nvidia() -> None:
 
 
 @pytest.mark.parametrize("reasoning", [False, True])
-def test_a_callers_values_take_the_place_of_nvidias_one_by_one(reasoning: bool) -> None:
+def test_each_value_of_a_request_replaces_nvidias(reasoning: bool) -> None:
     published = REASONING if reasoning else ANSWERING
     for name, alias, value in [("temperature", "temperature", 0.0), ("top_k", "topK", 0), ("seed", "seed", 0)]:
         found = sampling_for(make_job("a.png", reasoning=reasoning, **{alias: value}))

@@ -27,7 +27,7 @@ def test_reasoning_is_split_from_the_answer(text: str, answer: str, reasoning: s
 
 
 @given(TAGGED)
-def test_no_tag_stays_and_no_word_is_lost(text: str) -> None:
+def test_tags_are_removed_and_all_text_is_kept(text: str) -> None:
     answer, reasoning = split_reasoning(text)
     letters = sorted(text.replace("<think>", "").replace("</think>", "").replace("\n", "").replace(" ", ""))
     assert sorted((answer + (reasoning or "")).replace("\n", "").replace(" ", "")) == letters

@@ -1,4 +1,4 @@
-"""Thousandths to pixels, mm:ss.ff to seconds and back."""
+"""Converting thousandths to pixels, and `mm:ss.ff` to seconds and back."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ JSON = st.recursive(
 
 
 @given(st.floats(0, 5e5))
-def test_a_time_comes_back_to_a_hundredth(seconds: float) -> None:
+def test_seconds_survive_conversion_to_a_hundredth(seconds: float) -> None:
     assert seconds_of(time_of(seconds)) == pytest.approx(seconds, abs=0.00501)
 
 
 @given(st.integers(0, 9999), st.integers(0, 59), st.integers(0, 99))
-def test_every_time_is_read_and_written_as_it_is(minutes: int, seconds: int, hundredths: int) -> None:
+def test_times_survive_conversion(minutes: int, seconds: int, hundredths: int) -> None:
     text = f"{minutes:02}:{seconds:02}.{hundredths:02}"
     assert seconds_of(text) == pytest.approx(minutes * 60 + seconds + hundredths / 100)
     assert time_of(seconds_of(text) or 0) == text
@@ -55,7 +55,7 @@ def test_each_axis_has_its_own_thousandths(x: float, y: float, width: int, heigh
 
 
 @given(JSON)
-def test_nothing_that_was_said_changes(data: Any) -> None:
+def test_the_models_own_values_do_not_change(data: Any) -> None:
     assert _without_units(with_units(data, (640, 480))) == _without_units(data)
 
 
@@ -68,7 +68,7 @@ def _without_units(data: Any) -> Any:
     return data
 
 
-def test_units_stand_beside_what_was_said() -> None:
+def test_converted_values_are_added_beside_the_models() -> None:
     said = [{"bbox_2d": [0, 500, 1000, 1000], "label": "load"}, {"point_2d": [500, 250]}]
     assert with_units(said, (1920, 1080)) == [
         {"bbox_2d": [0, 500, 1000, 1000], "label": "load", "bbox_pixels": [0, 540, 1920, 1080]},
@@ -81,12 +81,12 @@ def test_units_stand_beside_what_was_said() -> None:
 
 
 @pytest.mark.parametrize("odd", [[1, 2, 3], [True, 1, 2, 3], "0 0 1 1", None, [1, 2, 3, "4"]])
-def test_what_is_no_box_is_left_alone(odd: Any) -> None:
+def test_values_that_are_no_box_are_left_alone(odd: Any) -> None:
     assert with_units({"bbox_2d": odd, "start": True, "end": "later"}, (10, 10)) == {
         "bbox_2d": odd, "start": True, "end": "later",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("beyond", [1e308, 10**400, -1])
-def test_what_is_no_time_of_a_video_is_left_alone(beyond: float) -> None:
+def test_values_that_are_no_time_are_left_alone(beyond: float) -> None:
     assert with_units({"start": beyond}, None) == {"start": beyond}

@@ -1,4 +1,4 @@
-"""Every byte of the weights is read once, in many streams, where they stay in memory."""
+"""Reading weights ahead: every byte once, in many streams, if they stay in memory."""
 
 import os
 import threading
@@ -52,7 +52,7 @@ def test_all_weights_are_read_and_nothing_else(checkpoint: Path, reads: Reads) -
     assert sum(got for name, got in reads if name == "two.safetensors") == 1000
 
 
-def test_what_a_reasoner_does_not_load_is_not_read(checkpoint: Path, reads: Reads) -> None:
+def test_weights_that_a_reasoner_does_not_load_are_not_read(checkpoint: Path, reads: Reads) -> None:
     for part in ("vae", "sound_tokenizer", "vision_encoder"):
         (checkpoint / part).mkdir()
         (checkpoint / part / f"{part}.safetensors").write_bytes(os.urandom(10))
@@ -61,7 +61,7 @@ def test_what_a_reasoner_does_not_load_is_not_read(checkpoint: Path, reads: Read
     assert {name for name, _ in reads} == {"one.safetensors", "two.safetensors", "vision_encoder.safetensors"}
 
 
-def test_weights_that_would_not_stay_in_memory_are_left(
+def test_weights_larger_than_memory_are_not_read(
     checkpoint: Path, reads: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = tmp_path / "meminfo"
@@ -73,13 +73,13 @@ def test_weights_that_would_not_stay_in_memory_are_left(
     assert not reads
 
 
-def test_an_error_is_the_engines_to_meet(checkpoint: Path) -> None:
+def test_a_read_error_is_left_to_the_engine(checkpoint: Path) -> None:
     with read_ahead(checkpoint) as readers:
         (checkpoint / "two.safetensors").unlink()
         readers.shutdown()
 
 
-def test_what_is_not_begun_when_the_engine_has_started_is_left(
+def test_reading_stops_when_the_engine_has_started(
     checkpoint: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STREAMS", 1)
@@ -99,8 +99,8 @@ def test_what_is_not_begun_when_the_engine_has_started_is_left(
     assert sum(got for _, got in reads) <= 1300, "one range of four"
 
 
-def test_vllm_reads_what_it_touches_whatever_the_file_system(checkpoint_dir: Path, tmp_path: Path) -> None:
-    """It would read once more what is on its way, in one stream."""
+def test_vllm_does_not_read_ahead_itself(checkpoint_dir: Path, tmp_path: Path) -> None:
+    """It would read the same bytes again in one stream."""
     for gpus in (0, 1):
         command = serve_command(checkpoint_dir, VllmPlan(2048, 8, gpus), tmp_path, tmp_path)
         assert command[command.index("--safetensors-load-strategy") + 1] == "lazy"

@@ -1,4 +1,4 @@
-"""A server that a worker starts: ready, dead, stopped, and gone with its worker."""
+"""A server process that a worker starts: readiness, crashes, stopping, and its end with the worker."""
 
 import os
 import signal
@@ -48,14 +48,14 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.05)
 
 
-def test_it_is_ready_when_it_says_so_and_its_lines_are_kept(start: Start) -> None:
+def test_a_server_is_ready_when_health_answers(start: Start) -> None:
     server = start()
     server.wait_until_ready(20)
     assert server.is_running
     assert server.last_lines[0] == "serving 1"
 
 
-def test_one_that_ends_first_is_no_server(start: Start) -> None:
+def test_a_server_that_ends_before_it_is_ready_is_an_error(start: Start) -> None:
     server = start("--sequences", "9", "--most", "1")
     with pytest.raises(ServerDied, match="ended with status 1"):
         server.wait_until_ready(20)
@@ -63,14 +63,14 @@ def test_one_that_ends_first_is_no_server(start: Start) -> None:
     assert not server.folder.exists()
 
 
-def test_one_that_does_not_answer_in_time_is_stopped(start: Start) -> None:
+def test_a_server_that_is_not_ready_in_time_is_stopped(start: Start) -> None:
     server = start("--deaf")
     with pytest.raises(ServerDied, match="was not ready within 1 s"):
         server.wait_until_ready(1)
     assert not server.is_running
 
 
-def test_a_program_that_is_not_there_is_told_and_leaves_no_folder() -> None:
+def test_a_missing_program_is_an_error_and_leaves_no_folder() -> None:
     folders = []
 
     def nowhere(folder: Path) -> list[str]:
@@ -82,7 +82,7 @@ def test_a_program_that_is_not_there_is_told_and_leaves_no_folder() -> None:
     assert raised.value.error.remedy and [folder.exists() for folder in folders] == [False]
 
 
-def test_stopping_ends_children_that_will_not(start: Start, tmp_path: Path) -> None:
+def test_stopping_ends_children_that_ignore_sigterm(start: Start, tmp_path: Path) -> None:
     server = start("--child", str(tmp_path / "child"))
     server.wait_until_ready(20)
     child = int((tmp_path / "child").read_text())
@@ -90,7 +90,7 @@ def test_stopping_ends_children_that_will_not(start: Start, tmp_path: Path) -> N
     until(lambda: not lives(child))
 
 
-def test_it_says_what_killed_it(start: Start) -> None:
+def test_the_signal_that_killed_a_server_is_reported(start: Start) -> None:
     server = start()
     server.wait_until_ready(20)
     os.kill(server._process.pid, signal.SIGKILL)
@@ -98,8 +98,8 @@ def test_it_says_what_killed_it(start: Start) -> None:
     assert server.describe_end() == "was killed by SIGKILL"
 
 
-def test_it_goes_with_its_worker_however_that_ends(tmp_path: Path) -> None:
-    """A worker that is killed cannot stop anything any more."""
+def test_a_server_ends_with_its_worker(tmp_path: Path) -> None:
+    """A worker that is killed can stop nothing, so a guard process does."""
     worker = (
         "import sys, time\n"
         "from tests.engines.serving.test_server import Server, command\n"

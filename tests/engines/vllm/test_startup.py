@@ -1,4 +1,4 @@
-"""The phases of a start, from what vLLM's releases print."""
+"""The phases of vLLM's start, read from lines that its releases print."""
 
 import pytest
 
@@ -51,21 +51,21 @@ OLD = """\
     ],
     ids=["cpu", "gpus", "old", "silent", "strange"],
 )
-def test_each_release_says_what_took_how_long(text: str, total: float, expected: dict[str, float]) -> None:
+def test_the_phases_of_each_release(text: str, total: float, expected: dict[str, float]) -> None:
     found = start_phases(text.split("\n"), total)
     assert found == pytest.approx(found | expected)
     assert sum(found.values()) == pytest.approx(total)
 
 
-def test_phases_never_say_more_than_there_was() -> None:
-    """The weights are read while others import: then nothing is left for the rest, and no more."""
+def test_rest_is_never_negative() -> None:
+    """Phases of several processes overlap, so their sum may exceed the total."""
     assert start_phases(ON_GPUS.split("\n"), 100)["rest"] == 0
 
 
-def test_the_dashboard_shows_each_of_them() -> None:
+def test_phases_are_those_of_the_metric() -> None:
     assert tuple(start_phases([], 1)) == ENGINE_START_PHASES
 
 
-def test_of_many_lines_those_that_tell_are_known() -> None:
-    """Eight GPUs print more lines than a start keeps."""
+def test_lines_that_report_a_phase_are_recognized() -> None:
+    """They are kept even where eight GPUs print more lines than a start keeps."""
     assert [reports_phase(line) for line in ON_CPU.split("\n")] == [False, False, False, True, False, True, True, False]

@@ -1,4 +1,4 @@
-"""A server that is somebody else's. This one does what it is told."""
+"""A user's server that speaks OpenAI's protocol, and an engine that asks it."""
 
 import asyncio
 import base64
@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred times as fast."""
+    """Make waits between requests a hundred times shorter."""
     monkeypatch.setattr(outages, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(outages, "LONGEST_WAIT", 0.02)
 
@@ -115,7 +115,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def keys() -> list[str | None]:
-    """What the secret holds, in turn; the last one stays."""
+    """The values of the API key's secret, one for each read; the last one stays."""
     return [None]
 
 
@@ -137,7 +137,7 @@ def load(server: Server, keys: list[str | None]) -> Iterator[Callable[..., Endpo
 
 @pytest.fixture
 def ask(load: Callable[..., EndpointEngine], tmp_path: Path) -> Callable[..., Answer]:
-    """Ask about files; with `changes` to the endpoint."""
+    """Ask about files, with `changes` to the endpoint's settings."""
 
     def ask(*sources: Path, changes: dict[str, Any] | None = None, **parameters: Any) -> Answer:
         job = make_job(sources[0].name, more=[one.name for one in sources[1:]], **parameters)

@@ -1,4 +1,4 @@
-"""What the faults of a server that is somebody else's mean."""
+"""What the reasoner does when a user's server is busy, unreachable, slow, or refuses its key."""
 
 import asyncio
 import logging
@@ -29,7 +29,9 @@ from tests.engines.reasoner.endpoint.conftest import KEY, Server, error, failure
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again(server: Server, ask: Callable[..., Answer], picture: Path, status: int) -> None:
+def test_a_request_to_a_busy_server_is_sent_again(
+    server: Server, ask: Callable[..., Answer], picture: Path, status: int
+) -> None:
     server.answers = [error(status)] * 3
     answer = ask(picture)
     assert answer.text == "A robot." and len(server.asked) == 4
@@ -42,14 +44,14 @@ def away(ask: Callable[..., Answer], *sources: Path, **parameters: Any) -> Serve
     return failed
 
 
-def test_one_that_stays_busy_is_left_for_later(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
+def test_a_server_that_stays_busy_is_unavailable(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.fault = error(429, "rate limit")
     busy = away(ask, picture)
     assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", None, remote_server.TRIES)
     assert "rate limit" in busy.error.message and "concurrency" in busy.error.remedy
 
 
-def test_one_that_asks_for_a_long_pause_is_not_waited_for_here(
+def test_a_long_retry_after_is_not_waited_for_in_the_worker(
     server: Server, ask: Callable[..., Answer], picture: Path
 ) -> None:
     server.fault = (*error(429), {"Retry-After": "600"})
@@ -58,14 +60,14 @@ def test_one_that_asks_for_a_long_pause_is_not_waited_for_here(
 
 
 @pytest.mark.parametrize("status", [502, 504])
-def test_behind_a_proxy_it_may_have_begun(
+def test_a_proxys_error_means_that_the_server_may_have_begun(
     server: Server, ask: Callable[..., Answer], picture: Path, status: int
 ) -> None:
     server.fault = error(status)
     assert away(ask, picture).kind == "interrupted" and len(server.asked) == 1
 
 
-def test_one_that_was_away_is_looked_at_before_it_is_sent_a_job(
+def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:
     engine, job = load(), make_job(picture.name)
@@ -89,7 +91,7 @@ def test_one_that_was_away_is_looked_at_before_it_is_sent_a_job(
     asyncio.run(outage())
 
 
-def test_what_it_has_begun_on_is_asked_about_for_as_long_as_a_busy_one(
+def test_polling_for_started_work_is_retried_as_often_as_a_busy_server(
     server: Server, load: Callable[..., EndpointEngine]
 ) -> None:
     """A generation may have taken an hour, and another job may have found the server away just now."""
@@ -110,7 +112,7 @@ def test_what_it_has_begun_on_is_asked_about_for_as_long_as_a_busy_one(
     assert (asyncio.run(story()), len(looks)) == (200, 4)
 
 
-def test_where_nobody_is_answered_no_job_is_to_blame(
+def test_if_no_request_is_answered_no_job_counts_as_the_cause(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:
     engine, job = load(timeout_seconds=1), make_job(picture.name)
@@ -124,12 +126,12 @@ def test_where_nobody_is_answered_no_job_is_to_blame(
 
 
 @pytest.mark.parametrize(("asked", "expected"), [("7", 7), ("0", 0), ("100000", 100_000), ("soon", None), (None, None)])
-def test_how_long_the_server_asks_us_to_wait(asked: str | None, expected: float | None) -> None:
+def test_retry_after_in_seconds(asked: str | None, expected: float | None) -> None:
     headers = {} if asked is None else {"retry-after": asked}
     assert outages.retry_after(httpx2.Response(429, headers=headers)) == expected
 
 
-def test_it_may_name_a_date_too() -> None:
+def test_retry_after_as_a_date() -> None:
     def asked(date: str) -> float | None:
         return outages.retry_after(httpx2.Response(429, headers={"retry-after": date}))
 
@@ -146,7 +148,7 @@ def test_waits_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outages.wait_before_retry(3, 7) == 7
 
 
-def test_the_key_is_sent_and_never_said(
+def test_the_key_is_sent_and_appears_in_no_message(
     server: Server, ask: Callable[..., Answer], keys: list[str | None], picture: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -160,7 +162,7 @@ def test_the_key_is_sent_and_never_said(
     assert KEY not in answer.model_dump_json() + str(failed) + caplog.text
 
 
-def test_a_key_that_was_replaced_meanwhile_is_read_anew(
+def test_a_replaced_key_is_read_again(
     server: Server, ask: Callable[..., Answer], keys: list[str | None], picture: Path
 ) -> None:
     keys[:] = ["old", "new"]
@@ -171,7 +173,7 @@ def test_a_key_that_was_replaced_meanwhile_is_read_anew(
 
 @pytest.mark.parametrize("odd", [f'{{\n "apiKey": "{KEY}"\n}}', f"{KEY}\0", f"{KEY}é", ""])
 @pytest.mark.parametrize("replaced", [False, True], ids=["at the start", "replaced"])
-def test_what_is_no_key_is_not_quoted(
+def test_an_invalid_key_is_not_quoted(
     server: Server,
     ask: Callable[..., Answer],
     keys: list[str | None],
@@ -211,7 +213,7 @@ def test_without_a_key_none_is_sent(server: Server, ask: Callable[..., Answer], 
         ("hang up", "EngineFailed", True, "does not answer"),
     ],
 )
-def test_faults_are_told_apart(
+def test_each_error_has_its_code_message_and_remedy(
     server: Server, ask: Callable[..., Answer], picture: Path, answer: Any, code: str, retryable: bool, said: str
 ) -> None:
     server.answers = [answer]
@@ -221,14 +223,14 @@ def test_faults_are_told_apart(
     assert len(server.asked) == 1, "what may have been its death is not sent again at once"
 
 
-def test_one_that_takes_too_long_is_left_for_later(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
+def test_a_server_that_takes_too_long_is_unavailable(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.answers = ["sleep"]
     slow = away(ask, picture, changes={"timeout_seconds": 1})
     assert slow.kind == "interrupted", "nobody else was asked: the job may be too long"
     assert "within 1 s" in slow.error.message and "timeoutSeconds" in slow.error.remedy
 
 
-def test_one_that_is_gone_may_come_back(
+def test_a_server_that_stopped_is_unavailable_until_it_is_back(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:
     engine, job = load(), make_job(picture.name)
@@ -274,7 +276,7 @@ def certificate(folder: Path, days: int, name: str = "localhost") -> Path:
     ],
     ids=["good", "of nobody known", "of another", "expired"],
 )
-def test_a_certificate_that_can_not_be_trusted_is_refused_and_one_that_expired_is_waited_for(
+def test_an_untrusted_certificate_fails_and_an_expired_one_is_waited_for(
     server: Server,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""What a server that is somebody else's is asked."""
+"""What the reasoner sends to a user's server, and how it reads the answers."""
 
 import asyncio
 import io
@@ -18,7 +18,7 @@ from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
 
 
-def test_files_travel_in_the_request_as_the_model_is_to_see_them(
+def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
     server: Server, ask: Callable[..., Answer], clip: Path, picture: Path
 ) -> None:
     answer = ask(picture, clip, fps=2, start=1, end=3)
@@ -39,7 +39,7 @@ def test_files_travel_in_the_request_as_the_model_is_to_see_them(
     assert "For the model, 1 s of a video were its beginning, 0 s." in answer.notes
 
 
-def test_a_server_that_takes_no_settings_is_asked_without_them_from_then_on(
+def test_refused_media_settings_are_left_out_from_then_on(
     server: Server, load: Callable[..., EndpointEngine], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
     refusal = "Per-request media_io_kwargs are disabled by default because"
@@ -62,7 +62,7 @@ def test_a_server_that_takes_no_settings_is_asked_without_them_from_then_on(
         (422, {"detail": [{"loc": ["body", "response_format"], "msg": "extra fields not permitted"}]}),
     ],
 )
-def test_an_answer_that_cannot_be_held_to_its_schema_is_left_free(
+def test_a_schema_that_the_server_cannot_enforce_is_left_out(
     server: Server, ask: Callable[..., Answer], picture: Path, refusal: Any
 ) -> None:
     server.answers = [refusal]
@@ -71,15 +71,13 @@ def test_an_answer_that_cannot_be_held_to_its_schema_is_left_free(
     assert ["response_format" in asked for asked in server.asked] == [True, False]
 
 
-def test_a_schema_that_no_answer_fits_is_not_asked_without(
-    server: Server, ask: Callable[..., Answer], picture: Path
-) -> None:
+def test_a_contradictory_schema_is_not_left_out(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.answers = [error(400, "Grammar error: Unsatisfiable schema")]
     with pytest.raises(Failure, match="No answer can fit"):
         ask(picture, jsonSchema={"type": "object"})
 
 
-def test_fields_that_the_server_does_not_know_are_left_out_from_then_on(
+def test_unknown_fields_are_left_out_from_then_on(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:
     server.answers = [
@@ -105,7 +103,7 @@ def test_fields_that_the_server_does_not_know_are_left_out_from_then_on(
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
-def test_reasoning_that_the_server_parts_is_kept(
+def test_reasoning_that_the_server_separates_is_kept(
     server: Server, ask: Callable[..., Answer], picture: Path, name: str
 ) -> None:
     server.answers = [completion("Yes.", **{name: "It is red."})]
@@ -113,7 +111,7 @@ def test_reasoning_that_the_server_parts_is_kept(
     assert (answer.text, answer.reasoning) == ("Yes.", "It is red.")
 
 
-def test_closing_it_closes_its_connections(
+def test_closing_the_engine_closes_its_connections(
     load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
@@ -134,7 +132,7 @@ def test_closing_it_closes_its_connections(
     assert asyncio.run(ask_and_close())
 
 
-def test_cancelling_ends_the_request(
+def test_cancelling_a_job_ends_its_request(
     server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
 ) -> None:
     engine, job = load(), make_job(picture.name)

@@ -1,4 +1,4 @@
-"""An endpoint as it is configured, and as its server is found at the start."""
+"""An endpoint's configuration, and choosing a model on its server."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from tests.engines.reasoner.endpoint.conftest import MODEL, Server, error
 
 
-def test_the_context_is_what_the_server_says_or_what_is_configured(
+def test_the_context_is_the_servers_or_else_the_configured_one(
     server: Server, load: Callable[..., EndpointEngine]
 ) -> None:
     assert load()._checkpoint.context == 4096
@@ -45,7 +45,7 @@ def test_a_server_without_the_model_is_refused_at_the_start(
     assert said in raised.value.error.message
 
 
-def test_one_of_several_models_is_chosen_by_its_name(server: Server, load: Callable[..., EndpointEngine]) -> None:
+def test_the_configured_one_of_several_models_is_chosen(server: Server, load: Callable[..., EndpointEngine]) -> None:
     server.models = (200, {"data": [{"id": "a"}, {"id": "b"}]})
     assert load(model="b")._model == "b"
 
@@ -76,11 +76,11 @@ KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/12345678-1234-1234-1234-123456
         ({"concurrency": 0}, "concurrency"),
     ],
 )
-def test_an_endpoint_that_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_an_invalid_endpoint_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Endpoint.model_validate({"url": "https://host/v1", **changes})
 
 
-def test_an_endpoint_that_makes_sense() -> None:
+def test_a_valid_endpoint() -> None:
     assert Endpoint(url="https://integrate.api.nvidia.com/v1/", api_key_secret_arn=ARN).url.endswith("/v1")
     assert Endpoint(url="http://127.0.0.1:8000/v1", api_key_secret_arn=ARN)

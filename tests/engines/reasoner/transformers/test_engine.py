@@ -1,4 +1,4 @@
-"""The engine as a worker sees it: a real checkpoint, real files, real answers."""
+"""The Transformers engine with a tiny real checkpoint, real files and real answers."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def test_a_video_is_answered(run: Run, clip: Path) -> None:
     assert all(seconds > 0 for seconds in answer.timings.values())
 
 
-def test_a_checkpoint_of_cosmos_3_says_what_one_of_reason_2_with_the_same_weights_says(
+def test_cosmos_3_and_reason_2_with_the_same_weights_give_the_same_answer(
     run: Run, clip: Path, picture: Path, tmp_path: Path
 ) -> None:
     engine = TransformersEngine()
@@ -60,15 +60,15 @@ def test_fps_decides_how_many_frames_are_seen(run: Run, clip: Path, fps: float, 
     assert any(f"seen: {frames} frames" in line for line in run(clip, fps=float(fps)).logs)
 
 
-def test_without_fps_the_model_sees_the_rate_that_it_was_trained_at(run: Run, clip: Path) -> None:
+def test_the_default_frame_rate_is_that_of_training(run: Run, clip: Path) -> None:
     assert any("seen: 16 frames" in line for line in run(clip).logs)
 
 
-def test_max_tokens_is_kept(run: Run, clip: Path) -> None:
+def test_max_tokens_limits_the_answer(run: Run, clip: Path) -> None:
     assert run(clip, maxTokens=5).usage.completion_tokens == 5
 
 
-def test_one_seed_gives_one_answer_and_another_another(run: Run, clip: Path) -> None:
+def test_the_seed_decides_the_answer(run: Run, clip: Path) -> None:
     first, again, other = (run(clip, maxTokens=24, seed=seed).text for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -89,7 +89,7 @@ def test_a_prompt_that_fills_the_context_is_refused(run: Run, clip: Path) -> Non
     assert "4,096 tokens" in refused.value.error.message
 
 
-def test_a_long_answer_and_prompt_leave_the_media_room(run: Run, clip: Path) -> None:
+def test_a_long_answer_and_prompt_leave_room_for_media(run: Run, clip: Path) -> None:
     answer = run(clip, "Look. " * 300, maxTokens=1)
     assert answer.usage.prompt_tokens + 1 <= 4096
 
@@ -188,7 +188,7 @@ def test_importing_the_module_imports_no_library() -> None:
     assert output.split() == ["False", "False"]
 
 
-def test_loading_asks_nothing_of_the_network(
+def test_loading_uses_no_network(
     engine: TransformersEngine, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -232,7 +232,7 @@ def _with_missing_tensors(folder: Path) -> None:
     "damage",
     [_without_config, _unknown_architecture, _without_weights, _cut_weights, _without_processor, _with_missing_tensors],
 )
-def test_a_broken_checkpoint_is_named(
+def test_the_error_for_a_broken_checkpoint_names_it(
     engine: TransformersEngine, checkpoint_dir: Path, tmp_path: Path, damage: object
 ) -> None:
     assert callable(damage)
@@ -246,8 +246,8 @@ def test_a_broken_checkpoint_is_named(
     assert failed.value.error.remedy
 
 
-def test_a_lost_gpu_ends_the_process_and_no_job(tmp_path: Path) -> None:
-    """After an error of the device every job would fail: the worker dies instead, and its jobs are tried again."""
+def test_a_lost_gpu_ends_the_process(tmp_path: Path) -> None:
+    """After an error of the device every job would fail, so the worker exits and its jobs run elsewhere."""
     code = (
         "from cosmos_batch.engines.torch_errors import run_with_failures\n"
         "def work(): raise RuntimeError('CUDA error: device-side assert triggered')\n"

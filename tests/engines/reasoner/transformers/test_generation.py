@@ -14,7 +14,7 @@ from cosmos_batch.engines.reasoner.transformers.generation import (
 from cosmos_batch.planning.questions import ANSWERING
 
 
-def test_temperature_zero_takes_the_likeliest() -> None:
+def test_temperature_zero_is_greedy_decoding() -> None:
     assert _sampling_settings(replace(ANSWERING, temperature=0.0))["do_sample"] is False
     assert _sampling_settings(ANSWERING) == {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
 
@@ -38,5 +38,5 @@ def test_generation_is_checked_at_each_token() -> None:
 
 
 @pytest.mark.parametrize(("configured", "ends"), [(None, []), (3, [3]), ([3, 4], [3, 4])])
-def test_end_tokens_of_every_spelling(configured: int | list[int] | None, ends: list[int]) -> None:
+def test_end_tokens_may_be_none_one_or_several(configured: int | list[int] | None, ends: list[int]) -> None:
     assert end_tokens(configured) == ends

@@ -1,4 +1,4 @@
-"""Files that are wrong, and files that are odd, through the Transformers engine. The vLLM ones have a full batch."""
+"""Broken files and unusual valid ones through the Transformers engine. For vLLM they are tested in one full batch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support import media_files
 
 
 @pytest.mark.parametrize(("make", "word"), media_files.REFUSED.values(), ids=media_files.REFUSED)
-def test_a_file_that_is_wrong_is_refused_in_words(
+def test_a_broken_file_is_refused_with_a_reason(
     run: Run, tmp_path: Path, make: Callable[[Path], Path], word: str
 ) -> None:
     folder = tmp_path / "made"
@@ -22,13 +22,13 @@ def test_a_file_that_is_wrong_is_refused_in_words(
 
 
 @pytest.mark.parametrize("make", media_files.ODD.values(), ids=media_files.ODD)
-def test_a_file_that_is_odd_is_answered(run: Run, tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_an_unusual_file_is_answered(run: Run, tmp_path: Path, make: Callable[[Path], Path]) -> None:
     folder = tmp_path / "made"
     folder.mkdir()
     assert run(make(folder)).usage.completion_tokens == 8
 
 
-def test_ten_hours_are_answered_with_a_note_or_refused(run: Run, tmp_path: Path) -> None:
+def test_a_video_of_ten_hours_is_answered_with_a_note_or_refused(run: Run, tmp_path: Path) -> None:
     path = media_files.ten_hours(tmp_path)
     sampled, leapt = sorted(run(path).notes, key=lambda note: "were not decoded" in note)
     assert sampled.startswith("36000.0 s of video at 4 frames a second are more than the")
@@ -38,6 +38,6 @@ def test_ten_hours_are_answered_with_a_note_or_refused(run: Run, tmp_path: Path)
     assert refused.value.error.code == "InvalidInput"
 
 
-def test_an_answer_longer_than_what_is_left_ends_there(run: Run, clip: Path) -> None:
+def test_an_answer_ends_where_the_context_ends(run: Run, clip: Path) -> None:
     answer = run(clip, "robot " * 3900, maxTokens=32_768)
     assert answer.usage.prompt_tokens + answer.usage.completion_tokens <= 4096

@@ -1,4 +1,4 @@
-"""What reaches the model, read from the processor's output."""
+"""What reaches the model: the processor's output is read back."""
 
 import re
 from pathlib import Path
@@ -52,21 +52,21 @@ def test_the_media_come_before_the_question(checkpoint: Checkpoint, clip: Path) 
     assert text.index("You are a helpful assistant.") < text.index("<|video_pad|>") < text.index("What happens?")
 
 
-def test_pixels_reach_the_model_as_they_were_fitted(checkpoint: Checkpoint, clip: Path) -> None:
-    """No second scaling: what the processor saw at the size that we chose, the model sees at that size."""
+def test_pixels_are_not_scaled_a_second_time(checkpoint: Checkpoint, clip: Path) -> None:
+    """The model sees frames at the size to which they were decoded."""
     job = prepared(checkpoint, clip)
     _, height, width = job.inputs["video_grid_thw"][0].tolist()
     assert any(f"frames of {width * 16} x {height * 16}" in line for line in job.journal.lines)
 
 
-def test_colours_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_colors_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
     grey = prepared(checkpoint, media_files.image(tmp_path / "red.png", 64, 64)).inputs["pixel_values"]
     channels = grey.reshape(grey.shape[0], 3, -1).mean(dim=(0, 2)).numpy()
     assert channels == pytest.approx(np.array([1.0, -1.0, -1.0]), abs=0.02)
 
 
-def test_a_clip_is_fitted_to_a_crowded_context(checkpoint: Checkpoint, clip: Path) -> None:
-    """Where prompt and answer leave few tokens, the frames shrink; nothing fails."""
+def test_frames_shrink_where_few_tokens_are_left(checkpoint: Checkpoint, clip: Path) -> None:
+    """Prompt and answer may leave few tokens; nothing fails."""
     plain = prepared(checkpoint, clip)
     crowded = prepare_inputs(checkpoint, _crowded(clip), [clip], lambda: None)
     assert crowded.inputs["pixel_values_videos"].shape[0] < plain.inputs["pixel_values_videos"].shape[0]
@@ -87,9 +87,7 @@ def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
     assert MediaLimits.from_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
-def test_an_answer_that_may_not_be_as_long_as_asked_has_a_note(
-    checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path
-) -> None:
+def test_an_answer_shorter_than_max_tokens_has_a_note(checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path) -> None:
     """Of the Transformers engine, and of those that send a request. Nobody asked for the default."""
     reader = CheckpointInfo.from_folder(checkpoint_dir, checkpoint.context)
     for tokens, cut in ((32_768, True), (100, False), (None, False)):
@@ -100,7 +98,7 @@ def test_an_answer_that_may_not_be_as_long_as_asked_has_a_note(
 
 
 @pytest.mark.parametrize(("seed", "expected"), [(None, 3407), (0, 0), (7, 7)])
-def test_the_seed_is_the_callers_or_nvidias(
+def test_the_seed_is_the_requests_or_nvidias(
     checkpoint: Checkpoint, picture: Path, seed: int | None, expected: int
 ) -> None:
     assert prepared(checkpoint, picture, seed=seed).sampling.seed == expected
@@ -117,7 +115,7 @@ def test_a_part_of_a_video_is_seen(checkpoint: Checkpoint, minute: Path) -> None
     assert "seen: 10 frames" in lines
 
 
-def test_times_that_the_model_reads_are_those_of_the_file(checkpoint: Checkpoint, minute: Path) -> None:
+def test_timestamps_are_those_of_the_file(checkpoint: Checkpoint, minute: Path) -> None:
     job = prepared(checkpoint, minute, start=20, end=22, fps=2)
     times = [float(time) for time in re.findall(r"<(\d+\.\d) seconds>", text_of(checkpoint, job))]
     assert times and all(20 <= time < 22 for time in times)

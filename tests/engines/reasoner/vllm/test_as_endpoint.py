@@ -1,4 +1,4 @@
-"""The real vLLM on a port, as a server that is not ours: with and without leave to set how media are read."""
+"""The endpoint engine on a real vLLM server, which does or does not let requests set how media are read."""
 
 import asyncio
 import json
@@ -30,8 +30,8 @@ OURS = ("--uds", "--media-io-kwargs", "--allowed-local-media-path", "--chat-temp
 START_SECONDS = 300
 
 
-def as_others_serve(folder: Path, port: int, server_folder: Path, *more: str) -> list[str]:
-    """The command without what makes the server ours."""
+def plain_command(folder: Path, port: int, server_folder: Path, *more: str) -> list[str]:
+    """Return the command without the options of our own servers."""
     given = iter(serve_command(folder, VllmPlan(context=2048, sequences=4, gpus=0), folder, server_folder))
     command = [word for word in given if word not in OURS or not next(given)]
     return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
@@ -45,7 +45,7 @@ def endpoint(request: pytest.FixtureRequest, checkpoint_dir: Path) -> Iterator[t
     trusting = request.param == "trusting"
     more = ["--trust-request-mm-kwargs"] if trusting else []
     server = Server(
-        lambda folder: as_others_serve(checkpoint_dir, port, folder, *more),
+        lambda folder: plain_command(checkpoint_dir, port, folder, *more),
         lambda folder: {**serve_environment(0, None, folder), "VLLM_PLUGINS": ""},
         on_line=lambda _: None,
     )
@@ -90,19 +90,19 @@ def test_clips_and_pictures_are_answered(ask: Callable[..., Answer], engine: End
     assert answer.text and answer.usage.completion_tokens == 8 and answer.notes == []
 
 
-def test_an_answer_is_held_to_a_schema(ask: Callable[..., Answer], picture: Path) -> None:
+def test_an_answer_follows_its_schema(ask: Callable[..., Answer], picture: Path) -> None:
     held = {"type": "object", "properties": {"ok": {"enum": [1, 2]}}, "required": ["ok"], "additionalProperties": False}
     assert json.loads(ask(picture, jsonSchema=held, maxTokens=64).text)["ok"] in (1, 2)
 
 
-def test_what_no_grammar_of_the_server_says_is_left_free(ask: Callable[..., Answer], picture: Path) -> None:
+def test_a_schema_that_the_server_has_no_grammar_for_is_left_out(ask: Callable[..., Answer], picture: Path) -> None:
     either = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]
     answer = ask(picture, jsonSchema={"oneOf": either})
     assert any("not held to the schema" in line for line in answer.logs)
 
 
 @pytest.mark.parametrize("fps", [1.0, 2.0, 3.5, 4.0])
-def test_fps_is_honoured_or_the_note_says_so(
+def test_fps_is_kept_or_a_note_says_that_it_is_not(
     endpoint: tuple[Endpoint, bool], engine: EndpointEngine, clip: Path, tmp_path: Path, fps: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

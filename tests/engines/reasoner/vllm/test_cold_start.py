@@ -1,4 +1,4 @@
-"""The real vLLM starts on a new machine with what it left on another."""
+"""A real vLLM server starts with code that another one compiled."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,13 +20,13 @@ Start = Callable[[], VllmEngine]
 
 @pytest.fixture(scope="module")
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """At one path on all machines."""
+    """The folder for compiled code, at the same path on all machines."""
     return tmp_path_factory.mktemp("machine") / "caches"
 
 
 @pytest.fixture
 def start(caches: Path, checkpoint_dir: Path) -> Iterator[Start]:
-    """A server that answers, once."""
+    """Start a server, answer one job, and stop it."""
     engine = VllmEngine()
 
     def start() -> VllmEngine:
@@ -40,7 +40,7 @@ def start(caches: Path, checkpoint_dir: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def packed(caches: Path, checkpoint_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a first worker leaves. It found a file that is broken."""
+    """The compiled code of a first worker, which found a broken file."""
     (caches / LEARNED).parent.mkdir(parents=True)
     (caches / LEARNED).write_bytes(b"\0" * 10)
     engine = VllmEngine()
@@ -52,12 +52,12 @@ def packed(caches: Path, checkpoint_dir: Path, tmp_path_factory: pytest.TempPath
     return target
 
 
-def test_a_file_that_is_broken_does_not_stop_it(packed: Path, tmp_path: Path) -> None:
+def test_a_broken_cache_file_does_not_prevent_the_start(packed: Path, tmp_path: Path) -> None:
     extract_archive(packed, MADE_FOR, tmp_path / "caches")
     assert list_files(tmp_path / "caches")[LEARNED] > 10, "vLLM wrote it anew"
 
 
-def test_the_second_uses_what_the_first_left_and_adds_nothing(packed: Path, caches: Path, start: Start) -> None:
+def test_the_second_start_uses_the_firsts_code_and_adds_none(packed: Path, caches: Path, start: Start) -> None:
     shutil.rmtree(caches)
     extract_archive(packed, MADE_FOR, caches)
     before = {name: (size, (caches / name).stat().st_mtime_ns) for name, size in list_files(caches).items()}

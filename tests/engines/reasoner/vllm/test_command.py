@@ -14,7 +14,7 @@ from tests.real_vllm import needs_vllm
 
 @pytest.mark.parametrize(("gpus_here", "shared"), [(0, True), (1, True), (2, True), (4, True), (3, False), (8, False)])
 def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int, shared: bool) -> None:
-    """The tiny checkpoint has four."""
+    """The tiny checkpoint has four heads."""
     reason = vllm_command.uneven(checkpoint_dir, gpus_here)
     assert (reason is None) == shared
     assert shared or (reason is not None and "4 attention heads" in reason and f"{gpus_here} GPUs" in reason)
@@ -30,13 +30,13 @@ def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int,
         ("", 0.92),
     ],
 )
-def test_of_a_gpus_memory_it_takes_what_others_leave(driver: Path, said: str, taken: float) -> None:
+def test_the_share_of_memory_is_what_others_leave_free(driver: Path, said: str, taken: float) -> None:
     driver.write_text(said)
     assert vllm_command.memory_share(gpus.free_share()) == taken
 
 
 @needs_vllm
-def test_the_server_is_told(checkpoint_dir: Path, tmp_path: Path) -> None:
+def test_options_and_environment_on_gpus(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=4, memory=0.85)
     command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     told = dict(pairwise(command))
@@ -61,13 +61,13 @@ def test_the_template_leaves_out_the_markers_around_a_whole_video(
     assert vllm_command.chat_template(tmp_path) is None, "that processor needs them, and takes them away"
 
 
-def test_a_template_without_them_or_none_at_all_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_template_without_these_markers_is_not_changed(tmp_path: Path) -> None:
     assert vllm_command.chat_template(tmp_path) is None
     (tmp_path / "chat_template.jinja").write_text("{{ '<|video_pad|>' }}")
     assert vllm_command.chat_template(tmp_path) is None
 
 
-def test_a_plan_that_is_lessened_takes_less_of_all_that_work_takes(checkpoint_dir: Path, tmp_path: Path) -> None:
+def test_a_smaller_plan_has_fewer_requests_and_tokens(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.VllmPlan(context=1, sequences=256, gpus=1)
     told = []
     for one in (plan, plan.smaller(), plan.smaller().smaller()):
@@ -77,7 +77,7 @@ def test_a_plan_that_is_lessened_takes_less_of_all_that_work_takes(checkpoint_di
 
 
 @needs_vllm
-def test_a_gpu_that_others_fill_is_not_asked_for_what_is_not_there(
+def test_a_full_gpu_is_an_error_before_the_start(
     driver: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.write_text("300, 24564\n")
@@ -98,10 +98,10 @@ def test_a_gpu_that_others_fill_is_not_asked_for_what_is_not_there(
         ("1.0", False),
     ],
 )
-def test_cosmos_3_is_vllms_own_or_of_nvidias_plugin(
+def test_cosmos_3_needs_nvidias_plugin_in_old_releases(
     release: str, theirs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where vLLM is told which plugins to load, it loads no others."""
+    """Plugins that `VLLM_PLUGINS` does not name are not loaded."""
     monkeypatch.setattr(vllm_command, "version", lambda _: release)
     (tmp_path / "config.json").write_text('{"model_type": "cosmos3_omni"}')
     told = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.VllmPlan(1, 1, 1), tmp_path, tmp_path)))

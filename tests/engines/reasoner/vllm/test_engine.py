@@ -1,4 +1,4 @@
-"""The vLLM engine on the real vLLM, with the tiny checkpoints of both architectures."""
+"""The vLLM engine on a real vLLM server, with tiny checkpoints of both architectures."""
 
 import asyncio
 import json
@@ -120,12 +120,14 @@ def engine(folder: Path) -> Iterator[TransformersEngine]:
 
 
 @pytest.mark.parametrize("fps", [0.5, 1, 2, 3.5, 4])
-def test_it_sees_what_transformers_sees(ask: Ask, run: Callable[..., Answer], clip: Path, fps: float) -> None:
+def test_vllm_sees_the_frames_that_transformers_sees(
+    ask: Ask, run: Callable[..., Answer], clip: Path, fps: float
+) -> None:
     """By the tokens of the prompts, each counted by its engine: the trap of vLLM's own fps does not exist."""
     assert ask(clip, fps=fps).usage.prompt_tokens == run(clip, fps=fps).usage.prompt_tokens
 
 
-def test_their_pictures_are_of_one_size(ask: Ask, run: Callable[..., Answer], picture: Path) -> None:
+def test_vllm_and_transformers_see_images_of_one_size(ask: Ask, run: Callable[..., Answer], picture: Path) -> None:
     assert ask(picture).usage.prompt_tokens == run(picture).usage.prompt_tokens
 
 
@@ -158,7 +160,7 @@ def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
     return asyncio.run(read())
 
 
-def test_it_sees_several_files_in_their_order(
+def test_several_files_are_seen_in_order(
     vllm: VllmEngine, run: Callable[..., Answer], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
     """The prompt as the server itself reads it back, with clips of different rates: each is its own file."""
@@ -179,24 +181,24 @@ def test_a_part_of_a_video_is_cut_out(ask: Ask, clip: Path) -> None:
     assert part.usage.prompt_tokens < whole.usage.prompt_tokens
 
 
-def test_one_seed_is_one_answer_and_another_is_another(ask: Ask, clip: Path) -> None:
+def test_the_seed_decides_the_answer(ask: Ask, clip: Path) -> None:
     first, again, other = (ask(clip, seed=seed, maxTokens=24).text for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_schema_is_obeyed(ask: Ask, clip: Path) -> None:
+def test_an_answer_follows_its_schema(ask: Ask, clip: Path) -> None:
     answer = json.loads(ask(clip, jsonSchema=SCHEMA, maxTokens=64).text)
     assert isinstance(answer["ok"], bool) and answer["count"] in (1, 2, 3)
 
 
-def test_what_no_grammar_can_say_is_left_to_the_check(ask: Ask, picture: Path) -> None:
+def test_a_schema_without_a_grammar_is_checked_afterwards(ask: Ask, picture: Path) -> None:
     either = [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]
     answer = ask(picture, jsonSchema={"oneOf": either})
     assert any("not held to the schema" in line and "oneOf" in line for line in answer.logs)
     assert ask(picture, jsonSchema={"type": "array", "maxItems": COUNT_LIMIT}).finish_reason
 
 
-def test_a_schema_that_contradicts_itself_is_the_callers_fault(ask: Ask, picture: Path) -> None:
+def test_a_contradictory_schema_is_invalid_input(ask: Ask, picture: Path) -> None:
     with pytest.raises(Failure, match="No answer can fit jsonSchema") as refused:
         ask(picture, jsonSchema={"allOf": [{"type": "string"}, {"type": "integer"}]})
     assert refused.value.error.code == "InvalidInput"
@@ -220,7 +222,7 @@ def test_bad_files_in_a_full_batch_fail_alone(
 
 # Files are read before a model is asked: alike for both.
 @pytest.mark.parametrize("folder", [build_random_checkpoint], ids=["reason2"], indirect=True, scope="module")
-def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
+def test_broken_and_unusual_files_do_not_change_other_answers(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, tmp_path: Path
 ) -> None:
     """Every kind of file that is refused and every odd one that is not, and what does not fit, in one full batch."""
@@ -249,7 +251,7 @@ def test_hostile_and_odd_files_leave_their_neighbours_as_they_are(
         assert (answer.text, answer.usage) == (before.text, before.usage)
 
 
-def test_64_at_once_each_have_a_log_of_their_own(
+def test_64_concurrent_jobs_have_separate_logs(
     gather: Callable[..., list[Answer | BaseException]], vllm: VllmEngine, picture: Path
 ) -> None:
     assert vllm._served.plan.sequences == 64
@@ -264,7 +266,7 @@ def test_64_at_once_each_have_a_log_of_their_own(
     assert "prompt-number" not in "\n".join(vllm.startup_logs)
 
 
-def test_it_reads_no_file_but_those_of_jobs(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
+def test_the_server_reads_only_files_of_jobs(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
     """One of the same content beside the folder that jobs' folders lie in is refused for where it is."""
     inside = Path(shutil.copy(picture, tmp_path / "inside.png"))
 
@@ -282,7 +284,7 @@ def test_it_reads_no_file_but_those_of_jobs(vllm: VllmEngine, picture: Path, tmp
     assert asyncio.run(post(inside)).is_success
 
 
-def test_its_start_is_told(vllm: VllmEngine, folder: Path) -> None:
+def test_startup_logs_and_phases(vllm: VllmEngine, folder: Path) -> None:
     told = "\n".join(vllm.startup_logs)
     assert re.search(r"Loading weights took .* seconds", told)
     assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in told
@@ -315,10 +317,9 @@ def test_cancelling_aborts_the_request(vllm: VllmEngine, picture: Path, tmp_path
     asyncio.run(scene())
 
 
-def test_a_core_that_hangs_counts_nothing_though_its_health_is_good(
-    vllm: VllmEngine, picture: Path, tmp_path: Path
-) -> None:
-    """What the watch goes by, on the real one: it is stopped for a moment, and answers afterwards."""
+def test_a_stopped_core_makes_no_progress_while_health_answers(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
+    """The progress that the watchdog reads stands still while the core is stopped, and the job is answered
+    afterwards."""
     server = vllm._served._server
     assert server is not None
     job = make_job(picture.name, maxTokens=8)

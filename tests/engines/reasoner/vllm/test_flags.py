@@ -1,4 +1,4 @@
-"""What vLLM's server is told on a GPU, which no test runs, is known to the vLLM that is installed."""
+"""The options and variables for a GPU, which no test runs, are known to the installed vLLM."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ print("\\n" + json.dumps(list(envs.environment_variables)))
 """
 
 
-def test_every_flag_and_variable_is_one_of_its_own(checkpoint_dir: Path, tmp_path: Path) -> None:
+def test_vllm_knows_every_option_and_variable(checkpoint_dir: Path, tmp_path: Path) -> None:
     command = serve_command(checkpoint_dir, VllmPlan(context=32_768, sequences=256, gpus=4), tmp_path, tmp_path)
     assert "--tensor-parallel-size" in command
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}

@@ -1,4 +1,4 @@
-"""What the vLLM engine does when memory runs out, on a server that says so in vLLM's words."""
+"""What the vLLM engine does when GPU memory runs out, on a stand-in that prints vLLM's messages."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from tests.engines.conftest import load
 Run = Callable[..., list[Answer | BaseException]]
 
 
-def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
+def test_a_server_that_ran_out_of_memory_restarts_with_a_smaller_plan(run_all: Run, dying: VllmEngine) -> None:
     before = dying._served.plan.sequences
     (died,) = run_all("oom")
     assert isinstance(died, EngineDied)
@@ -29,8 +29,8 @@ def test_out_of_memory_it_starts_again_with_a_smaller_plan(run_all: Run, dying: 
     assert dying._served.plan.sequences == before // 4
 
 
-def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path) -> None:
-    told.write_text("--most 3")
+def test_a_start_that_does_not_fit_is_repeated_with_a_smaller_plan(server_options: Path, checkpoint_dir: Path) -> None:
+    server_options.write_text("--most 3")
     engine = VllmEngine()
     engine.load(checkpoint_dir)
     assert engine._served.plan.sequences == 2
@@ -38,11 +38,11 @@ def test_where_it_does_not_fit_it_asks_for_less(told: Path, checkpoint_dir: Path
 
 
 @pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
-def test_where_nothing_fits_it_says_what_would_help(
-    told: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
+def test_a_model_that_never_fits_is_an_error_with_a_remedy(
+    server_options: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
 ) -> None:
-    """Soon: each try is a whole start. Weights that do not fit do so with no plan."""
-    told.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
+    """Each try is a whole start, so there are few. Weights that do not fit are not tried again."""
+    server_options.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
     with pytest.raises(Failure) as raised:
         VllmEngine().load(checkpoint_dir)
     assert "does not fit into the GPU's memory" in raised.value.error.message
@@ -51,15 +51,15 @@ def test_where_nothing_fits_it_says_what_would_help(
     assert len((tmp_path / "starts").read_text()) == starts
 
 
-def test_a_context_that_does_not_fit_is_tried_with_less_and_told_with_what_it_needs(
-    told: Path, checkpoint_dir: Path, caches: Path
+def test_a_context_that_does_not_fit_is_an_error_with_the_memory_it_needs(
+    server_options: Path, checkpoint_dir: Path, caches: Path
 ) -> None:
-    told.write_text("--most 3 --long")
+    server_options.write_text("--most 3 --long")
     engine = VllmEngine()
     engine.load(checkpoint_dir)
     assert engine._served.plan.sequences == 2
     engine.close()
-    told.write_text("--most 0 --long")
+    server_options.write_text("--most 0 --long")
     with pytest.raises(Failure) as raised:
         load(checkpoint_dir, caches)
     error = raised.value.error
@@ -71,15 +71,15 @@ def test_a_context_that_does_not_fit_is_tried_with_less_and_told_with_what_it_ne
 
 
 @pytest.fixture
-def freeing(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_model, "_FREEING_SECONDS", 0.01)
 
 
-@pytest.mark.usefixtures("freeing")
-def test_it_takes_what_memory_is_free_where_others_keep_theirs(
-    told: Path, checkpoint_dir: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("short_waits")
+def test_a_start_takes_the_memory_that_others_leave(
+    server_options: Path, checkpoint_dir: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told.write_text("--free 0.5")
+    server_options.write_text("--free 0.5")
     monkeypatch.setattr(vllm_command, "free_share", lambda: 0.53)
     load(checkpoint_dir, caches)
     assert (caches / "vllm" / "graph.py").exists()
@@ -90,26 +90,26 @@ def test_it_takes_what_memory_is_free_where_others_keep_theirs(
     assert (caches / "vllm" / "graph.py").exists()
 
 
-@pytest.mark.usefixtures("freeing")
-def test_one_that_starts_again_waits_for_what_the_dead_one_held(
-    run_all: Run, dying: VllmEngine, told: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("short_waits")
+def test_a_restart_waits_until_memory_is_freed(
+    run_all: Run, dying: VllmEngine, server_options: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, shares = dying._served.plan, [0.1, 0.4]
 
     def free_share() -> float:
         if shares:
             return shares.pop(0)
-        told.write_text("")
+        server_options.write_text("")
         return 1.0
 
     monkeypatch.setattr(vllm_command, "free_share", free_share)
     run_all("die")
-    told.write_text("--free 0.1")
+    server_options.write_text("--free 0.1")
     assert isinstance(run_all("fine")[0], Answer)
     assert dying._served.plan == plan and not shares
 
 
-def test_after_enough_answers_the_next_start_is_with_the_whole_plan(
+def test_after_enough_answers_a_restart_uses_the_full_plan(
     run_all: Run, dying: VllmEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_model, "FULL_PLAN_AFTER", 2)
@@ -127,15 +127,17 @@ def test_after_enough_answers_the_next_start_is_with_the_whole_plan(
     assert dying._served.plan == whole, "for what is loaded next"
 
 
-def test_a_model_that_does_not_fit_is_not_the_caches_fault(told: Path, checkpoint_dir: Path, caches: Path) -> None:
-    told.write_text("--most 0")
+def test_compiled_code_is_kept_if_the_model_does_not_fit(
+    server_options: Path, checkpoint_dir: Path, caches: Path
+) -> None:
+    server_options.write_text("--most 0")
     with pytest.raises(Failure, match="does not fit"):
         load(checkpoint_dir, caches)
     assert (caches / "vllm" / "graph.py").exists()
 
 
-def test_memory_that_ran_out_is_asked_for_less_of_whoever_restarts_first(dying: VllmEngine) -> None:
-    """Another job may find the server dead before those that were in it have said so."""
+def test_the_plan_becomes_smaller_once_whichever_job_restarts_the_server(dying: VllmEngine) -> None:
+    """Another job may restart the server before the failed requests are handled."""
     before, server = dying._served.plan.sequences, dying._served._server
     assert server is not None
     server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
