@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.scaling_plot import plot
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.contract.environment import NUDGE_SECONDS, PipelineCompute
+from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
 from cosmos_batch.contract.pace import narrowed
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.state import PipelineRow
@@ -65,7 +65,7 @@ class Pattern:
 
     name: str
     engine: Engine
-    compute: PipelineCompute
+    compute: DeployedCompute
     instance_type: str
     arrivals: Callable[[], Iterator[tuple[float, float]]]
 
@@ -206,9 +206,9 @@ class Simulation:
         self.outcome.workers.append((round(self.now, 1), len(self.workers), self.row.waiting_jobs))
 
 
-def compute_of(pipeline: str, gpu: str, vcpus: int) -> PipelineCompute:
+def compute_of(pipeline: str, gpu: str, vcpus: int) -> DeployedCompute:
     """Return a pipeline with the default of 192 vCPUs."""
-    return PipelineCompute(
+    return DeployedCompute(
         id=pipeline,
         queue_url="https://queue",
         job_queue="queue",

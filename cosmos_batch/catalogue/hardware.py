@@ -33,7 +33,7 @@ USABLE_MEMORY = 0.92
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuKind:
     """One kind of GPU.
 
     Attributes
@@ -68,13 +68,13 @@ class Gpu:
 
 
 GPUS = {
-    "A10G": Gpu(24, 22.5, "Ampere", (8, 6), 70, 0.6),
-    "L4": Gpu(24, 22.5, "Ada Lovelace", (8, 9), 121, 0.3),
-    "L40S": Gpu(48, 45.0, "Ada Lovelace", (8, 9), 362, 0.864),
-    "RTX PRO 6000": Gpu(96, 95.5, "Blackwell", (12, 0), 500, 1.597, minimum_cuda=(12, 8)),
-    "H100": Gpu(80, 79.6, "Hopper", (9, 0), 989, 3.35, nvlink=True),
-    "H200": Gpu(141, 140.4, "Hopper", (9, 0), 989, 4.8, nvlink=True),
-    "B200": Gpu(179, 179.0, "Blackwell", (10, 0), 2250, 8.0, minimum_cuda=(12, 8), nvlink=True),
+    "A10G": GpuKind(24, 22.5, "Ampere", (8, 6), 70, 0.6),
+    "L4": GpuKind(24, 22.5, "Ada Lovelace", (8, 9), 121, 0.3),
+    "L40S": GpuKind(48, 45.0, "Ada Lovelace", (8, 9), 362, 0.864),
+    "RTX PRO 6000": GpuKind(96, 95.5, "Blackwell", (12, 0), 500, 1.597, minimum_cuda=(12, 8)),
+    "H100": GpuKind(80, 79.6, "Hopper", (9, 0), 989, 3.35, nvlink=True),
+    "H200": GpuKind(141, 140.4, "Hopper", (9, 0), 989, 4.8, nvlink=True),
+    "B200": GpuKind(179, 179.0, "Blackwell", (10, 0), 2250, 8.0, minimum_cuda=(12, 8), nvlink=True),
 }
 
 

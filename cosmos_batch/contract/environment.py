@@ -66,7 +66,7 @@ class PipelineRef(Model):
     auto_trigger: list[str] = Field(default_factory=list, description="Extensions")
 
 
-class PipelineQueue(Model):
+class DeployedQueue(Model):
     """The queue of a pipeline, and what its jobs are planned for."""
 
     id: str
@@ -76,7 +76,7 @@ class PipelineQueue(Model):
     serving: Serving | None = Field(default=None, description="Of a generator")
 
 
-class PipelineCompute(Model):
+class DeployedCompute(Model):
     """The Batch resources and limits of a pipeline's workers."""
 
     id: str
@@ -98,8 +98,8 @@ class DeployedPipeline(Model):
     All pipelines together do not fit into the 4 KB of a function's environment variables.
     """
 
-    queue: PipelineQueue
-    compute: PipelineCompute
+    queue: DeployedQueue
+    compute: DeployedCompute
 
     @classmethod
     def read(cls, text: str) -> Self:

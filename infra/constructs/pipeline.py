@@ -9,7 +9,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.contract.environment import DeployedPipeline, PipelineCompute, PipelineQueue
+from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.gpu_compute import GpuCompute
@@ -64,14 +64,14 @@ class PipelineResources(Construct):
         """Return what `plan` and `scale` read from the pipeline's SSM parameter."""
         queue_url = self.queue.queue.queue_url
         return DeployedPipeline(
-            queue=PipelineQueue(
+            queue=DeployedQueue(
                 id=self.id,
                 queue_url=queue_url,
                 identity=self.enabled.identity,
                 revision=self.enabled.revision,
                 serving=self.enabled.serving,
             ),
-            compute=PipelineCompute(
+            compute=DeployedCompute(
                 id=self.id,
                 queue_url=queue_url,
                 job_queue=self.compute.queue.job_queue_arn,

@@ -10,7 +10,7 @@ it to `report`. For any other exception, which may be a passing fault, the funct
 from functools import cache
 from typing import Any
 
-from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
+from cosmos_batch.contract.environment import DeployedQueue, PlanEnvironment
 from lambdas.deployed_pipelines import read_pipelines
 from lambdas.planning.plan import plan_execution
 
@@ -22,7 +22,7 @@ def environment() -> PlanEnvironment:
 
 
 @cache
-def enabled_queues() -> dict[str, PipelineQueue]:
+def enabled_queues() -> dict[str, DeployedQueue]:
     """Return the queues of all enabled pipelines by the pipeline's id, smallest model first."""
     return {pipeline.queue.id: pipeline.queue for pipeline in read_pipelines(environment().pipeline_parameters)}
 

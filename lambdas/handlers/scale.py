@@ -9,7 +9,7 @@ this function sends itself when EventBridge's schedule calls it.
 from functools import cache
 from typing import Any
 
-from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from lambdas.deployed_pipelines import read_pipelines
 from lambdas.scaling.nudges import nudge_to_look
 from lambdas.scaling.scale import scale_pipelines
@@ -22,7 +22,7 @@ def environment() -> ScaleEnvironment:
     return ScaleEnvironment.read()
 
 
-def deployed_pipelines() -> list[PipelineCompute]:
+def deployed_pipelines() -> list[DeployedCompute]:
     """Return what each enabled pipeline's workers run on, smallest model first.
 
     This is read at each call. A deployment may change nothing of this function but the revision of a job definition in

@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from cosmos_batch.contract.base import Time
-from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
+from cosmos_batch.contract.environment import DeployedQueue, PlanEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import Job, OutputKey
@@ -52,7 +52,7 @@ class Execution:
 
 
 def plan_execution(
-    event: dict[str, Any], environment: PlanEnvironment, enabled_queues: Callable[[], Mapping[str, PipelineQueue]]
+    event: dict[str, Any], environment: PlanEnvironment, enabled_queues: Callable[[], Mapping[str, DeployedQueue]]
 ) -> dict[str, Any]:
     """Plan the job of an execution, store it, and return what the state machine needs to send it. Raises Failure.
 
@@ -83,7 +83,7 @@ def keep_callback(callbacks: Callbacks, job_id: str, request: object) -> None:
         callbacks.keep(job_id, token)
 
 
-def enabled_queue(pipeline: str, queues: Mapping[str, PipelineQueue]) -> PipelineQueue:
+def enabled_queue(pipeline: str, queues: Mapping[str, DeployedQueue]) -> DeployedQueue:
     """Return the queue of a pipeline. Raises Failure (InvalidInput) that names the enabled ones."""
     if pipeline not in queues:
         raise Failure(
@@ -167,7 +167,7 @@ def _document_directory(work: Work, asset_id: str | None) -> S3Location:
     return S3Location(prefix.bucket, join_below(prefix.key, relative_directory(work.input.key, asset_id)))
 
 
-def _identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -> Identity:
+def _identity_of(queue: DeployedQueue, request: Request, revisions: Revisions) -> Identity:
     """Return the model and configuration that must do the job. Its commit is the configured or the recorded one.
 
     A job that requests a new copy of the model changes the recorded commit itself, so it names none.
@@ -178,7 +178,7 @@ def _identity_of(queue: PipelineQueue, request: Request, revisions: Revisions) -
     return queue.identity.model_copy(update={"revision": None if recorded is None else recorded.commit})
 
 
-def _sending_of(job: Job, queue: PipelineQueue, caller: str | None, schema_version: int) -> dict[str, Any]:
+def _sending_of(job: Job, queue: DeployedQueue, caller: str | None, schema_version: int) -> dict[str, Any]:
     """Return what the state machine needs to send the job to the workers and to wait for its end.
 
     The heartbeat limit is as long as the wait, because a job that waits for a worker's cold start has no heartbeat.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
-from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.clients import client
 from lambdas.scaling.batch_reasons import WorkerEnd, end_by_batch
@@ -93,7 +93,7 @@ class FleetWorker:
 class Fleet:
     """All workers of one pipeline, as they were when this object was created."""
 
-    def __init__(self, pipeline: PipelineCompute, workers: Workers) -> None:
+    def __init__(self, pipeline: DeployedCompute, workers: Workers) -> None:
         self._pipeline = pipeline
         self._workers = workers
         revisions = workers.revisions.list()

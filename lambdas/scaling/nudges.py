@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any
 
-from cosmos_batch.contract.environment import NUDGE_SECONDS, PipelineCompute
+from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
 from lambdas.clients import client
 
 
@@ -22,7 +22,7 @@ def nudge_to_look(queue_url: str, pipeline: str) -> None:
     _send(queue_url, pipeline, {"pipeline": pipeline, "sweep": True})
 
 
-def is_about(pipeline: PipelineCompute, body: dict[str, Any]) -> bool:
+def is_about(pipeline: DeployedCompute, body: dict[str, Any]) -> bool:
     """Return whether a message is about a pipeline: a nudge names it, and a Batch event names its job queue."""
     if "detail" in body:
         return bool(body["detail"]["jobQueue"] == pipeline.job_queue)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cosmos_batch.contract import metrics
-from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
 from lambdas.clients import client, state_table
 from lambdas.log import log, log_fault
@@ -35,7 +35,7 @@ _COUNTS = (
 
 
 def scale_pipelines(
-    records: list[Record], pipelines: Sequence[PipelineCompute], environment: ScaleEnvironment
+    records: list[Record], pipelines: Sequence[DeployedCompute], environment: ScaleEnvironment
 ) -> list[Record]:
     """Scale each pipeline that a record of the nudge queue is about, and return the records of those that failed.
 
@@ -59,7 +59,7 @@ class PipelineScaler:
     """One look at one pipeline. `pipelines` are all that are deployed: they share a total of vCPUs."""
 
     def __init__(
-        self, pipeline: PipelineCompute, pipelines: Sequence[PipelineCompute], environment: ScaleEnvironment
+        self, pipeline: DeployedCompute, pipelines: Sequence[DeployedCompute], environment: ScaleEnvironment
     ) -> None:
         self._pipeline = pipeline
         self._pipelines = pipelines

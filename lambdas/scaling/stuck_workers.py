@@ -7,7 +7,7 @@ ended so that its reason reaches the breaker's row, and thereby people.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import DeployedCompute
 from lambdas.clients import client
 from lambdas.log import log
 from lambdas.scaling.fleet import FleetWorker
@@ -15,7 +15,7 @@ from lambdas.scaling.fleet import FleetWorker
 REASON_LIMIT = 1000  # characters of TerminateJob's reason that Batch shows
 
 
-def end_stuck_workers(pipeline: PipelineCompute, workers: list[FleetWorker], after: timedelta, now: datetime) -> None:
+def end_stuck_workers(pipeline: DeployedCompute, workers: list[FleetWorker], after: timedelta, now: datetime) -> None:
     """Terminate the jobs that have been RUNNABLE for longer than `after`; their ends are handled like all others.
 
     Batch cancels some stuck jobs by itself (`infra/constructs/gpu_compute.py` configures it); these are the rest.

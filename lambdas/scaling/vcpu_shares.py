@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from cosmos_batch.state import Workers
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -32,8 +32,8 @@ class VCpuShare:
 
 def workers_within_total(
     environment: ScaleEnvironment,
-    pipelines: Sequence[PipelineCompute],
-    pipeline: PipelineCompute,
+    pipelines: Sequence[DeployedCompute],
+    pipeline: DeployedCompute,
     running: int,
     wanted: int,
 ) -> int | None:
@@ -87,7 +87,7 @@ def workers_to_take_back(total_vcpus: int, own: VCpuShare, others: list[VCpuShar
 class _OtherPipeline:
     """Another pipeline that shares the total."""
 
-    def __init__(self, environment: ScaleEnvironment, pipeline: PipelineCompute) -> None:
+    def __init__(self, environment: ScaleEnvironment, pipeline: DeployedCompute) -> None:
         self._workers = Workers(state_table(environment.state_table), pipeline.id)
         live = [row for row in self._workers.list() if row.state != "ENDED"]
         self._staying = [row for row in live if not row.must_drain and row.state != "DRAINING"]

@@ -3,7 +3,7 @@
 import math
 from datetime import datetime, timedelta
 
-from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.contract.pace import first_seconds_per_unit, typical_weight
 from cosmos_batch.state import PipelineRow
 
@@ -13,7 +13,7 @@ SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
 
 
 def wanted_by_pipeline(
-    pipeline: PipelineCompute, row: PipelineRow, jobs: int, live: int, target_drain_seconds: float
+    pipeline: DeployedCompute, row: PipelineRow, jobs: int, live: int, target_drain_seconds: float
 ) -> int:
     """Return how many workers a pipeline needs for the jobs in its queue, with `live` workers there already."""
     seconds = backlog_seconds(pipeline, row, jobs)
@@ -22,7 +22,7 @@ def wanted_by_pipeline(
     return max(wanted, pipeline.warm_workers)
 
 
-def backlog_seconds(pipeline: PipelineCompute, row: PipelineRow, jobs: int) -> float:
+def backlog_seconds(pipeline: DeployedCompute, row: PipelineRow, jobs: int) -> float:
     """Return how many seconds one fully loaded worker would take for the jobs in the queue.
 
     SQS knows how many jobs there are; the totals in the pipeline's row give the average weight of a job.
@@ -32,7 +32,7 @@ def backlog_seconds(pipeline: PipelineCompute, row: PipelineRow, jobs: int) -> f
     return jobs * weight * seconds_per_unit(pipeline, row)
 
 
-def seconds_per_unit(pipeline: PipelineCompute, row: PipelineRow) -> float:
+def seconds_per_unit(pipeline: DeployedCompute, row: PipelineRow) -> float:
     """Return a fully loaded worker's seconds for a unit of weight: measured, or a first estimate for its GPUs."""
     if row.seconds_per_unit is not None:
         return row.seconds_per_unit

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, Gpu, InstanceType, gpu_kind
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, GpuKind, InstanceType, gpu_kind
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.images import ImageSettings
 from cosmos_batch.planning.configuration import parse_config
@@ -73,7 +73,7 @@ def test_every_pipeline_can_be_deployed_on_blackwell(pipeline: Pipeline, instanc
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.id)
 def test_a_new_gpu_needs_two_rows_and_nothing_else(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GPUS, "X1000", Gpu(200, 199.0, "Next", (13, 0), 3000, 10.0))
+    monkeypatch.setitem(GPUS, "X1000", GpuKind(200, 199.0, "Next", (13, 0), 3000, 10.0))
     monkeypatch.setitem(INSTANCE_TYPES, "x9.12xlarge", InstanceType("X1000", 4, 96, 1024, 50.0))
     enabled = deployed_on(pipeline, "x9.12xlarge")
     assert enabled.instance_types == ["x9.12xlarge"]

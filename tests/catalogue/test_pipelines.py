@@ -1,4 +1,4 @@
-"""The catalogue's numbers: what a reasoner needs is what its memory says."""
+"""The requirements of reasoners in the catalogue agree with the memory that their models take."""
 
 from dataclasses import dataclass
 
@@ -10,19 +10,19 @@ from cosmos_batch.planning.instance_types import why_not
 
 REASONERS = [one for one in PIPELINES if one.surface == "reasoner"]
 GIB = 1024**3
-TAKEN = 0.92  # of a GPU's memory, by vLLM
-# What an H100 held beside the weights' own bytes: buffers that lie with them (16.97 GiB of which 16.34 are weights).
+TAKEN = 0.92  # the share of a GPU's memory that vLLM takes
+# Memory of buffers beside the weights, measured on an H100: 16.97 GiB of which 16.34 are weights.
 BUFFERS = 0.63 * GIB
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the models' published configurations (Qwen3-VL 2B, 8B and 32B; Cosmos 3 has the 8B's and the 32B's).
+    """The shape of a model from its published configuration (Qwen3-VL; Cosmos 3 has those of 8B and 32B).
 
-    `parameters` are of the language model, `vision` of its eyes, which every GPU holds whole (`--mm-encoder-tp-mode
-    data`). `working` is what it holds while it computes steps of 16,384 tokens, in GiB: activations at their peak, what
-    is not torch's, CUDA graphs. vLLM 0.26 said so on an H100 of the 2B (0.78 + 0.22 + 0.46) and the 8B (1.53 + 0.22 +
-    0.61); of the 32B it is estimated, by its width and layers.
+    `parameters` counts the language model, `vision` the vision encoder, which each GPU holds whole
+    (`--mm-encoder-tp-mode data`). `working` is the memory in GiB that steps of 16,384 tokens take: peak activations,
+    memory outside of torch, and CUDA graphs. vLLM 0.26 reported it on an H100 for the 2B (0.78 + 0.22 + 0.46) and the
+    8B (1.53 + 0.22 + 0.61); the value of the 32B is an estimate by its width and layers.
     """
 
     parameters: float
@@ -48,7 +48,7 @@ SHAPES = {
 
 
 def requests_at_once(pipeline: Pipeline, gpu_memory_gb: int) -> float:
-    """How many requests that fill the context fit into the GPUs of a worker."""
+    """Return how many requests that fill the context fit into the GPUs of a worker."""
     shape, gpus = SHAPES[pipeline.id], pipeline.gpus_per_worker
     weights = 2 * (shape.parameters / gpus + shape.vision)
     cache = gpu_memory_gb * 1e9 * TAKEN - weights - BUFFERS - shape.working * GIB
@@ -65,14 +65,14 @@ def test_a_request_that_fills_the_context_fits_the_smallest_gpu_and_several_fit_
 
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
-def test_no_smaller_gpu_of_the_table_would_do(pipeline: Pipeline) -> None:
+def test_no_smaller_gpu_of_the_table_holds_a_full_context(pipeline: Pipeline) -> None:
     """Unless NVIDIA asks for more: 24 GB for the 2B."""
     smaller = {one.gpu_memory_gb for one in INSTANCE_TYPES.values() if one.gpu_memory_gb < pipeline.min_gpu_memory_gb}
     assert all(requests_at_once(pipeline, memory) < 1 for memory in smaller)
 
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
-def test_its_gpus_share_the_attention_heads_evenly(pipeline: Pipeline) -> None:
+def test_the_gpus_of_a_worker_share_the_attention_heads_evenly(pipeline: Pipeline) -> None:
     shape = SHAPES[pipeline.id]
     assert shape.heads % pipeline.gpus_per_worker == 0 and shape.kv_heads % pipeline.gpus_per_worker == 0
 
@@ -88,7 +88,7 @@ def test_ten_seconds_of_video_fit_unscaled() -> None:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
-def test_the_usual_instances_carry_it(pipeline: Pipeline) -> None:
+def test_the_default_instance_types_fit(pipeline: Pipeline) -> None:
     assert all(
         why_not(pipeline, name) is None for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)
     )
@@ -109,5 +109,5 @@ def test_the_usual_instances_carry_it(pipeline: Pipeline) -> None:
         ("Nanotube/my-model", "unknown"),
     ],
 )
-def test_a_size_is_the_models_own(model: str, size: str) -> None:
+def test_the_size_of_a_model_follows_from_the_catalogue_or_its_name(model: str, size: str) -> None:
     assert size_of(model) == size

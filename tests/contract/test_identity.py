@@ -1,4 +1,4 @@
-"""What a job is planned for changes with every setting that its answer depends on, and with no other."""
+"""The identity of a deployment changes with each setting that answers depend on, and with no other."""
 
 import json
 from typing import Any
@@ -38,18 +38,18 @@ def test_another_model_or_engine_is_another_identity(before: dict[str, Any], aft
 
 
 @pytest.mark.parametrize("after", [{"guardrails": False}, {"maxResolution": "480p"}, {"engine": "diffusers"}])
-def test_what_a_generator_is_served_with_is_part_of_it(after: dict[str, Any]) -> None:
+def test_settings_of_a_generator_are_part_of_its_identity(after: dict[str, Any]) -> None:
     assert identity(omni={}).configuration != identity(omni=after).configuration
 
 
-def test_clocks_prices_and_keys_are_no_part_of_it() -> None:
+def test_times_types_and_keys_are_not_part_of_an_identity() -> None:
     plain = identity(reason={}, worker={"idleSeconds": 7}, scaling={"targetDrainSeconds": 7})
     assert plain == identity(reason={"maxVCpus": 96, "useSpot": True, "priority": 3})
     asked = {"engine": "endpoint", "endpoint": {**SERVER, "concurrency": 3, "timeoutSeconds": 9}}
     assert identity(reason=asked) == identity(reason={"engine": "endpoint", "endpoint": SERVER})
 
 
-def test_an_endpoint_is_known_by_its_model_or_by_its_address() -> None:
+def test_an_endpoint_is_identified_by_its_model_or_its_url() -> None:
     named = {"engine": "endpoint", "endpoint": {**SERVER, "model": "nvidia/cosmos"}}
     assert identity(reason=named).model == "nvidia/cosmos"
     assert identity(reason={"engine": "endpoint", "endpoint": SERVER}).model == "https://nim.example/v1"

@@ -1,4 +1,4 @@
-"""Schemas of callers: what they may say, and what would cost a worker its time."""
+"""JSON Schemas of callers are resolved, or refused if they are invalid or too expensive to check."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-def test_references_are_written_out() -> None:
+def test_references_are_resolved() -> None:
     found = checked_schema(Scene.model_json_schema())
     assert "$ref" not in json.dumps(found) and "$defs" not in found
     assert found["properties"]["main"]["properties"]["label"]["type"] == "string"
@@ -42,7 +42,7 @@ def test_references_are_written_out() -> None:
     assert checked_schema(found) == found
 
 
-def test_what_stands_beside_a_reference_counts_too() -> None:
+def test_keywords_beside_a_reference_are_kept() -> None:
     schema = {"$defs": {"n": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/n", "minimum": 1}}}
     assert checked_schema(schema) == {"properties": {"a": {"minimum": 1, "allOf": [{"type": "number"}]}}}
 
@@ -76,24 +76,24 @@ def test_properties_may_have_the_names_of_keywords() -> None:
         ({"const": "\ud83d"}, "is not JSON"),
     ],
 )
-def test_what_is_refused(schema: dict[str, Any], said: str) -> None:
+def test_invalid_and_unsupported_schemas_are_refused(schema: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
         checked_schema(schema)
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_said_of_a_schema_and_not_of_an_answer_is_left_out() -> None:
+def test_keywords_that_do_not_constrain_an_answer_are_left_out() -> None:
     said = {"$schema": "x", "$id": "http://[::", "$comment": "c", "format": "date", "discriminator": {}}
     assert checked_schema({"type": "string", **said}) == {"type": "string"}
     assert checked_schema({"properties": {name: {} for name in said}}) == {"properties": {name: {} for name in said}}
 
 
-def test_as_many_items_as_are_allowed() -> None:
+def test_counts_up_to_the_limit_are_accepted() -> None:
     schema = {"type": "array", "minItems": 1, "maxItems": COUNT_LIMIT - 1}
     assert checked_schema(schema) == schema
 
 
-def test_a_schema_that_grows_with_its_references_is_refused_before_it_has_grown() -> None:
+def test_a_schema_that_grows_exponentially_is_refused_before_it_is_resolved() -> None:
     definitions = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     with pytest.raises(ValueError, match="references written out"):
         checked_schema({"$defs": {**definitions, "a40": {}}, "$ref": "#/$defs/a0"})

@@ -1,4 +1,4 @@
-"""`model` of a pipeline: an id with or without a revision, or a folder."""
+"""The field `model` of a pipeline: a Hugging Face id with or without a revision, or a folder."""
 
 import json
 
@@ -28,7 +28,7 @@ def enabled(model: str) -> EnabledPipeline:
         ("/models/a@home", "/models/a@home", "main"),
     ],
 )
-def test_a_model_is_read(text: str, model: str, revision: str) -> None:
+def test_a_model_name_is_parsed(text: str, model: str, revision: str) -> None:
     assert ModelName.parse(text) == ModelName(model, revision)
     assert (enabled(text).model, enabled(text).revision) == (model, revision)
     assert enabled(text).models == [model], "what is granted in S3 is the model's, whatever its revision"
@@ -42,6 +42,6 @@ def test_a_job_is_planned_for_a_configured_commit_at_once_and_for_a_tag_when_it_
 
 
 @pytest.mark.parametrize("text", ["org/name@", "org/name@-x", "org@v1", "org/name@a b"])
-def test_what_is_no_revision_is_refused(text: str) -> None:
+def test_invalid_revisions_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="model"):
         enabled(text)

@@ -1,4 +1,4 @@
-"""The other models: what they refuse, what they leave out, what they keep."""
+"""Requests, errors, documents, environments and messages are read and written as their schemas say."""
 
 import json
 from datetime import UTC, datetime
@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.document import ReasonerDocument
 from cosmos_batch.contract.environment import (
+    DeployedCompute,
     DeployedPipeline,
-    PipelineCompute,
-    PipelineQueue,
+    DeployedQueue,
     ScaleEnvironment,
     WorkerEnvironment,
 )
@@ -29,7 +29,7 @@ from cosmos_batch.planning.instance_types import worker_resources
 IDENTITY = Identity(model="m/m", engine="auto", configuration="d")
 
 
-def test_what_a_person_types_into_the_console_is_a_request() -> None:
+def test_a_request_typed_into_the_console_is_valid() -> None:
     request = Request.model_validate_json(
         '{"pipeline": "cosmos-reason2-2b", "input": "s3://my-bucket/a b+%.mp4", "prompt": "What?"}'
     )
@@ -37,7 +37,7 @@ def test_what_a_person_types_into_the_console_is_a_request() -> None:
     assert request.parameters == Parameters()
 
 
-def test_a_request_refuses_what_it_does_not_know_by_name() -> None:
+def test_a_request_refuses_unknown_fields_by_name() -> None:
     with pytest.raises(ValidationError) as raised:
         Request.model_validate({"pipeline": "p", "promt": "typo", "input": "a.mp4"})
     text = explain(raised.value)
@@ -45,7 +45,7 @@ def test_a_request_refuses_what_it_does_not_know_by_name() -> None:
     assert "input: 'a.mp4': must be an S3 URI" in text
 
 
-def test_a_request_does_not_carry_its_token_on() -> None:
+def test_a_request_does_not_serialize_its_task_token() -> None:
     request = Request.model_validate({"pipeline": "p", "callback": "token-123"})
     assert request.callback is not None
     assert request.callback.get_secret_value() == "token-123"
@@ -60,7 +60,7 @@ def test_an_explanation_does_not_show_a_token() -> None:
 
 
 @given(message=st.text(max_size=MESSAGE_LIMIT), limit=st.integers(256, 4096))
-def test_a_cause_fits_and_is_an_error_still(message: str, limit: int) -> None:
+def test_a_shortened_cause_is_a_valid_error(message: str, limit: int) -> None:
     error = Error(code="InvalidInput", message=message, remedy="Do this.")
     cause = error.cause(limit)
     assert json.loads(cause)["code"] == "InvalidInput"
@@ -68,17 +68,17 @@ def test_a_cause_fits_and_is_an_error_still(message: str, limit: int) -> None:
         assert len(cause) <= limit
 
 
-def test_a_message_and_a_remedy_of_full_length_are_in_a_cause_whole() -> None:
+def test_a_cause_holds_a_message_and_a_remedy_of_full_length() -> None:
     error = Error(code="ModelUnavailable", message="m" * MESSAGE_LIMIT, remedy="r" * MESSAGE_LIMIT, retryable=True)
     assert Error.model_validate_json(error.cause()) == error
 
 
-def test_no_cause_has_more_bytes_than_vams_stores() -> None:
+def test_a_cause_fits_into_what_vams_stores() -> None:
     error = Error(code="ModelUnavailable", message="🤖" * MESSAGE_LIMIT, remedy="🤖" * MESSAGE_LIMIT)
     assert len(f"{error.code}: {error.cause()}".encode()) <= 16 * 1024
 
 
-def test_a_failure_keeps_its_error_and_says_it() -> None:
+def test_a_failure_carries_its_error_as_json() -> None:
     failure = Failure("ModelUnavailable", "m" * 5000, "r", retryable=True)
     assert len(failure.error.message) == MESSAGE_LIMIT
     assert Error.model_validate_json(str(failure)) == failure.error
@@ -94,7 +94,7 @@ def document(**changes: object) -> ReasonerDocument:
     return ReasonerDocument.model_validate({**fields, **changes})
 
 
-def test_the_documents_first_fields_are_those_that_users_have() -> None:
+def test_the_first_fields_of_the_document_are_those_of_vams() -> None:
     names = list(json.loads(document(reasoning="because").to_json()))
     assert names[:9] == [
         "model", "modelSize", "inputFile", "timestamp", "systemPrompt", "userPrompt", "result", "jobLogs", "reasoning",
@@ -104,7 +104,7 @@ def test_the_documents_first_fields_are_those_that_users_have() -> None:
     assert list(json.loads(named.to_json()))[:9] == names[:9]
 
 
-def test_reasoning_is_absent_where_there_is_none() -> None:
+def test_a_document_without_reasoning_has_no_such_field() -> None:
     assert "reasoning" not in json.loads(document().to_json())
 
 
@@ -114,19 +114,19 @@ def test_an_environment_is_read_as_it_was_written() -> None:
         state_bucket="s", model_bucket="m", model_store="/mnt/models", worker=WorkerSettings(idle_seconds=7),
     )  # fmt: skip
     assert WorkerEnvironment.read(worker.variables()) == worker
-    compute = PipelineCompute(
+    compute = DeployedCompute(
         id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3, vcpus=12, max_life_hours=24
     )
     scale = ScaleEnvironment(
         state_table="t", nudge_queue_url="n", pipeline_parameters=["one"], scaling=ScalingSettings()
     )
     assert ScaleEnvironment.read(scale.variables()) == scale
-    deployed = DeployedPipeline(queue=PipelineQueue(id="p", queue_url="q", identity=IDENTITY), compute=compute)
+    deployed = DeployedPipeline(queue=DeployedQueue(id="p", queue_url="q", identity=IDENTITY), compute=compute)
     assert DeployedPipeline.read(deployed.model_dump_json()) == deployed
     assert all(isinstance(value, str) for value in scale.variables().values())
 
 
-def test_functions_of_the_deployment_before_read_a_parameter_that_says_more() -> None:
+def test_older_functions_read_a_parameter_with_unknown_fields() -> None:
     """CloudFormation changes the parameter first, and the code of the functions after it."""
     compute = {"id": "p", "queueUrl": "q", "jobQueue": "jq", "jobDefinition": "jd", "maxWorkers": 1, "vcpus": 4}
     identity = IDENTITY.model_dump(mode="json")
@@ -142,14 +142,14 @@ def test_a_wrong_environment_names_its_variables() -> None:
         ScaleEnvironment.read({"PIPELINE_PARAMETERS": "[]"})
 
 
-def test_a_worker_takes_the_share_of_one_gpu_of_the_smallest_listed_type() -> None:
+def test_a_worker_reserves_the_smallest_share_of_one_gpu_among_its_types() -> None:
     two, eight = PIPELINES[:2]
     assert worker_resources(eight, ["g6e.12xlarge", "g6e.24xlarge"]).vcpus == 12
     assert worker_resources(eight, ["g6e.12xlarge"]).memory_mib // 1024 == 88
     assert worker_resources(two, ["g6e.12xlarge", "g5.12xlarge"]).memory_mib // 1024 == 44
 
 
-def test_a_message_of_our_version_is_read_and_times_are_aware() -> None:
+def test_a_message_of_the_current_version_is_read_with_aware_times() -> None:
     body = {
         "schemaVersion": 2,
         "taskToken": "t",
@@ -166,7 +166,7 @@ def test_a_message_of_our_version_is_read_and_times_are_aware() -> None:
         JobMessage.model_validate_json(json.dumps(body).replace("29.123Z", "29"))
 
 
-def test_what_does_not_apply_is_absent_from_the_document() -> None:
+def test_fields_that_do_not_apply_are_absent_from_the_document() -> None:
     assert not {"notes", "data", "dataError"} & set(json.loads(document().to_json()))
     asked = Parameters(json_schema={"type": "array"})
     said = json.loads(document(parameters=asked, data=[1], notes=["Sampled down."]).to_json())
@@ -175,7 +175,7 @@ def test_what_does_not_apply_is_absent_from_the_document() -> None:
     assert (said["data"], said["dataError"]) == (None, "holds no JSON")
 
 
-def test_a_message_of_before_is_read() -> None:
+def test_messages_of_earlier_versions_are_read() -> None:
     """A queue may hold jobs that an older `plan` wrote."""
     parameters = Parameters.model_validate_json('{"maxTokens": 9, "seed": null, "fps": null}')
     assert (parameters.max_tokens, parameters.long_video, parameters.json_schema) == (9, "sampleDown", None)

@@ -1,4 +1,4 @@
-"""Names and places in S3: every key is data, and nothing leaves its prefix."""
+"""S3 URIs, keys of documents and names of executions."""
 
 import posixpath
 
@@ -14,13 +14,13 @@ keys = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=3
 
 
 @given(key=keys)
-def test_a_key_is_taken_as_it_is(key: str) -> None:
+def test_a_key_is_not_decoded(key: str) -> None:
     assert parse_uri(f"s3://my-bucket/{key}") == ("my-bucket", key)
     assert parse_uri(f"s3://my-bucket/{key}").uri == f"s3://my-bucket/{key}"
 
 
 @pytest.mark.parametrize("uri", ["", "my-bucket/key", "s3://", "s3://UPPER/key", "https://bucket/key", "s3://a/b"])
-def test_what_is_no_s3_uri_is_refused(uri: str) -> None:
+def test_invalid_s3_uris_are_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="S3 URI"):
         parse_uri(uri)
 
@@ -54,7 +54,7 @@ def test_the_relative_directory_is_that_within_the_asset(key: str, asset_id: str
 
 
 @given(prefix=st.sampled_from(["", "out", "out/", "a/b/"]), relative=keys)
-def test_nothing_leaves_the_output_prefix(prefix: str, relative: str) -> None:
+def test_a_joined_key_stays_below_its_prefix(prefix: str, relative: str) -> None:
     joined = join_below(prefix, relative)
     on_a_disk = posixpath.normpath("/bucket/" + joined)
     assert on_a_disk == "/bucket" or on_a_disk.startswith(posixpath.join("/bucket", prefix.rstrip("/")))
@@ -69,7 +69,7 @@ def test_a_document_key_is_within_s3s_limit_and_keeps_directory_and_ending(direc
     assert key.startswith(directory.rstrip("/"))
 
 
-def test_a_document_is_called_as_users_of_vams_know_it() -> None:
+def test_the_name_of_a_document_is_that_of_vams() -> None:
     key = document_key("x/y", "robot-demo.mp4", "20260410-165029")
     assert key == "x/y/robot-demo_CosmosReason_20260410-165029.json"
 
@@ -87,7 +87,7 @@ def test_an_execution_name_is_stable_and_valid(parts: list[str]) -> None:
     assert name.replace("-", "").isalnum()
 
 
-def test_the_parts_of_an_identity_do_not_run_together() -> None:
+def test_parts_of_an_identity_are_kept_apart_in_an_execution_name() -> None:
     assert execution_name("p", "ab", "c") != execution_name("p", "a", "bc")
 
 
@@ -95,7 +95,7 @@ def test_the_parts_of_an_identity_do_not_run_together() -> None:
     ("uri", "inside"),
     [("s3://one/any", True), ("s3://two/in/x", True), ("s3://two/out/x", False), ("s3://three/x", False)],
 )
-def test_only_configured_places_are_allowed(uri: str, inside: bool) -> None:
+def test_only_locations_below_configured_roots_are_allowed(uri: str, inside: bool) -> None:
     assert (
         allowed(
             parse_uri(uri.replace("one", "one-bucket").replace("two", "two-bucket")), ["one-bucket", "two-bucket/in/"]

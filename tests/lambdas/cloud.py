@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import (
     DeadLetterEnvironment,
+    DeployedCompute,
     DeployedPipeline,
+    DeployedQueue,
     Environment,
-    PipelineCompute,
-    PipelineQueue,
     PipelineRef,
     PlanEnvironment,
     ReportEnvironment,
@@ -185,10 +185,10 @@ class Cloud:
             PipelineRef(id=LARGE),
             *([PipelineRef(id=NANO)] if generator else []),
         ]
-        queues = [PipelineQueue(id=SMALL, queue_url=self.jobs_queue, identity=IDENTITY)]
+        queues = [DeployedQueue(id=SMALL, queue_url=self.jobs_queue, identity=IDENTITY)]
         if generator:
-            queues.append(PipelineQueue(id=NANO, queue_url=self.jobs_queue, identity=IDENTITY, serving=generator))
-        compute = PipelineCompute(
+            queues.append(DeployedQueue(id=NANO, queue_url=self.jobs_queue, identity=IDENTITY, serving=generator))
+        compute = DeployedCompute(
             id=SMALL,
             queue_url=self.jobs_queue,
             job_queue=JOB_QUEUE,
@@ -235,7 +235,7 @@ class Cloud:
             ),
         ]
 
-    def deploy_pipeline(self, queue: PipelineQueue, compute: PipelineCompute) -> str:
+    def deploy_pipeline(self, queue: DeployedQueue, compute: DeployedCompute) -> str:
         """Write the SSM parameter of a pipeline, as a deployment does; returns its name."""
         name = f"CFN-{queue.id}"
         deployed = DeployedPipeline(queue=queue, compute=compute.model_copy(update={"id": queue.id}))

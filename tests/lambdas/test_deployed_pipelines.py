@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.environment import PipelineCompute, PipelineQueue, PlanEnvironment, ScaleEnvironment
+from cosmos_batch.contract.environment import DeployedCompute, DeployedQueue, PlanEnvironment, ScaleEnvironment
 from lambdas.deployed_pipelines import NAMES_AT_ONCE, read_pipelines
 from lambdas.handlers import plan, scale
 from lambdas.planning.plan import enabled_queue
 from tests.lambdas.cloud import DEFINITION, IDENTITY, JOB_QUEUE, LARGE, SMALL, Cloud
 
 
-def compute(job_definition: str = DEFINITION) -> PipelineCompute:
-    return PipelineCompute(
+def compute(job_definition: str = DEFINITION) -> DeployedCompute:
+    return DeployedCompute(
         id=SMALL,
         queue_url="q",
         job_queue=JOB_QUEUE,
@@ -25,7 +25,7 @@ def compute(job_definition: str = DEFINITION) -> PipelineCompute:
 
 
 def deploy(cloud: Cloud, number: int) -> str:
-    return cloud.deploy_pipeline(PipelineQueue(id=f"p{number}", queue_url="q", identity=IDENTITY), compute())
+    return cloud.deploy_pipeline(DeployedQueue(id=f"p{number}", queue_url="q", identity=IDENTITY), compute())
 
 
 def test_they_are_read_in_the_order_of_the_names_however_many_there_are(cloud: Cloud) -> None:
@@ -46,7 +46,7 @@ def test_scale_knows_a_new_job_definition_as_soon_as_it_is_deployed(
     """Its process is older than the deployment, and no variable of the function changes with the revision."""
     configure(ScaleEnvironment)
     assert [one.job_definition for one in scale.deployed_pipelines()] == [DEFINITION]
-    queue = PipelineQueue(id=SMALL, queue_url="q", identity=IDENTITY)
+    queue = DeployedQueue(id=SMALL, queue_url="q", identity=IDENTITY)
     cloud.deploy_pipeline(queue, compute(job_definition="reason2B:2"))
     assert [one.job_definition for one in scale.deployed_pipelines()] == ["reason2B:2"]
 

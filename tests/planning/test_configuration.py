@@ -1,4 +1,4 @@
-"""config.json: the seed's block loads unchanged, and what follows from what it says."""
+"""Configurations that are valid, and the deployments that follow from them."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ from tests.support.configurations import (
 )
 
 
-def test_the_seeds_block_loads_unchanged() -> None:
+def test_the_block_of_a_vams_configuration_loads_unchanged() -> None:
     config = parse_config(json.dumps(SEED))
     two, eight = enabled_pipelines(config)
     assert (two.pipeline.id, two.model, two.max_vcpus) == ("cosmos-reason2-2b", "nvidia/Cosmos-Reason2-2B", 192)
@@ -30,7 +30,7 @@ def test_the_seeds_block_loads_unchanged() -> None:
     assert config.cosmos.hugging_face_token.get_secret_value() == "hf_yourTokenHere"
 
 
-def test_the_defaults_are_those_of_the_seeds_table() -> None:
+def test_defaults_of_the_reasoners() -> None:
     cosmos = parse_config("{}").cosmos
     assert not cosmos.enabled
     assert cosmos.hugging_face_token.get_secret_value() == ""
@@ -58,7 +58,7 @@ def test_a_generator_falls_back_to_larger_hosts() -> None:
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
 
 
-def test_a_fallback_that_nobody_asked_for_and_that_costs_much_more_is_known() -> None:
+def test_default_fallbacks_that_cost_much_more_are_listed() -> None:
     (nano,) = enabled_pipelines(parse_config(with_nano()))
     assert nano.costly_fallbacks == ["g6e.48xlarge"]  # $30 an hour for $10
     (named,) = enabled_pipelines(parse_config(with_nano(fallbackInstanceTypes=["g6e.48xlarge"])))
@@ -71,7 +71,7 @@ def test_a_fallback_that_nobody_asked_for_and_that_costs_much_more_is_known() ->
     assert cheaper.default_fallbacks == ["p5.4xlarge"] and cheaper.costly_fallbacks == []
 
 
-def test_a_default_fallback_gives_way_to_spot() -> None:
+def test_spot_takes_the_place_of_a_default_fallback() -> None:
     (nano,) = enabled_pipelines(parse_config(with_nano(useSpot=True)))
     assert nano.use_spot
     assert nano.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
@@ -87,12 +87,12 @@ def test_warm_instances_fill_every_gpu() -> None:
     assert round(two.warm_dollars_per_month) == 15320
 
 
-def test_cold_pools_keep_nothing() -> None:
+def test_without_warm_instances_no_worker_stays() -> None:
     (two,) = enabled_pipelines(parse_config(with_2b()))
     assert (two.warm_workers, two.warm_dollars_per_month) == (0, 0)
 
 
-def test_interface_endpoints_are_for_vpc_only_mode() -> None:
+def test_interface_endpoints_are_created_in_vpc_only_mode() -> None:
     def endpoints(**network: Any) -> list[str]:
         return parse_config(with_own(network=network)).own.network.interface_endpoints
 
@@ -102,7 +102,7 @@ def test_interface_endpoints_are_for_vpc_only_mode() -> None:
     assert endpoints(mode="vpcOnly", existing={**EXISTING, "interfaceEndpoints": ["sqs"]}) == ["sqs"]
 
 
-def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_who_asks() -> None:
+def test_the_dynamodb_endpoint_is_created_in_vpc_only_mode_and_on_request_in_an_existing_vpc() -> None:
     def endpoint(**network: Any) -> bool:
         return parse_config(with_own(network=network)).own.network.dynamodb_gateway_endpoint
 
@@ -111,7 +111,7 @@ def test_the_dynamodb_endpoint_is_for_vpc_only_mode_and_in_an_existing_vpc_for_w
     assert not (endpoint() or endpoint(mode="public") or endpoint(mode="vpcOnly", existing=EXISTING))
 
 
-def test_only_a_vpc_of_our_own_is_known_to_have_no_way_to_secrets() -> None:
+def test_workers_cannot_reach_secrets_in_a_vpc_only_network_that_is_created() -> None:
     def reached(**network: Any) -> bool:
         return parse_config(with_own(network=network)).own.network.reaches_secrets
 
@@ -119,12 +119,12 @@ def test_only_a_vpc_of_our_own_is_known_to_have_no_way_to_secrets() -> None:
     assert reached() and reached(mode="public") and reached(mode="vpcOnly", existing=EXISTING)
 
 
-def test_nothing_is_enabled_unless_the_whole_is() -> None:
+def test_no_pipeline_is_enabled_while_its_block_is_disabled() -> None:
     assert enabled_pipelines(parse_config(with_cosmos(enabled=False))) == []
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", "b-1"), ("in/", "b-1"), ("", "b-1/pipelines/")])
-def test_a_bucket_whose_uploads_vams_runs_may_not_trigger_too(ours: str, theirs: str) -> None:
+def test_uploads_to_a_bucket_of_vams_cannot_start_runs_here_too(ours: str, theirs: str) -> None:
     def parse(trigger: bool) -> Config:
         storage = {"assetBuckets": [{"name": "b-1", "prefix": ours, "triggerOnUpload": trigger}]}
         vams = {"version": "2.6", "buckets": ["b-1/pipelines/", theirs] if "/" not in theirs else [theirs]}
@@ -136,7 +136,7 @@ def test_a_bucket_whose_uploads_vams_runs_may_not_trigger_too(ours: str, theirs:
 
 
 @pytest.mark.parametrize(("total", "warm"), [(4, 0), (40, 1)])
-def test_a_total_that_lets_no_worker_start_or_the_warm_ones_not_stay(total: int, warm: int) -> None:
+def test_a_total_below_one_worker_or_the_warm_workers_is_refused(total: int, warm: int) -> None:
     cosmos = {"enabled": True, "modelsReason": {"reason2B": {"enabled": True}}}
     cosmos |= {"useWarmInstances": True, "warmInstanceCount": warm} if warm else {}
     own = {"scaling": {"maxTotalVCpus": total}}
@@ -144,21 +144,21 @@ def test_a_total_that_lets_no_worker_start_or_the_warm_ones_not_stay(total: int,
         parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": cosmos}, "cosmosBatch": own}}))
 
 
-def test_disabled_blocks_of_a_vams_configuration_load_too() -> None:
+def test_disabled_blocks_of_a_vams_configuration_load() -> None:
     block = {"text2world7B": {"enabled": False, "instanceTypes": ["x"]}}
     parse_config(with_cosmos(modelsPredict=block, modelsTransfer={"transfer": {"enabled": False}}))
 
 
-def test_the_token_is_not_shown() -> None:
+def test_a_configuration_does_not_show_its_token() -> None:
     assert "hf_yourTokenHere" not in repr(parse_config(json.dumps(SEED)))
 
 
-def test_the_image_for_cuda_12_serves_what_its_vllm_knows() -> None:
+def test_cuda_12_is_accepted_for_engines_that_support_the_models() -> None:
     for text in (with_cuda_12("reason2B"), with_cuda_12("reasonSuper", engine="transformers")):
         assert len(enabled_pipelines(parse_config(text))) == 1
 
 
-def test_an_endpoint_is_its_pipelines_alone() -> None:
+def test_an_endpoint_belongs_to_one_pipeline() -> None:
     [enabled] = enabled_pipelines(parse_config(with_key()))
     assert enabled.endpoint is not None and enabled.endpoint.url == "https://a/v1"
     assert enabled.image == "reasoner"

@@ -1,4 +1,4 @@
-"""config.json: an error says where, what, and what else."""
+"""Errors in a configuration name the field, its value and what is allowed."""
 
 import json
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_an_error_does_not_show_the_token() -> None:
     assert "hf_secret" not in str(raised.value)
 
 
-def test_every_error_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_config(with_2b(maxVCpus="many", enabled="yes"))
     assert len(str(raised.value).splitlines()) == 2

@@ -1,11 +1,11 @@
-"""The configuration of generators: their plans are found, or refused, before anything is deployed."""
+"""Configurations of generators: GPUs are planned, or the configuration is refused, at synthesis."""
 
 import json
 from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.environment import PipelineQueue, WorkerEnvironment
+from cosmos_batch.contract.environment import DeployedQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.serving import ParallelPlans
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.configuration import ConfigError, parse_config
@@ -35,7 +35,7 @@ def test_the_four_generators_and_their_defaults() -> None:
         assert (entry.objective, entry.max_resolution) == ("throughput", "720p")
 
 
-def test_a_worker_reserves_what_its_plan_uses() -> None:
+def test_a_worker_reserves_the_gpus_of_its_plan() -> None:
     (nano,) = enabled_pipelines(parse_config(omni(nano16B={"engine": "vllm-omni", "instanceTypes": ["g6e.12xlarge"],
                                          "fallbackInstanceTypes": []})))  # fmt: skip
     assert {kind: str(plan) for kind, plan in plans_of(nano).items()} == {"L40S": "tp 2"}
@@ -58,7 +58,7 @@ def test_by_default_nano_shares_two_gpus_and_offloads_nothing() -> None:
         ("superImage2Video64B", ".png, .MP4", "takes no .mp4 files; allowed: .jpg, .jpeg, .png, .webp"),
     ],
 )
-def test_no_upload_starts_what_does_not_look_at_it(key: str, extensions: str, told: str) -> None:
+def test_extensions_that_a_generator_does_not_accept_are_refused(key: str, extensions: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"{key}.autoTriggerOnFileExtensionsUpload: .*{told}"):
         parse_config(omni(**{key: {"autoTriggerOnFileExtensionsUpload": extensions}}))
     parse_config(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
@@ -74,7 +74,7 @@ DISTILLED = [
 
 @pytest.mark.parametrize("model", DISTILLED[:3])
 @pytest.mark.parametrize("engine", ["auto", "diffusers", "vllm-omni"])
-def test_a_distilled_checkpoint_is_refused_before_anything_is_deployed(engine: str, model: str) -> None:
+def test_distilled_checkpoints_are_refused_at_synthesis(engine: str, model: str) -> None:
     entry = {"engine": engine, "model": model}
     with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* is distilled to a few fixed steps"):
         parse_config(omni(superText2Image64B=entry))
@@ -82,19 +82,19 @@ def test_a_distilled_checkpoint_is_refused_before_anything_is_deployed(engine: s
     parse_config(omni(superText2Image64B={**entry, "engine": "my.module:Engine"}))
 
 
-def test_a_server_with_a_distilled_model_is_refused_too() -> None:
+def test_an_endpoint_with_a_distilled_model_is_refused() -> None:
     endpoint = {"url": "http://10.0.1.7:8000/v1", "model": DISTILLED[0]}
     with pytest.raises(ConfigError, match=r"superText2Image64B.endpoint.model: .* is distilled"):
         parse_config(omni(superText2Image64B={"engine": "endpoint", "endpoint": endpoint, "guardrails": False}))
 
 
 @pytest.mark.parametrize("model", [*DISTILLED, "Cosmos3_4_Steps"])
-def test_a_distilled_checkpoint_is_known_by_its_name(model: str) -> None:
+def test_distilled_checkpoints_are_recognized_by_name(model: str) -> None:
     assert is_distilled_name(model)
 
 
 @pytest.mark.parametrize("model", ["nvidia/Cosmos3-Super-Text2Image", "/4Step/Cosmos3-Nano", "me/Footstep-Nano"])
-def test_others_are_not(model: str) -> None:
+def test_other_checkpoints_are_not_taken_for_distilled_ones(model: str) -> None:
     assert not is_distilled_name(model)
 
 
@@ -178,13 +178,13 @@ SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
         ({**LOSSY, "lossy": ["fp8", "fp8"]}, "nano16B.lossy: .*names a mode twice"),
     ],
 )
-def test_lossy_modes_that_no_worker_could_have_are_refused(entry: dict[str, Any], told: str) -> None:
+def test_lossy_modes_that_the_workers_cannot_run_are_refused(entry: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         parse_config(omni(nano16B=entry))
 
 
 @pytest.mark.parametrize("entry", [{**LOSSY, "instanceTypes": ["p5.4xlarge"]}, SMALLER])
-def test_lossy_modes_are_said_to_plan_and_workers_and_there_are_none_by_default(entry: dict[str, Any]) -> None:
+def test_lossy_modes_reach_plan_and_workers_and_are_empty_by_default(entry: dict[str, Any]) -> None:
     (nano,) = enabled_pipelines(parse_config(omni(nano16B=entry)))
     assert nano.serving is not None and nano.serving.lossy == ["fp8", "stepCache"]
     (exact,) = enabled_pipelines(parse_config(omni(nano16B={**entry, "lossy": []})))
@@ -210,7 +210,7 @@ def upsampling(**more: Any) -> dict[str, Any]:
     return config
 
 
-def test_who_writes_prompts_is_said_once_for_all_generators_and_nobody_by_default() -> None:
+def test_prompt_upsampling_is_configured_for_all_generators_and_off_by_default() -> None:
     (nano,) = enabled_pipelines(parse_config(json.dumps(upsampling())))
     assert nano.upsampler is not None and nano.upsampler.api_key_secret_arn == KEY
     assert nano.serving is not None and nano.serving.upsamples
@@ -218,20 +218,20 @@ def test_who_writes_prompts_is_said_once_for_all_generators_and_nobody_by_defaul
     assert plain.upsampler is None and plain.serving is not None and not plain.serving.upsamples
 
 
-def test_a_key_that_no_worker_can_read_is_refused() -> None:
+def test_an_api_key_that_workers_cannot_read_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"promptUpsampling\.apiKeySecretArn"):
         parse_config(json.dumps(upsampling(network={"mode": "vpcOnly"})))
 
 
-def test_what_is_not_deployed_needs_no_plan() -> None:
+def test_disabled_generators_need_no_plan() -> None:
     parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": {"enabled": True}}}}))
 
 
-def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
+def test_settings_of_a_generator_reach_plan_and_workers() -> None:
     (nano,) = enabled_pipelines(parse_config(omni(nano16B={"guardrails": False, "maxResolution": "480p"})))
     assert nano.serving is not None and not nano.serving.guardrails and nano.serving.max_resolution == "480p"
-    queue = PipelineQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)
-    assert PipelineQueue.model_validate_json(queue.model_dump_json()) == queue
+    queue = DeployedQueue(id="cosmos3-nano", queue_url="q", identity=nano.identity, serving=nano.serving)
+    assert DeployedQueue.model_validate_json(queue.model_dump_json()) == queue
     worker = WorkerEnvironment(
         aws_batch_job_id="b", pipeline="cosmos3-nano", model="m/m", engine=nano.engine, serving=nano.serving,
         queue_url="q", state_table="t", state_bucket="s", model_bucket="m", model_store="/mnt/models",
@@ -241,7 +241,7 @@ def test_plan_and_workers_are_told_how_a_generator_is_served() -> None:
 
 
 @pytest.mark.parametrize("said", [True, "required", False])
-def test_guardrails_are_there_required_or_not(said: bool | str) -> None:
+def test_guardrails_can_be_on_off_or_required(said: bool | str) -> None:
     (nano,) = enabled_pipelines(parse_config(omni(nano16B={"guardrails": said, "maxResolution": "480p"})))
     assert nano.serving is not None
     assert (nano.serving.guardrails, nano.serving.guardrails_required) == (said is not False, said == "required")

@@ -1,4 +1,4 @@
-"""`plan` decides everything, says the same twice, and refuses with a reason and a remedy."""
+"""The function `plan` makes a job of a request, twice the same one, or refuses it with a reason and a remedy."""
 
 import json
 import re
@@ -29,17 +29,18 @@ def _environment(configure: Callable[..., None]) -> None:
 def plan(
     started: datetime | None = None, name: str = "job-1", schema_version: int | None = None, **request: Any
 ) -> dict[str, Any]:
-    """What is planned for an execution whose state machine says this version, or none, as that of 0f4e7e0."""
-    said = {} if schema_version is None else {"schemaVersion": schema_version}
+    """Plan a request for an execution; the state machine of commit 0f4e7e0 sends no schema version."""
+    version = {} if schema_version is None else {"schemaVersion": schema_version}
     started = started or datetime.now(UTC)
     execution = {"id": f"arn:execution:{name}", "name": name, "startTime": started.isoformat().replace("+00:00", "Z")}
     return handler(
-        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}, "execution": execution, **said}, None
+        {"request": {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}, "execution": execution, **version},
+        None,
     )
 
 
 def job(planned: dict[str, Any]) -> Job:
-    """Read as a worker reads it."""
+    """Return the planned job as a worker reads it."""
     return Job.model_validate_json(json.dumps(planned["job"]))
 
 
@@ -298,10 +299,10 @@ def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
 
 def plan_for(schema_version: int | None, **request: Any) -> dict[str, Any]:
     """The job, planned for an execution whose state machine says this version, or none."""
-    said = {} if schema_version is None else {"schemaVersion": schema_version}
+    version = {} if schema_version is None else {"schemaVersion": schema_version}
     execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": datetime.now(UTC).isoformat()}
     asked = {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}
-    planned = handler({"request": asked, "execution": execution, **said}, None)
+    planned = handler({"request": asked, "execution": execution, **version}, None)
     body: dict[str, Any] = planned["job"]
     return body
 

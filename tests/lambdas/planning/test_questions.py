@@ -1,4 +1,4 @@
-"""What `plan` makes of parameters, tasks and prompts: nothing is left to decide, and what is wrong is named."""
+"""Parameters, tasks and prompts become a complete question, or are refused with the name of the wrong field."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def test_every_task_becomes_a_question(task: TaskName) -> None:
         Draft202012Validator.check_schema(preset.schema)
 
 
-def test_the_callers_words_are_kept_beside_the_question() -> None:
+def test_the_words_of_the_caller_are_kept_beside_the_question() -> None:
     def planned(**request: Any) -> Job:
         return job(plan(input=f"s3://assets/{CLIP}", schema_version=SCHEMA_VERSION, **request))
 
@@ -71,7 +71,7 @@ def test_long_words_of_a_caller_lie_beside_the_question(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_without_a_prompt_has_a_subject_or_says_that_it_needs_one(task: TaskName) -> None:
+def test_a_task_without_a_prompt_uses_its_subject_or_is_refused(task: TaskName) -> None:
     preset = TASKS[task]
     if preset.subject is None:
         error = refused(input=f"s3://assets/{CLIP}", parameters={"task": task})
@@ -89,7 +89,7 @@ def test_a_task_of_videos_refuses_an_image(task: TaskName) -> None:
     assert error.message == f"task: {task!r} looks at a video, and the file is an image."
 
 
-def test_nvidias_wordings_are_those_of_its_guides() -> None:
+def test_questions_of_tasks_have_the_wording_of_the_guides_of_nvidia() -> None:
     asked = planned(PICTURE, prompt="Move the tape into the basket", parameters={"task": "action-cot"}).prompt
     assert asked == (
         'You are given the task "Move the tape into the basket". Specify the 2D trajectory your end effector should '
@@ -104,7 +104,7 @@ def test_nvidias_wordings_are_those_of_its_guides() -> None:
     assert plausible is not None and plausible.endswith("simulation engine.\n(A) Possible\n(B) Impossible")
 
 
-def test_a_subject_is_no_template() -> None:
+def test_braces_in_a_subject_are_kept() -> None:
     found = planned(PICTURE, prompt="the {medium} {subject} {0}", parameters={"task": "pointing"}).prompt
     assert found is not None and found.startswith("Point to the {medium} {subject} {0}. ")
 
@@ -137,13 +137,13 @@ def test_reasoning_of_a_task_can_be_left_out() -> None:
     assert (found.prompt, found.parameters.presence_penalty) == ("What can be the next immediate action?", 1.5)
 
 
-def test_values_of_a_caller_stand_and_the_others_are_nvidias() -> None:
+def test_absent_sampling_parameters_have_values_of_nvidia() -> None:
     found = planned(parameters={"temperature": 0, "topK": 0, "seed": 0}).parameters
     assert (found.temperature, found.top_k, found.seed) == (0, 0, 0)
     assert (found.top_p, found.repetition_penalty, found.presence_penalty) == (0.8, 1.0, 1.5)
 
 
-def test_a_callers_schema_is_told_to_the_model_and_takes_the_place_of_the_tasks() -> None:
+def test_the_schema_of_a_caller_is_part_of_the_question_and_replaces_that_of_the_task() -> None:
     found = planned(prompt="How many?", parameters={"jsonSchema": SCHEMA})
     assert found.prompt is not None and found.prompt.startswith("How many?\n\nAnswer with JSON alone")
     assert json.loads(found.prompt.rpartition("\n")[2]) == SCHEMA == found.parameters.json_schema
@@ -151,7 +151,7 @@ def test_a_callers_schema_is_told_to_the_model_and_takes_the_place_of_the_tasks(
     assert both.parameters.json_schema == SCHEMA
 
 
-def test_a_long_question_is_made_of_the_prompt_each_time(cloud: Cloud) -> None:
+def test_a_long_question_is_derived_from_the_prompt_each_time(cloud: Cloud) -> None:
     long = "x" * PROMPT_INLINE_LIMIT
     parameters = {"task": "pointing"}
     cloud.put("requests/job-1/prompt.txt", long.encode(), bucket=STATE_BUCKET)
@@ -163,7 +163,7 @@ def test_a_long_question_is_made_of_the_prompt_each_time(cloud: Cloud) -> None:
         assert kept.startswith(f"Point to {long}. Return")
 
 
-def test_metadata_goes_before_the_request_one_by_one() -> None:
+def test_metadata_replaces_parameters_of_the_request_one_by_one() -> None:
     found = planned(
         parameters={"fps": 2, "seed": 5, "task": "caption"},
         metadata={"fps": "1.5", "reasoning": "true", "systemPrompt": "Be brief.", "jsonSchema": json.dumps(SCHEMA)},
@@ -206,5 +206,5 @@ def test_a_refusal_is_one_sentence_that_names_the_field(where: str, parameters: 
     assert error.message.count("\n") == 0
 
 
-def test_an_image_has_no_time() -> None:
+def test_start_and_end_are_refused_for_an_image() -> None:
     assert refused(input=f"s3://assets/{PICTURE}", parameters={"start": 1}).message.startswith("start: an image")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.environment import PipelineQueue, PlanEnvironment
+from cosmos_batch.contract.environment import DeployedQueue, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.state import Jobs
@@ -27,7 +27,7 @@ DRIVE = {"mode": "forward_dynamics", "domainName": "av", "actionChunkSize": 4}
 @pytest.fixture(autouse=True)
 def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
     configure(PlanEnvironment, generator=SERVING)
-    to_image = PipelineQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=IDENTITY, serving=SERVING)
+    to_image = DeployedQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=IDENTITY, serving=SERVING)
     enabled_queues()[TO_IMAGE] = to_image
     for key in ("car.png", "car.mp4", "car.pdf"):
         cloud.put(key)

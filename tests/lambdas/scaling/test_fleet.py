@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.environment import PipelineCompute, ScaleEnvironment
+from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
@@ -44,7 +44,7 @@ def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         configure(ScaleEnvironment)
         first = scale.deployed_pipelines()[0].model_copy(update=pipeline)
-        pipelines: list[PipelineCompute] = [first]
+        pipelines: list[DeployedCompute] = [first]
         for name, changed in (others or {}).items():
             theirs = {"id": name, "queue_url": cloud._queue(name), "job_queue": name, **changed}
             pipelines.append(first.model_copy(update=theirs))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES
-from cosmos_batch.contract.environment import PipelineCompute
+from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow
@@ -14,7 +14,7 @@ from lambdas.scaling.worker_count import backlog_seconds, wanted_by_pipeline, wa
 from tests.support.generations import settled
 from tests.support.jobs import make_job
 
-COMPUTE = PipelineCompute(
+COMPUTE = DeployedCompute(
     id="cosmos-reason2-2b",
     queue_url="https://queue",
     job_queue="queue",
