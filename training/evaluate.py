@@ -23,7 +23,7 @@ import numpy as np
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.media import write_clip, write_image
-from cosmos_batch.demo.scenes import draw_scene, draw_size
+from cosmos_batch.demo.random_scenes import draw_scene, draw_size
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
 from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, Question, ask

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from cosmos_batch.demo.drawing import draw_frames
-from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene, draw_scene, draw_size
+from cosmos_batch.demo.random_scenes import draw_scene, draw_size
+from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from training.questions import Question, ask, ask_of_the_unknown
 from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, make_tokenizer, prefix, suffix

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.demo.checkpoint import generation_config
-from cosmos_batch.demo.scenes import draw_scene
+from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.tokenizer import CONTEXT, train_tokenizer, write_json, write_tokenizer
 from training.questions import ask, ask_of_the_unknown
 

@@ -157,17 +157,32 @@ class JobObserver:
 
     def _last_line(self, batch: dict[str, Any]) -> str | None:
         """Return the last line that a worker has logged while it loads, such as a download's progress."""
-        container = batch.get("container", {})
-        group = container.get("logConfiguration", {}).get("options", {}).get("awslogs-group", "/aws/batch/job")
-        stream = container.get("logStreamName")
-        if batch.get("status") != "RUNNING" or not stream:
+        stream = log_stream(self._deployment, batch) if batch.get("status") == "RUNNING" else None
+        if stream is None:
             return None
         logs = self._deployment.clients("logs")
         try:
-            answer = logs.get_log_events(logGroupName=group, logStreamName=stream, limit=1, startFromHead=False)
+            answer = logs.get_log_events(**stream, limit=1, startFromHead=False)
         except logs.exceptions.ResourceNotFoundException:
             return None
         return answer["events"][0]["message"] if answer["events"] else None
+
+
+def log_stream(deployment: Deployment, batch: dict[str, Any]) -> dict[str, str] | None:
+    """Return a Batch job's log group and stream, as arguments of GetLogEvents; None before it has a stream.
+
+    A description of a job need not repeat the log configuration of its job definition.
+    """
+    container = batch.get("container", {})
+    if not container.get("logStreamName"):
+        return None
+    configuration = container.get("logConfiguration")
+    if configuration is None and "jobDefinition" in batch:
+        answer = deployment.clients("batch").describe_job_definitions(jobDefinitions=[batch["jobDefinition"]])
+        for definition in answer["jobDefinitions"]:
+            configuration = definition.get("containerProperties", {}).get("logConfiguration")
+    group = (configuration or {}).get("options", {}).get("awslogs-group", "/aws/batch/job")
+    return {"logGroupName": group, "logStreamName": container["logStreamName"]}
 
 
 def read_execution(deployment: Deployment, arn: str) -> JobExecution | None:

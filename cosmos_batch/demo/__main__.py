@@ -17,7 +17,7 @@ _MAKERS = {
 
 
 def main() -> None:
-    """Make one thing and print where it lies."""
+    """Make a checkpoint, a clip or an image, and print its path."""
     parser = argparse.ArgumentParser(prog="python -m cosmos_batch.demo", description=__doc__)
     parser.add_argument("what", choices=_MAKERS)
     parser.add_argument("path", type=Path, help="folder to build a checkpoint in, or file to write")

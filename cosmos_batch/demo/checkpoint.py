@@ -1,7 +1,7 @@
 """Tiny random checkpoints in the exact on-disk layouts of Cosmos-Reason2 (Qwen3-VL) and of Cosmos 3.
 
-They go through every step that the real ones do, quickly and without a licence, and say nothing true about what
-they see: their weights are random numbers, the same on every machine.
+They go through every step that the real ones do, quickly and without a licence. Their weights are random numbers, the
+same on every machine, so their answers say nothing true.
 """
 
 import math
@@ -20,7 +20,7 @@ from cosmos_batch.demo.tokenizer import CONTEXT, spoken_tokens, train_tokenizer,
 from cosmos_batch.demo.weights import random_weights, reasoner_shapes, save_bfloat16
 
 NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos-Reason2"
-"""The folder's name, which documents show as their model."""
+"""The folder's name, which documents show as the model."""
 COSMOS3_NAME = f"{RANDOM_WEIGHTS}-tiny-Cosmos3"
 
 MAX_NEW_TOKENS = 64
@@ -31,15 +31,15 @@ _HEAD_WIDTH = 32
 # One dimension of the hidden state is this constant in every embedding, and no layer writes to it.
 _CONSTANT_DIMENSION = 0
 _CONSTANT = 4.0
-# Through the constant, the output layer takes about this much off the logit of a token that is not to be said.
+# The output layer multiplies the constant by this in the logit of a token that is not to be answered.
 _SILENCE = -20.0
 
 
 def build_random_checkpoint(parent: Path) -> Path:
     """Build a checkpoint of Cosmos-Reason2 as the folder `NAME` below `parent` and return that folder.
 
-    A folder that exists is returned as it is: it is published by a rename, so it is whole. Two builders at once are
-    harmless. Takes a fraction of a second.
+    A folder that exists is returned as it is: it got its name when it was complete. Two processes may build it at once.
+    It takes a fraction of a second.
     """
     return publish(parent / NAME, _write_reason2)
 
@@ -47,13 +47,13 @@ def build_random_checkpoint(parent: Path) -> Path:
 def build_random_cosmos3(parent: Path) -> Path:
     """Build a checkpoint of Cosmos 3 as the folder `COSMOS3_NAME`; all else as in `build_random_checkpoint`.
 
-    A reasoner finds all of its parts in it. The generator's are there only to be passed over.
+    It has all parts of a reasoner. Those of the generator are there only because real checkpoints have them.
     """
     return publish(parent / COSMOS3_NAME, _write_cosmos3)
 
 
 def publish(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Have a folder written and renamed to its name once it is whole. One that exists is returned as it is."""
+    """Have `write` fill a folder, and rename it to its name when it is complete. Return one that exists as it is."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def _rename(built: Path, folder: Path) -> None:
     try:
         built.rename(folder)
     except OSError:
-        if not folder.is_dir():  # nobody was faster, so this is a real error
+        if not folder.is_dir():  # no other process has built it meanwhile, so this is a real error
             raise
         shutil.rmtree(built)
 
@@ -87,7 +87,7 @@ def _write_cosmos3(folder: Path) -> None:
 def _write_all_but_weights(
     folder: Path, architecture: str, model_type: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Write what both layouts have in the same place; returns the configuration and the weights to be written."""
+    """Write the files that both layouts share. Return the configuration, and the weights, which are not written yet."""
     tokenizer = train_tokenizer()
     config = {"architectures": [architecture], "model_type": model_type, **_model_config(tokenizer)}
     write_tokenizer(folder, tokenizer)
@@ -171,7 +171,7 @@ def generation_config(tokenizer: Tokenizer, max_new_tokens: int = MAX_NEW_TOKENS
 
 
 def _speak_words_only(weights: dict[str, np.ndarray], spoken: list[int]) -> None:
-    """Let the model say only `spoken` tokens: the constant dimension works as a bias, which the layout has not."""
+    """Let the model answer with `spoken` tokens only. The constant dimension serves as a bias: the layout has none."""
     weights["model.language_model.embed_tokens.weight"][:, _CONSTANT_DIMENSION] = _CONSTANT
     for name, tensor in weights.items():
         if name.endswith(("self_attn.o_proj.weight", "mlp.down_proj.weight")):

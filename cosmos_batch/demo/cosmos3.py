@@ -25,7 +25,7 @@ _RENAMED = {
     "q_norm": "norm_q",
     "k_norm": "norm_k",
 }
-# What a pipeline of Diffusers consists of. A reasoner opens the transformer and the vision encoder only.
+# The parts of a Diffusers pipeline. A reasoner opens the transformer and the vision encoder only.
 _PARTS = {
     "scheduler": ["diffusers", "UniPCMultistepScheduler"],
     "text_tokenizer": ["transformers", "Qwen2Tokenizer"],
@@ -50,13 +50,14 @@ def write_cosmos3_weights(folder: Path, config: dict[str, Any], reasoner: dict[s
 
 
 def _text_name(name: str) -> str:
-    """`model.language_model.layers.0.self_attn.q_proj.weight` is `layers.0.self_attn.to_q.weight` here."""
+    """Return the name of a tensor in this layout: `model.language_model.layers.0.self_attn.q_proj.weight` is
+    `layers.0.self_attn.to_q.weight`."""
     short = name.removeprefix(_TEXT)
     return re.sub(r"(?<=\.self_attn\.)\w+", lambda match: _RENAMED[match[0]], short)
 
 
 def _write_transformer(folder: Path, tensors: dict[str, np.ndarray]) -> dict[str, str]:
-    """Write the tensors in two files, as the real ones come in many. Returns the file of each."""
+    """Write the tensors in two files, because real checkpoints have several. Return the file of each tensor."""
     names = sorted(tensors)
     index: dict[str, str] = {}
     for shard in range(_SHARDS):

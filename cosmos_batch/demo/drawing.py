@@ -1,4 +1,4 @@
-"""Draw scenes: anti-aliased shapes over a plain, gradient or noisy background, the same pixels on every machine."""
+"""Draw a scene's pixels, the same on every machine: anti-aliased shapes on a plain, gradient or noisy background."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def draw_frames(scene: Scene, times: np.ndarray, width: int, height: int, softne
 
 
 def draw_background(scene: Scene, width: int, height: int) -> np.ndarray:
-    """Draw the picture without its shapes. RGB, uint8, shape [height, width, 3]."""
+    """Draw a scene's background. Returns RGB, uint8, shape [height, width, 3]."""
     first = np.array(scene.tones[0], np.float32)
     picture = np.broadcast_to(first, (height, width, 3)).copy()
     if scene.background == "gradient":
@@ -33,7 +33,7 @@ def draw_background(scene: Scene, width: int, height: int) -> np.ndarray:
 
 
 def _draw_thing(frames: np.ndarray, scene: Scene, thing: Thing, centres: np.ndarray, softness: float) -> None:
-    """Blend a shape into each frame, within the square around it."""
+    """Draw a shape on each frame, within the rectangle around it."""
     _, height, width, _ = frames.shape
     scale_x, scale_y = width / scene.width, height / scene.height
     colour = np.array(COLOURS[thing.colour], np.float32)
@@ -53,7 +53,7 @@ def _draw_thing(frames: np.ndarray, scene: Scene, thing: Thing, centres: np.ndar
 
 
 def _distance(thing: Thing, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """About how far points are outside of a shape of radius 1; negative inside."""
+    """Return the approximate distance of points from the edge of a shape of radius 1; negative inside."""
     corners = outline(thing.kind)
     if corners is None:
         return np.hypot(x, y) - 1.0
@@ -63,16 +63,16 @@ def _distance(thing: Thing, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _edge_distances(x: np.ndarray, y: np.ndarray, corners: np.ndarray) -> list[np.ndarray]:
-    """How far points are outside of each edge of a convex outline that goes clockwise on the screen."""
-    found = []
+    """Return the distances of points from each edge of a convex outline; its corners go clockwise on the screen."""
+    distances = []
     for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         length = float(np.hypot(x1 - x0, y1 - y0))
-        found.append(((x - x0) * (y1 - y0) - (y - y0) * (x1 - x0)) / np.float32(length))
-    return found
+        distances.append(((x - x0) * (y1 - y0) - (y - y0) * (x1 - x0)) / np.float32(length))
+    return distances
 
 
 def _star_distance(x: np.ndarray, y: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """A star is the same in each of ten half points: points are folded into the first and measured at its edge."""
+    """Return the distance of points from a star. Its ten half points are alike: points are folded into the first."""
     angle = np.arctan2(x, -y)  # clockwise from the tip on top
     turn = np.float32(2 * np.pi / 5)
     folded = np.abs((angle + turn / 2) % turn - turn / 2)

@@ -1,7 +1,7 @@
 """A tiny random generator of Cosmos 3 in the layout that Diffusers reads, with every switch of the real Nano.
 
-It makes images, videos, sound and actions of noise in seconds on a CPU: each step is the real one, and nothing that is
-seen means anything. Two runs write the same bytes.
+On a CPU it makes images, videos, sound and actions in seconds, by the real steps. Its output is noise. Two runs write
+the same bytes.
 """
 
 from importlib import import_module
@@ -64,7 +64,7 @@ SOUND = {
     "enc_num_blocks": 1,
     "enc_latent_dim": 2 * _SOUND_CHANNELS,
 }
-# As NVIDIA's converter writes it, Karras' sigmas included: an engine sets its own for each job.
+# NVIDIA's converter writes these, Karras' sigmas included; an engine replaces them for each job.
 _SCHEDULER = {
     "use_karras_sigmas": True,
     "use_flow_sigmas": True,
@@ -82,7 +82,7 @@ _PARTS = {
 
 
 def build_random_generator(parent: Path) -> Path:
-    """Build it as the folder `GENERATOR_NAME` below `parent`; all else as in `build_random_checkpoint`."""
+    """Build a generator as the folder `GENERATOR_NAME` below `parent`, as `build_random_checkpoint` does."""
     return publish(parent / GENERATOR_NAME, _write)
 
 
@@ -91,7 +91,7 @@ def _write(folder: Path) -> None:
 
 
 def write_generator(folder: Path, transformer: dict[str, Any], vae: dict[str, Any], sound: dict[str, Any]) -> None:
-    """Write random weights of these shapes, in torch's default type, made on its default device."""
+    """Write a checkpoint of a generator with random weights of these shapes, in torch's default type."""
     torch, diffusers = import_module("torch"), import_diffusers()
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)

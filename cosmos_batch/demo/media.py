@@ -44,16 +44,16 @@ def write_clip(scene: Scene, path: Path, width: int, height: int, fps: int) -> P
 
 
 def write_image(scene: Scene, path: Path, width: int, height: int, seconds: float = 0.0) -> Path:
-    """Write a scene as it is at a time, in the format of the path's extension. Returns `path`."""
+    """Write a scene at one time as an image, in the format of the path's extension. Returns `path`."""
     Image.fromarray(draw_frames(scene, np.array([seconds]), width, height)[0]).save(path)
     return path
 
 
 def sample_clip(path: Path) -> Path:
-    """Write four seconds of MP4, 12 frames a second, about 20 KB. Returns `path`."""
+    """Write the sample clip: four seconds of MP4, 12 frames a second, about 20 KB. Returns `path`."""
     return write_clip(SAMPLE, path, WIDTH, HEIGHT, FPS)
 
 
 def sample_image(path: Path) -> Path:
-    """Write the scene of the clip as it begins. Returns `path`."""
+    """Write the first frame of the sample clip as an image. Returns `path`."""
     return write_image(SAMPLE, path, WIDTH, HEIGHT)

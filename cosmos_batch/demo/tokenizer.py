@@ -1,4 +1,4 @@
-"""The tokenizer and processor files of the tiny checkpoint: those of Qwen3-VL, with a vocabulary of a few hundred."""
+"""The tokenizer and processor files of tiny checkpoints: those of Qwen3-VL, with a few hundred tokens."""
 
 import json
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _SPECIAL = (
 )
 _ADDED = ("<tool_call>", "</tool_call>", "<think>", "</think>")  # not special: they stay in decoded text
 
-# What the random model babbles about. The words become tokens.
+# The text on which the tokenizer is trained. Its words become tokens, and the random model answers with them.
 _CORPUS = (
     "The robot arm reaches down, grips the red cube, lifts it and places it on the green mark on the table. ",
     "A person walks across the road while a car waits at the crossing; the light turns from red to green. ",
@@ -102,7 +102,7 @@ def train_tokenizer(sentences: Iterable[str] = _CORPUS, vocabulary: int = _VOCAB
 
 
 def spoken_tokens(tokenizer: Tokenizer) -> list[int]:
-    """The ids that the model may say: whole words of the corpus and its punctuation, each with its space."""
+    """Return the ids of tokens that a random model answers with: whole words of the corpus, and punctuation."""
     words = {
         word
         for sentence in _CORPUS
@@ -123,7 +123,7 @@ def write_tokenizer(
 ) -> None:
     """Write the tokenizer, chat template and processor files of a Qwen3-VL checkpoint.
 
-    `image_pixels` and `video_pixels` are the most that one image, and all frames of one clip together, may have. The
+    `image_pixels` limits the pixels of one image, `video_pixels` those of all frames of a clip together. The
     defaults let a CPU answer in a second; real checkpoints allow 16.7 and 25 million.
     """
     tokenizer.save(str(folder / "tokenizer.json"))

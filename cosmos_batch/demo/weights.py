@@ -1,4 +1,4 @@
-"""Random weights of the Qwen3-VL architecture, written without torch: the first demo need not import it for them."""
+"""Random weights of the Qwen3-VL architecture, made and written without importing torch, which takes seconds."""
 
 import json
 import math
@@ -17,13 +17,13 @@ Shape = tuple[int, ...]
 
 
 def random_weights(shapes: Mapping[str, Shape]) -> dict[str, np.ndarray]:
-    """A tensor of every shape, float32, the same on every machine."""
+    """Return a random float32 tensor of every shape, the same on every machine."""
     generator = np.random.default_rng(_SEED)
     return {name: _random(name, shapes[name], generator) for name in sorted(shapes)}
 
 
 def reasoner_shapes(config: dict[str, Any]) -> dict[str, Shape]:
-    """Every tensor of the architecture that `config` describes, by its name in a checkpoint of Qwen3-VL."""
+    """Return the shape of every tensor that `config` describes, by its name in a checkpoint of Qwen3-VL."""
     return dict([*_text_shapes(config["text_config"]), *_vision_shapes(config["vision_config"])])
 
 
@@ -44,7 +44,7 @@ def save_bfloat16(weights: dict[str, np.ndarray], path: Path) -> None:
 
 
 def _random(name: str, shape: Shape, generator: np.random.Generator) -> np.ndarray:
-    """Scaled by fan-in, so that activations stay near one through all layers."""
+    """Return a random tensor, scaled by its fan-in so that activations stay near one through all layers."""
     if len(shape) == 1:
         return np.full(shape, 1 if "norm" in name and name.endswith("weight") else 0, np.float32)
     values = generator.standard_normal(shape, np.float32)

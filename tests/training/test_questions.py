@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from cosmos_batch.demo.scenes import Event, Scene, Thing, draw_scene
+from cosmos_batch.demo.random_scenes import draw_scene
+from cosmos_batch.demo.scenes import Event, Scene, Thing
 from training.questions import OF_CLIPS, ask, boxes_answer, caption, localization, next_sentence, verdict
 
 

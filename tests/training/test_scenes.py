@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cosmos_batch.demo.scenes import Event, Scene, Thing, draw_scene
+from cosmos_batch.demo.random_scenes import draw_scene
+from cosmos_batch.demo.scenes import Event, Scene, Thing
 
 
 def some_scenes(duration: float, count: int = 60) -> list[Scene]:

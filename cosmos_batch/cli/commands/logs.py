@@ -9,7 +9,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.job_snapshot import find_job
+from cosmos_batch.cli.job_snapshot import find_job, log_stream
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch logs ID", "cosmos-batch logs ID --all"])
@@ -33,18 +33,16 @@ def command(id: str, all_lines: bool) -> int:
 def _lines(deployment: Deployment, worker: str) -> Iterator[str]:
     """Yield the log lines of a worker, which is a Batch job. Raises CliError where its log is not there any more."""
     jobs: list[dict[str, Any]] = deployment.clients("batch").describe_jobs(jobs=[worker])["jobs"]
-    container = jobs[0].get("container", {}) if jobs else {}
-    stream = container.get("logStreamName")
-    group = container.get("logConfiguration", {}).get("options", {}).get("awslogs-group", "/aws/batch/job")
-    if not stream:
+    stream = log_stream(deployment, jobs[0]) if jobs else None
+    if stream is None:
         raise CliError(
             f"The log of worker {worker} is not to be found: Batch forgets a job a week after its end.",
-            f"Look for the stream in CloudWatch Logs, group {group}.",
+            "Look for its stream in CloudWatch Logs.",
         )
     logs = deployment.clients("logs")
     token: dict[str, str] = {}
     while True:
-        page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)
+        page = logs.get_log_events(**stream, startFromHead=True, **token)
         yield from (event["message"] for event in page["events"])
         following = {"nextToken": page["nextForwardToken"]}
         if following == token or not page["events"]:
