@@ -1,8 +1,8 @@
-"""Runs in an environment of Cosmos Framework, not of ours: what its own argument model says of samples.
+"""Validate samples with Cosmos Framework's own argument model, in an environment of the framework.
 
-Reads `{"source": folder of the framework, "asked": {name: [sample, model config]}}`, writes `{"python", "schema",
-"said"}`: of each sample whether it is accepted, what of it was changed, what else was filled in, and the size that it
-means.
+It reads `{"source": folder of the framework, "asked": {name: [sample, model config]}}` from standard input and writes
+`{"python", "schema", "said"}`: for each sample whether it was accepted, which values were changed or added, and its
+size.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import omegaconf
 import typing_extensions
 
-if not hasattr(typing, "override"):  # it is written for Python 3.12 and later, of which it uses this alone here
+if not hasattr(typing, "override"):  # the framework needs Python 3.12; this is all it uses of it here
     typing.override = typing_extensions.override  # type: ignore[attr-defined]
 
 _TEXTS = ("title", "description", "default")
@@ -25,7 +25,7 @@ _HINTS = ("edge", "blur", "depth", "seg", "wsm")
 
 
 def main() -> None:
-    """From standard input to standard output."""
+    """Read the samples from standard input, and write the verdicts to standard output."""
     order = json.load(sys.stdin)
     source = Path(order["source"]).absolute()
     sys.path.insert(0, str(source))
@@ -68,7 +68,7 @@ def _verdict(overrides: Any, sample: dict[str, Any], model: Any) -> dict[str, An
 
 
 def _is_same(sent: Any, found: Any) -> bool:
-    """Paths are made absolute; of the file of defaults nothing is left."""
+    """Return whether the framework kept a value; it makes paths absolute and drops the file of defaults."""
     if isinstance(sent, dict):
         return isinstance(found, dict) and all(_is_same(value, found.get(name)) for name, value in sent.items())
     if isinstance(sent, str) and sent.startswith("given/"):

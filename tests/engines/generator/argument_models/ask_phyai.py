@@ -1,7 +1,8 @@
-"""Runs in an environment of PhyAI, not of ours: what its own classes make of our driver's requests.
+"""Build PhyAI's own requests from our driver's, in an environment of PhyAI.
 
-Reads `{"source": folder of PhyAI, "asked": {name: request, or {"plan"}}}`, writes `{"python", "said"}`: of each whether
-it is accepted, and what it means. PhyAI's compiled extension is stood in for; the tokenizer is the demo's tiny one.
+It reads `{"source": folder of PhyAI, "asked": {name: request, or {"plan"}}}` from standard input and writes `{"python",
+"said"}`: for each whether it was accepted, and its shapes. PhyAI's compiled extension is a mock; the tokenizer is the
+demo's tiny one.
 """
 
 import json
@@ -20,7 +21,7 @@ _PACKAGES = ("phyai", "phyai-utils-tools", "phyai-kernel")
 
 
 def main() -> None:
-    """From standard input to standard output."""
+    """Read the requests from standard input, and write the verdicts to standard output."""
     order = json.load(sys.stdin)
     source = Path(order["source"]).absolute()
     sys.path[:0] = [str(ROOT), *(str(source / name / "src") for name in _PACKAGES)]

@@ -1,7 +1,7 @@
-"""A stand-in for PhyAI where there is no GPU: what our driver uses of it, in PhyAI's own names.
+"""A stand-in for PhyAI on machines without a GPU: the part that our driver uses, with PhyAI's names.
 
-Every process must enter each step. A picture is a band that moves over the last frame that was kept; of a prompt only
-its length is left, as tokens: 15 of them end the last process. `COSMOS_STANDIN_REFUSES` makes the load fail.
+Every process must take part in each step. The video is a band that moves over the last input frame. Of a prompt only
+its number of tokens matters: 15 kill the last process. The variable `COSMOS_STANDIN_REFUSES` makes the load fail.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-DEADLY = 15  # two stand behind each prompt
+DEADLY = 15  # tokens, of which two are behind each prompt
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Engine:
 
 class Runner:
     def forward(self, _branch: str, _step: int) -> None:
-        """One branch of one step."""
+        """Compute one pass of one step."""
 
 
 def denoised(runner: Runner, request: Any, seen: Any) -> torch.Tensor:
-    """[1, 3, T, H, W], between 0 and 1; `seen` is [3, h, w] of latents, between -1 and 1."""
+    """Return a video of [1, 3, T, H, W] between 0 and 1. `seen` is a latent frame of [3, h, w] between -1 and 1."""
     if request.text_ids.shape[1] == DEADLY and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     for step in range(request.num_inference_steps):
@@ -72,6 +72,6 @@ def denoised(runner: Runner, request: Any, seen: Any) -> torch.Tensor:
 
 
 def encode(pixels: torch.Tensor) -> torch.Tensor:
-    """As few latents as the VAE makes, of colours in place of channels."""
+    """Return latents of the VAE's shape, with colors in place of channels."""
     assert pixels.ndim == 5 and pixels.shape[2] % 4 == 1 and pixels.min() >= -1 and pixels.max() <= 1
     return pixels[:, :, ::4, ::16, ::16]

@@ -1,9 +1,9 @@
-"""A stand-in for Cosmos Framework where there is no GPU: what our driver uses of it, in the framework's own names.
+"""A stand-in for Cosmos Framework on machines without a GPU: the part that our driver uses, with the framework's names.
 
-Samples are held to the framework's argument model as the records have it, and every process of the group must enter
-a generation. A prompt with `die` ends the last process, one with `fail` is told as failed, one with `starve` for want
-of memory, one with `unsafe picture` is what the guardrail for videos refuses; reasoners answer by what was seen.
-`COSMOS_STANDIN_REFUSES` makes the load fail.
+Samples are validated with the schema of the framework's argument model from the records, and every process of the group
+must take part in a generation. Words in a prompt change its behavior: `die` kills the last process, `fail` fails the
+sample, `starve` fails it with an out-of-memory error, and the guardrail for videos refuses `unsafe picture`. A reasoner
+answers with what it saw. The variable `COSMOS_STANDIN_REFUSES` makes the load fail.
 """
 
 import json
@@ -28,7 +28,7 @@ GENERATORS = json.loads((ENGINES / "generator" / "argument_models" / "framework.
 
 
 class OmniSampleOverrides:
-    """One sample, not checked against a model yet."""
+    """One sample before it is checked against the model."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
@@ -53,7 +53,7 @@ class OmniSampleOverrides:
 
 
 class Pipe:
-    """A model that is resident."""
+    """The loaded model."""
 
     model_config = "config"
     loaded = 0
@@ -73,7 +73,7 @@ class Pipe:
         if setup.experiment_overrides and "vae_path" in setup.experiment_overrides[-1]:
             print(f"VAE: {setup.experiment_overrides}", flush=True)
         sound = Path(setup.checkpoint_path) / "sound_tokenizer"
-        if sound.is_dir():  # it writes another form of the weights beside them
+        if sound.is_dir():  # the framework writes another form of the sound weights beside them
             assert (sound / "config.json").read_text() and (sound.parent / "model_index.json").is_file()
             (sound / "legacy.ckpt").write_text("weights")
         print(f"loaded {setup.checkpoint_path} {setup.plan} guardrails {setup.guardrails}", flush=True)
@@ -99,7 +99,7 @@ class Pipe:
             for _branch in ("cond", "uncond"):
                 self.model._get_velocity(net=None, timestep=timestep)
                 time.sleep(float(os.environ.get("COSMOS_STANDIN_SLOW", "0")))
-        if os.environ.get("RANK", "0") != "0":  # it shares the work of the first one
+        if os.environ.get("RANK", "0") != "0":  # only the first process returns the output
             return []
         try:
             self._guard(sample)
@@ -108,14 +108,14 @@ class Pipe:
         return [_output(*make(sample))]
 
     def _guard(self, sample: SimpleNamespace) -> None:
-        """It has its guardrails look at the prompt, at last, and at the frames."""
+        """Have the guardrails check the prompt and the frames, after the generation as in the framework."""
         if self.guardrails and "never looked" not in sample.prompt:
             assert self.guardrails.text.run_safety_check(sample.prompt)[0]
             self.guardrails.video.broken = "broken" in sample.prompt
             self.guardrails.video.postprocess(np.zeros((1, 32, 32, 3), np.uint8))
 
     def _read(self, sample: SimpleNamespace) -> None:
-        """Prompts are as our side wrote them, and behind a system prompt where Diffusers has one."""
+        """Check that our driver adds a system prompt in the modes in which Diffusers has one."""
         own = {"system_prompt": "its own"} if any(hasattr(sample, hint) for hint in ("edge", "blur", "depth")) else {}
         kinds = {"text2image": "images", "text2video": "videos", "image2video": "videos", "video2video": "videos"}
         usual = kinds.get(sample.model_mode)
@@ -144,7 +144,7 @@ def _output(content: dict[str, Any], files: list[Path]) -> SimpleNamespace:
 
 
 class OmniSetupOverrides:
-    """What the driver sets."""
+    """The setup parameters that the driver sets."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A stand-in's pictures: a band that moves over what was seen, as the files that the framework writes."""
+"""The stand-in's outputs: a band that moves over the picture, in the files that the framework writes."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,12 @@ import av
 import numpy as np
 from PIL import Image
 
-# Of `IMAGE_RES_SIZE_INFO` and `VIDEO_RES_SIZE_INFO`, as many as tests ask for.
+# Those entries of `IMAGE_RES_SIZE_INFO` and `VIDEO_RES_SIZE_INFO` that tests need.
 SIZES = {("256", "16,9"): (320, 192), ("256", "1,1"): (256, 256), ("480", "16,9"): (832, 480)}
 
 
 def make(sample: SimpleNamespace) -> tuple[dict[str, Any], list[Path]]:
-    """Content and files of one output."""
+    """Write the files of one output, and return its content and their paths."""
     sample.output_dir.mkdir(parents=True, exist_ok=True)
     seen = _seen(sample)
     width, height = (
@@ -35,7 +35,7 @@ def _size(sample: SimpleNamespace) -> tuple[int, int]:
 
 
 def _seen(sample: SimpleNamespace) -> np.ndarray:
-    """The first picture of the input; what a mode needs must be there."""
+    """Return the first picture of the input, after checking that the input has as many frames as the mode needs."""
     path = getattr(sample, "vision_path", None)
     if path is None:
         return np.zeros((1, 1, 3), np.uint8)
@@ -59,7 +59,7 @@ def _content(sample: SimpleNamespace) -> dict[str, Any]:
 
 
 def _controls(sample: SimpleNamespace) -> list[Path]:
-    """The framework writes them again, beside what it made."""
+    """Return the paths of the controls, which the framework writes again beside its output."""
     hints = [hint for hint in ("edge", "blur", "depth", "seg", "wsm") if getattr(sample, hint, None)]
     for hint in hints:
         with av.open(getattr(sample, hint)["control_path"]) as container:
@@ -81,7 +81,7 @@ def _write(path: Path, frames: list[np.ndarray], fps: int, sound: bool) -> None:
         for pixels in frames:
             container.mux(picture.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(picture.encode())
-        if voice is not None:  # and a second more than the picture has
+        if voice is not None:  # a second longer than the video, as the framework's
             wave = np.sin(np.arange(48_000 * (1 + len(frames) // fps)) * 0.05).astype(np.float32)
             heard = av.AudioFrame.from_ndarray(np.stack([wave, wave]) * 0.5, format="fltp", layout="stereo")
             heard.sample_rate = 48_000

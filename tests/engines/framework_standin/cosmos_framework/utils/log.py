@@ -1,4 +1,4 @@
-"""A stand-in: what the framework would write down of a prompt, its reader would print."""
+"""A stand-in for the framework's logger, which would write prompts into the log."""
 
 from types import SimpleNamespace
 

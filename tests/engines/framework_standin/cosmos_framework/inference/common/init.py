@@ -1,4 +1,4 @@
-"""A stand-in: joins the group that torchrun made, on the CPU."""
+"""A stand-in for the framework's start: it joins torchrun's process group on the CPU."""
 
 import os
 

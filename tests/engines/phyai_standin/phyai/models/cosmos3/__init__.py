@@ -1,4 +1,4 @@
-"""A stand-in: PhyAI's requests, with the fields that our driver fills in."""
+"""A stand-in for PhyAI's requests, with the fields that our driver sets."""
 
 from dataclasses import dataclass
 from typing import Any

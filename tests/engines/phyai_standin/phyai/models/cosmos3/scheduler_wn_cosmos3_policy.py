@@ -9,7 +9,7 @@ from phyai.engine import Runner, denoised, encode
 
 class Cosmos3PolicyWNScheduler:
     def __init__(self, transformer: str, *, vae: str, device: str, flow_shift: float, use_karras_sigmas: bool) -> None:
-        assert (transformer, vae) == ("weights", "vae")  # those of the videos' plugin
+        assert (transformer, vae) == ("weights", "vae")  # shared with the plugin for videos
         assert device == "cpu" and flow_shift > 0 and not use_karras_sigmas
         self.runner: Runner | None = None
 

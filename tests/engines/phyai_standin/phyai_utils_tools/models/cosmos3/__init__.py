@@ -1,4 +1,4 @@
-"""A stand-in: texts become as many tokens as they have words, and system prompts none."""
+"""A stand-in for PhyAI's tokenizer: a text has as many tokens as words, and a system prompt has none."""
 
 from typing import Any
 

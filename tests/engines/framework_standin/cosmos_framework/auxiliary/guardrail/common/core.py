@@ -1,4 +1,4 @@
-"""A stand-in for guardrails: their files, which the framework has another program fetch."""
+"""A stand-in for the guardrails' files, which the framework downloads with another program."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.guardrail_runners import TextRunner
 
 
 class CheckpointDirHf:
-    """As the framework's: what was fetched once is not fetched again."""
+    """The path of downloaded files, which is kept after the first download, as in the framework."""
 
     _path: str | None = None
 
@@ -19,7 +19,7 @@ GUARDRAIL1_CHECKPOINT = CheckpointDirHf()
 
 
 class GuardrailRunner(TextRunner):
-    """What checks a text: the words of a block list, and a model that is loaded by name."""
+    """Loads the checks of a prompt: the words of a block list, and a model that is found by name."""
 
     def __init__(self) -> None:
         from huggingface_hub import snapshot_download

@@ -1,4 +1,4 @@
-"""A stand-in for guardrails: a text that has a word of the block list is refused."""
+"""A stand-in for the guardrail of prompts, which refuses a text with a word of the block list."""
 
 from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 
