@@ -88,9 +88,9 @@ def test_phyai_computed_the_requested_frames_sound_and_actions() -> None:
 def test_the_documentation_has_the_counts_of_the_record(engine: ModuleType, record: Record) -> None:
     page = " ".join((ROOT / "docs" / "generator-engines.md").read_text(encoding="utf-8").split())
     expected = {
-        "cosmos-framework": f"{len(record['accepted'])} samples of every mode, size and domain were read by its own "
-        f"classes at 5eee9ed and accepted as they are, {len(record['refused'])} that are wrong refused",
-        "phyai": f"{len(record['accepted'])} requests and plans were taken by its own classes at d27fe18",
+        "cosmos-framework": f"Its own classes at 5eee9ed read {len(record['accepted'])} samples of every mode, size "
+        f"and domain and accepted them unchanged, and refused {len(record['refused'])} invalid ones",
+        "phyai": f"Its own classes at d27fe18 accepted {len(record['accepted'])} requests and plans",
     }
     assert expected[engine.ENGINE] in page
 
