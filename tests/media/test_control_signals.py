@@ -29,13 +29,13 @@ def noise(height: int = 192, width: int = 320) -> np.ndarray:
 
 
 def test_edges_of_a_square_are_its_border() -> None:
-    found = edges(square())
-    assert (found.shape, found.dtype) == ((80, 100, 3), np.uint8)
-    assert set(np.unique(found)) == {0, 255}
-    assert (found[:, :, 0] == found[:, :, 1]).all() and (found[:, :, 0] == found[:, :, 2]).all()
-    rows, columns = np.nonzero(found[:, :, 0])
+    result = edges(square())
+    assert (result.shape, result.dtype) == ((80, 100, 3), np.uint8)
+    assert set(np.unique(result)) == {0, 255}
+    assert (result[:, :, 0] == result[:, :, 1]).all() and (result[:, :, 0] == result[:, :, 2]).all()
+    rows, columns = np.nonzero(result[:, :, 0])
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == pytest.approx((20, 59, 30, 69), abs=1)
-    assert not found[24:56, 34:66].any(), "nothing inside"
+    assert not result[24:56, 34:66].any(), "nothing inside"
     assert len(rows) == pytest.approx(4 * 40, abs=12), "one pixel thick"
 
 
@@ -124,9 +124,9 @@ def test_a_control_video_is_made_from_a_video(tmp_path: Path) -> None:
         return picture
 
     source = media_files.video(tmp_path / "source.mp4", frames=13, paint=paint)
-    found = probe(source)
-    assert isinstance(found, VideoInfo)
-    fitted = frames_at_size(source, found.timeline, first_frame_times(found.timeline, 13), (160, 128))
+    result = probe(source)
+    assert isinstance(result, VideoInfo)
+    fitted = frames_at_size(source, result.timeline, first_frame_times(result.timeline, 13), (160, 128))
     write_video(tmp_path / "edge.mp4", map(edges, fitted), Fraction(10), lossless=True)
     seen = pictures(tmp_path / "edge.mp4")[:, :, :, 0]
     assert ((seen < 5) | (seen > 250)).all(), "still black and white"

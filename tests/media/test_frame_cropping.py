@@ -31,9 +31,9 @@ RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
 
 def timeline_of(path: Path) -> Timeline:
-    found = probe(path)
-    assert isinstance(found, VideoInfo)
-    return found.timeline
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    return info.timeline
 
 
 def covered(path: Path, size: Size, times: list[float] | None = None) -> np.ndarray:
@@ -290,9 +290,9 @@ def test_damaged_files_are_cropped_or_refused(tmp_path: Path) -> None:
                 data[position] = random.integers(0, 256)
             path.write_bytes(data)
             try:
-                found = probe(path)
-                if isinstance(found, VideoInfo):
-                    assert covered(path, (32, 48), first_frame_times(found.timeline, 3)).shape == (3, 48, 32, 3)
+                info = probe(path)
+                if isinstance(info, VideoInfo):
+                    assert covered(path, (32, 48), first_frame_times(info.timeline, 3)).shape == (3, 48, 32, 3)
                 else:
                     assert image_at_size(path, (32, 48)).shape == (48, 32, 3)
             except Failure as refused:

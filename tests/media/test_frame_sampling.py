@@ -25,9 +25,9 @@ LARGE = PixelBudget(16_000_000, 1_000_000, 32)
 
 
 def sample(path: Path, fps: float, budget: PixelBudget = LARGE, **options: Any) -> Clip:
-    found = probe(path)
-    assert isinstance(found, VideoInfo)
-    return sample_frames(path, found.timeline, fps, budget, **{"max_frames": 768, **options})
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    return sample_frames(path, info.timeline, fps, budget, **{"max_frames": 768, **options})
 
 
 @pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
@@ -120,23 +120,23 @@ def test_seeking_over_unsampled_parts_gives_the_same_frames(
         codec="libx264" if name == "h264.avi" else None,
     )  # fmt: skip
     packets: list[int] = []
-    leapt = sample(path, 0.1, check=lambda: packets.append(1))
+    skipped = sample(path, 0.1, check=lambda: packets.append(1))
     monkeypatch.setattr(frame_sampling, "_NEAR_SECONDS", float("inf"))
     whole = sample(path, 0.1)
-    assert leapt.indices == whole.indices and len(leapt.indices) == 6
-    assert np.array_equal(leapt.frames, whole.frames)
+    assert skipped.indices == whole.indices and len(skipped.indices) == 6
+    assert np.array_equal(skipped.frames, whole.frames)
     assert len(packets) < 250 or name in WRONG_GROUPS
-    told = ["were not decoded: if they are damaged" in note for note in leapt.notes]
-    assert told == ([True] if len(packets) < 250 else []) and whole.notes == (), "and no hole is found in a whole file"
+    noted = ["were not decoded: if they are damaged" in note for note in skipped.notes]
+    assert noted == ([True] if len(packets) < 250 else []) and whole.notes == (), "and no hole is found in a whole file"
 
 
 def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = media_files.video(tmp_path / "slow.mp4")
-    found = probe(path)
-    assert isinstance(found, VideoInfo)
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
     monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode") as refused:
-        sample_frames(path, found.timeline, 4, LARGE, max_frames=16)
+        sample_frames(path, info.timeline, 4, LARGE, max_frames=16)
     assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
 
 
@@ -239,8 +239,8 @@ def test_a_damaged_sampled_frame_is_noted(tmp_path: Path) -> None:
 
 def test_decoding_ends_when_check_raises(tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "clip.mp4")
-    found = probe(path)
-    assert isinstance(found, VideoInfo)
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
     calls = []
 
     def check() -> None:
@@ -249,7 +249,7 @@ def test_decoding_ends_when_check_raises(tmp_path: Path) -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        sample_frames(path, found.timeline, 4, LARGE, max_frames=16, check=check)
+        sample_frames(path, info.timeline, 4, LARGE, max_frames=16, check=check)
     assert len(calls) == 3
 
 

@@ -38,8 +38,8 @@ def tone() -> Sound:
     return Sound(np.sin(np.arange(48_000) / 20)[None].astype(np.float32) / 2)
 
 
-def check(folder: Path, wanted: WantedVideo = WANTED, **made: object) -> list[str]:
-    options = {"frames": moving(), "fps": Fraction(24), "sound": None, **made}
+def check(folder: Path, wanted: WantedVideo = WANTED, **changes: object) -> list[str]:
+    options = {"frames": moving(), "fps": Fraction(24), "sound": None, **changes}
     write_video(folder / "a.mp4", **options)  # type: ignore[arg-type]
     return check_video(folder / "a.mp4", wanted)
 
@@ -133,8 +133,8 @@ def test_damage_anywhere_is_refused_or_harmless(tmp_path: Path) -> None:
     ],
 )
 def test_a_video_that_looks_wrong_is_noted(tmp_path: Path, frames: list[np.ndarray], note: str) -> None:
-    (found,) = check(tmp_path, frames=frames)
-    assert note in found
+    (only_note,) = check(tmp_path, frames=frames)
+    assert note in only_note
 
 
 def test_a_video_of_one_frame_is_not_noted_as_still(tmp_path: Path) -> None:

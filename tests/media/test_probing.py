@@ -54,12 +54,12 @@ def test_disagreement_names_content_and_extension(
 
 @pytest.mark.parametrize("extension", VIDEO_EXTENSIONS)
 def test_every_video_extension_is_accepted(tmp_path: Path, extension: str) -> None:
-    found = probe(media_files.video(tmp_path / f"clip{extension}"))
-    assert isinstance(found, VideoInfo)
-    assert (found.width, found.height) == (160, 128)
-    assert len(found.timeline.times) == 40
-    assert found.timeline.duration == pytest.approx(4.0)
-    assert found.timeline.fps == pytest.approx(media_files.FPS)
+    info = probe(media_files.video(tmp_path / f"clip{extension}"))
+    assert isinstance(info, VideoInfo)
+    assert (info.width, info.height) == (160, 128)
+    assert len(info.timeline.times) == 40
+    assert info.timeline.duration == pytest.approx(4.0)
+    assert info.timeline.fps == pytest.approx(media_files.FPS)
 
 
 @pytest.mark.parametrize("extension", IMAGE_EXTENSIONS)
@@ -175,8 +175,8 @@ def test_text_is_never_media(text: bytes) -> None:
 def whole_file(extension: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"whole{extension}"
-        made = media_files.video(path, frames=10) if extension in media_files.CODECS else media_files.image(path)
-        return made.read_bytes()
+        written = media_files.video(path, frames=10) if extension in media_files.CODECS else media_files.image(path)
+        return written.read_bytes()
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -191,10 +191,10 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, extension: str, seed:
     path.write_bytes(data[: random.integers(len(data) // 2, len(data) + 1)] if seed % 2 else data)
     budget = PixelBudget(64 * 64 * 8, 64 * 64, 32)
     try:
-        found = probe(path)
-        if isinstance(found, ImageInfo):
+        info = probe(path)
+        if isinstance(info, ImageInfo):
             read_image(path, budget)
         else:
-            sample_frames(path, found.timeline, 4, budget, max_frames=8)
+            sample_frames(path, info.timeline, 4, budget, max_frames=8)
     except Failure as refused:
         assert refused.error.code == "InvalidInput"

@@ -41,10 +41,17 @@ def test_an_engines_file_is_rewritten_in_our_form(tmp_path: Path, rate: int) -> 
     source = engines_own(tmp_path / "engine.mp4", rate=rate)
     assert read_mp4(source).boxes[-1] == "moov" and read_mp4(source).fps == 29, "what is mended here"
     rewrite_video(source, tmp_path / "a.mp4", NTSC, sound=True)
-    found = read_mp4(tmp_path / "a.mp4")
-    assert (found.profile, found.frames, found.fps, found.sound) == ("High", 13, NTSC, ("aac", 48_000, 2))
-    assert found.boxes.index("moov") < found.boxes.index("mdat")
-    assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001) == pytest.approx(13 / NTSC, abs=0.001)
+    properties = read_mp4(tmp_path / "a.mp4")
+    assert (properties.profile, properties.frames, properties.fps, properties.sound) == (
+        "High",
+        13,
+        NTSC,
+        ("aac", 48_000, 2),
+    )
+    assert properties.boxes.index("moov") < properties.boxes.index("mdat")
+    assert (
+        properties.sound_seconds == pytest.approx(properties.seconds, abs=0.001) == pytest.approx(13 / NTSC, abs=0.001)
+    )
     assert check_video(tmp_path / "a.mp4", WantedVideo(96, 64, 13, NTSC, sound=True)) == [
         "All frames of the video are of one colour each."
     ]
@@ -72,11 +79,11 @@ def test_unrequested_sound_is_left_out(tmp_path: Path) -> None:
 
 def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
     """An encoder adds about a thousand samples before the first one; they must not be added twice."""
-    found = read_sound(engines_own(tmp_path / "engine.mp4"))
-    assert found is not None
-    assert found.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "what fills the last packets"
+    properties = read_sound(engines_own(tmp_path / "engine.mp4"))
+    assert properties is not None
+    assert properties.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "what fills the last packets"
     wave = np.sin(2 * np.pi * 440 * np.arange(24_000) / 48_000) / 2
-    assert np.corrcoef(found.samples[0, 4_000:20_000], wave[4_000:20_000])[0, 1] > 0.99
+    assert np.corrcoef(properties.samples[0, 4_000:20_000], wave[4_000:20_000])[0, 1] > 0.99
 
 
 def test_missing_sound_is_refused_by_the_check(tmp_path: Path) -> None:

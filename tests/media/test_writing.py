@@ -39,21 +39,26 @@ def tone(seconds: float, rate: int = 48_000, channels: int = 2) -> Sound:
 def test_a_video_with_sound_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     assert write_video(path, frames(61), Fraction(30000, 1001), tone(5)) == 61
-    found = read_mp4(path)
-    assert (found.codec, found.profile, found.pix_fmt) == ("h264", "High", "yuv420p")
-    assert (found.width, found.height, found.frames, found.fps) == (96, 64, 61, Fraction(30000, 1001))
-    assert found.seconds == pytest.approx(61 * 1001 / 30000, abs=1e-4)
-    assert found.sound == ("aac", 48_000, 2)
-    assert found.sound_seconds == pytest.approx(found.seconds, abs=0.001), "cut to the video"
-    assert found.boxes.index("moov") < found.boxes.index("mdat"), "plays before it is loaded"
-    assert found.colours == (1, 1, 1, 1), "BT.709, limited range"
+    properties = read_mp4(path)
+    assert (properties.codec, properties.profile, properties.pix_fmt) == ("h264", "High", "yuv420p")
+    assert (properties.width, properties.height, properties.frames, properties.fps) == (
+        96,
+        64,
+        61,
+        Fraction(30000, 1001),
+    )
+    assert properties.seconds == pytest.approx(61 * 1001 / 30000, abs=1e-4)
+    assert properties.sound == ("aac", 48_000, 2)
+    assert properties.sound_seconds == pytest.approx(properties.seconds, abs=0.001), "cut to the video"
+    assert properties.boxes.index("moov") < properties.boxes.index("mdat"), "plays before it is loaded"
+    assert properties.colours == (1, 1, 1, 1), "BT.709, limited range"
     assert times(path) == pytest.approx([index * 1001 / 30000 for index in range(61)], abs=1e-4)
 
 
 def test_a_video_without_sound_is_written(tmp_path: Path) -> None:
     write_video(tmp_path / "a.mp4", frames(5), Fraction(24))
-    found = read_mp4(tmp_path / "a.mp4")
-    assert (found.sound, found.frames, found.fps) == (None, 5, 24)
+    properties = read_mp4(tmp_path / "a.mp4")
+    assert (properties.sound, properties.frames, properties.fps) == (None, 5, 24)
 
 
 def test_frames_keep_their_order_and_colors(tmp_path: Path) -> None:
@@ -73,19 +78,19 @@ def test_the_same_frames_make_the_same_file_on_a_busy_machine(tmp_path: Path) ->
     """At these sizes and lengths, x264 with its defaults differed one time in ten, and every second time."""
     noise = np.random.default_rng(0).integers(0, 256, (5, 240, 320, 3), np.uint8)
     videos = {"few": (noise, Fraction(5)), "many": (list(frames(30)), Fraction(24))}
-    made: dict[str, set[bytes]] = {name: set() for name in videos}
+    frames_written: dict[str, set[bytes]] = {name: set() for name in videos}
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         for _ in range(15):
             for name, (given_, rate) in videos.items():
                 write_video(tmp_path / "a.mp4", given_, rate)
-                made[name].add((tmp_path / "a.mp4").read_bytes())
+                frames_written[name].add((tmp_path / "a.mp4").read_bytes())
     finally:
         for one in busy:
             one.kill()
             one.wait()
-    assert {name: len(files) for name, files in made.items()} == {"few": 1, "many": 1}
-    assert b"mbtree=0" in made["few"].pop(), "x264 writes its settings into each file"
+    assert {name: len(files) for name, files in frames_written.items()} == {"few": 1, "many": 1}
+    assert b"mbtree=0" in frames_written["few"].pop(), "x264 writes its settings into each file"
 
 
 def test_few_frames_are_in_memory(tmp_path: Path) -> None:
@@ -133,12 +138,12 @@ def test_any_rate_and_any_even_size_are_written(
 ) -> None:
     rate = exact_rate(fps)
     write_video(tmp_path / "a.mp4", frames(count, width, height), rate, tone(1) if sounds else None)
-    found = read_mp4(tmp_path / "a.mp4")
-    assert (found.width, found.height, found.frames) == (width, height, count)
-    assert found.seconds == pytest.approx(count / rate, rel=1e-3, abs=1e-3)
-    assert count == 1 or found.fps == pytest.approx(rate, rel=1e-4)
-    if found.sound_seconds is not None:
-        assert found.sound_seconds == pytest.approx(found.seconds, abs=0.002)
+    properties = read_mp4(tmp_path / "a.mp4")
+    assert (properties.width, properties.height, properties.frames) == (width, height, count)
+    assert properties.seconds == pytest.approx(count / rate, rel=1e-3, abs=1e-3)
+    assert count == 1 or properties.fps == pytest.approx(rate, rel=1e-4)
+    if properties.sound_seconds is not None:
+        assert properties.sound_seconds == pytest.approx(properties.seconds, abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +209,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("made", "sound", "word"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("frames_written", "sound", "word"), WRONG.values(), ids=WRONG)
 def test_invalid_frames_or_sound_are_refused_and_leave_no_file(
-    tmp_path: Path, made: list[np.ndarray], sound: Sound | None, word: str
+    tmp_path: Path, frames_written: list[np.ndarray], sound: Sound | None, word: str
 ) -> None:
     with pytest.raises(Failure, match=word) as refused:
-        write_video(tmp_path / "a.mp4", made, Fraction(24), sound)
+        write_video(tmp_path / "a.mp4", frames_written, Fraction(24), sound)
     assert refused.value.error.code == "EngineFailed"
     assert not list(tmp_path.iterdir())
 

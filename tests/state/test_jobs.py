@@ -24,17 +24,17 @@ def jobs(table: Table) -> Jobs:
 
 
 def row(jobs: Jobs) -> JobRow:
-    found = jobs.get("j")
-    assert found is not None
-    return found
+    job_row = jobs.get("j")
+    assert job_row is not None
+    return job_row
 
 
 def test_a_job_that_is_planned_again_keeps_its_row(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.create(make_job("j"))
-    found = row(jobs)
-    assert (found.state, found.attempts, found.open_attempt, found.worker) == ("RUNNING", 1, SHARED, "w1")
-    assert (found.input, found.document) == ("s3://assets/clip.mp4", "s3://assets/j.json")
+    job_row = row(jobs)
+    assert (job_row.state, job_row.attempts, job_row.open_attempt, job_row.worker) == ("RUNNING", 1, SHARED, "w1")
+    assert (job_row.input, job_row.document) == ("s3://assets/clip.mp4", "s3://assets/j.json")
     assert jobs.get("never planned") is None
 
 
@@ -93,8 +93,8 @@ def test_an_attempt_is_counted_in_a_row_of_an_older_version(jobs: Jobs, table: T
 def test_a_job_that_is_given_back_has_lost_no_attempt(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.undo_attempt("j", "shared")
-    found = row(jobs)
-    assert (found.state, found.attempts, found.open_attempt, found.suspect) == ("PLANNED", 0, None, False)
+    job_row = row(jobs)
+    assert (job_row.state, job_row.attempts, job_row.open_attempt, job_row.suspect) == ("PLANNED", 0, None, False)
 
 
 WAITING = Waiting(reason="It is busy.", until="2026-11-12T00:00:00+00:00")
@@ -105,9 +105,9 @@ def test_a_paused_job_has_lost_no_attempt_and_is_no_suspect(jobs: Jobs) -> None:
         attempt = Attempt(id=f"a{number}", worker="w", solo=number == 1)
         assert jobs.open_attempt("j", attempt).waiting is None, "it waits no more"
         jobs.pause("j", attempt.id, WAITING, interrupted)
-    found = row(jobs)
-    assert (found.state, found.attempts, found.open_attempt, found.suspect) == ("PLANNED", 0, None, False)
-    assert (found.waiting, found.pauses, found.interruptions) == (WAITING, 3, 1)
+    job_row = row(jobs)
+    assert (job_row.state, job_row.attempts, job_row.open_attempt, job_row.suspect) == ("PLANNED", 0, None, False)
+    assert (job_row.waiting, job_row.pauses, job_row.interruptions) == (WAITING, 3, 1)
 
 
 def test_a_job_that_was_decided_meanwhile_is_not_paused(jobs: Jobs) -> None:
@@ -127,8 +127,8 @@ def test_a_late_worker_cannot_undo_another_workers_attempt(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize(("attempt", "counted"), [(SHARED, 0), (SOLO, 1)])
 def test_a_lost_attempt_counts_only_if_it_ran_alone(jobs: Jobs, attempt: Attempt, counted: int) -> None:
-    found = jobs.settle_lost(jobs.open_attempt("j", attempt))
-    assert (found.attempts, found.suspect, found.open_attempt, found.state) == (counted, True, None, "PLANNED")
+    job_row = jobs.settle_lost(jobs.open_attempt("j", attempt))
+    assert (job_row.attempts, job_row.suspect, job_row.open_attempt, job_row.state) == (counted, True, None, "PLANNED")
 
 
 def test_two_workers_settle_a_lost_attempt_once(jobs: Jobs) -> None:
@@ -140,8 +140,8 @@ def test_two_workers_settle_a_lost_attempt_once(jobs: Jobs) -> None:
 def test_a_failed_attempt_counts_and_makes_a_suspect(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.spend_attempt("j", "shared", ERROR)
-    found = row(jobs)
-    assert (found.attempts, found.suspect, found.state, found.last_error) == (1, True, "PLANNED", ERROR)
+    job_row = row(jobs)
+    assert (job_row.attempts, job_row.suspect, job_row.state, job_row.last_error) == (1, True, "PLANNED", ERROR)
 
 
 def test_one_attempt_wins(jobs: Jobs) -> None:
@@ -152,8 +152,8 @@ def test_one_attempt_wins(jobs: Jobs) -> None:
         jobs.commit("j", "shared", BAD)
     with pytest.raises(ConditionFailed):
         jobs.open_attempt("j", SHARED)
-    found = row(jobs)
-    assert (found.state, found.result, found.open_attempt) == ("COMMITTED", GOOD, None)
+    job_row = row(jobs)
+    assert (job_row.state, job_row.result, job_row.open_attempt) == ("COMMITTED", GOOD, None)
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, "SUCCEEDED"), (ERROR, "FAILED")])

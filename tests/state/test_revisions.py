@@ -34,4 +34,4 @@ def test_tags_models_and_pipelines_have_separate_records(revisions: Revisions, t
     revisions.record(MODEL, "v1", "two")
     other = Revisions(table, "cosmos-reason2-8b")
     assert other.get(MODEL, "main") is None
-    assert {(one.revision, one.commit) for one in revisions.list()} == {("main", "one"), ("v1", "two")}
+    assert {(recorded.revision, recorded.commit) for recorded in revisions.list()} == {("main", "one"), ("v1", "two")}

@@ -44,11 +44,11 @@ def write(target: Path, *members: tarfile.TarInfo, label: object = None) -> Path
 
 
 def member(name: str, size: int = 4, **fields: object) -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.size = size
+    info = tarfile.TarInfo(name)
+    info.size = size
     for field, value in fields.items():
-        setattr(made, field, value)
-    return made
+        setattr(info, field, value)
+    return info
 
 
 def test_an_archive_restores_the_same_files(folder: Path, packed: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_an_archive_restores_the_same_files(folder: Path, packed: Path, tmp_path
 
 def test_times_of_change_are_kept(folder: Path, packed: Path, tmp_path: Path) -> None:
     extract_archive(packed, MADE_FOR, tmp_path / "out")
-    before, after = ((one / "graph.py").stat().st_mtime for one in (folder, tmp_path / "out"))
+    before, after = ((directory / "graph.py").stat().st_mtime for directory in (folder, tmp_path / "out"))
     assert after == pytest.approx(before, abs=1e-6)
 
 
@@ -105,7 +105,7 @@ def test_an_invalid_label_is_refused(tmp_path: Path, label: object) -> None:
         member("pipe", 0, type=tarfile.FIFOTYPE),
         member("device", 0, type=tarfile.CHRTYPE),
     ],
-    ids=lambda one: one.name + str(one.type),
+    ids=lambda directory: directory.name + str(directory.type),
 )
 def test_only_regular_files_inside_of_the_folder_are_extracted(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
     out = tmp_path / "deep" / "out"
@@ -135,9 +135,9 @@ def test_a_label_over_the_size_limit_is_refused(tmp_path: Path) -> None:
 def test_modes_and_owners_are_reset(tmp_path: Path) -> None:
     odd = member("a", mode=0o6777, uid=12345, gid=12345, uname="somebody")
     extract_archive(write(tmp_path / "pack", odd), MADE_FOR, tmp_path / "out")
-    found = (tmp_path / "out/a").stat()
-    assert found.st_mode & 0o6022 == 0
-    assert found.st_uid == tmp_path.stat().st_uid
+    status = (tmp_path / "out/a").stat()
+    assert status.st_mode & 0o6022 == 0
+    assert status.st_uid == tmp_path.stat().st_uid
 
 
 def test_a_folder_that_changes_meanwhile_is_refused(

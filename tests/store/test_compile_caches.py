@@ -32,13 +32,13 @@ def compiled(caches: CompileCaches, made_for: dict[str, str] = MADE_FOR, name: s
 
 def test_a_second_worker_starts_with_the_code_of_the_first(caches: Callable[..., CompileCaches], keys: Keys) -> None:
     first = caches()
-    one = compiled(first)
+    compiled_folder = compiled(first)
     assert first.keep()
     [key] = keys()
     assert key.startswith("caches/cosmos-reason2-2b/") and key.endswith(".tar")
     other = caches("second").restore(MADE_FOR)
-    assert other is not None and list_files(other) == list_files(one) == {"graph.py": 9}
-    assert other.name == one.name, "compiled files name each other by their paths"
+    assert other is not None and list_files(other) == list_files(compiled_folder) == {"graph.py": 9}
+    assert other.name == compiled_folder.name, "compiled files name each other by their paths"
 
 
 def test_caches_are_uploaded_again_only_if_something_is_new(caches: Callable[..., CompileCaches], s3: Any) -> None:

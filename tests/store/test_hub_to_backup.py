@@ -47,9 +47,9 @@ def test_a_worker_without_the_hub_restores_the_model(
     hub: Hub, root: Path, bucket: str, s3: Any, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert put() == 0
-    said = capsys.readouterr()
-    assert said.out == f"{MODEL} is in s3://{bucket}.\n"
-    assert "downloaded 100 % of 0.00 GB" in said.err and "uploaded 100 % of 0.00 GB" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == f"{MODEL} is in s3://{bucket}.\n"
+    assert "downloaded 100 % of 0.00 GB" in printed.err and "uploaded 100 % of 0.00 GB" in printed.err
     hub.requests = 0
     stored = ModelStore(root, bucket, s3, refuse).ensure(MODEL)
     assert hub.requests == 0
@@ -80,9 +80,11 @@ def test_the_token_is_that_of_the_person(
     else:
         (tmp_path / "no-token").write_text(TOKEN)  # where the fixture says that a login is kept
     assert put() == 1
-    said = capsys.readouterr().err
-    assert "does not accept the Hugging Face token" in said and "HF_TOKEN" in said and "config.json" not in said
-    assert TOKEN not in said
+    printed = capsys.readouterr().err
+    assert (
+        "does not accept the Hugging Face token" in printed and "HF_TOKEN" in printed and "config.json" not in printed
+    )
+    assert TOKEN not in printed
     hub.tokens = {TOKEN}
     assert put() == 0
 

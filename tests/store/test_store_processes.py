@@ -170,9 +170,9 @@ def test_hosts_that_start_together_restore_once(
     shutil.rmtree(root)
     with FaultyS3(s3_url) as faulty:
         hosts = [start(s3=faulty.url) for _ in range(3)]
-        said = [host.communicate(timeout=120) for host in hosts]
+        outputs = [host.communicate(timeout=120) for host in hosts]
         ranges = [path for method, path, asked in faulty.requests if method == "GET" and asked]
-    assert [out.strip() for out, _ in said] == [stored.commit] * 3
+    assert [out.strip() for out, _ in outputs] == [stored.commit] * 3
     assert len(ranges) == 3 and len(set(ranges)) == 3, "each file was fetched once"
 
 

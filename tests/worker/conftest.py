@@ -39,7 +39,7 @@ class FakeStepFunctions:
 
     gone: set[str] = field(default_factory=set)
     broken: dict[str, str] = field(default_factory=dict)
-    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def send_task_heartbeat(self, **arguments: Any) -> None:
         self._answer("heartbeat", arguments)
@@ -51,15 +51,15 @@ class FakeStepFunctions:
         self._answer("failure", arguments)
 
     def _answer(self, what: str, arguments: dict[str, Any]) -> None:
-        self.told.append((what, arguments))
+        self.calls.append((what, arguments))
         code = self.broken.get(arguments["taskToken"]) or (
             "TaskTimedOut" if arguments["taskToken"] in self.gone else ""
         )
         if code:
             raise ClientError({"Error": {"Code": code, "Message": code}}, "SendTask")
 
-    def said(self, what: str) -> list[dict[str, Any]]:
-        return [arguments for kind, arguments in self.told if kind == what]
+    def calls_of(self, what: str) -> list[dict[str, Any]]:
+        return [arguments for kind, arguments in self.calls if kind == what]
 
 
 class Bench:

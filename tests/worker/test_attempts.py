@@ -22,9 +22,9 @@ from tests.worker.engines import Counting, until
 def test_a_job_fails_after_its_last_attempt(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"raise": "CUDA error 700"})))
     bench.worker(max_attempts=2).run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "EngineFailed"
-    assert "CUDA error 700" in json.loads(told["cause"])["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "EngineFailed"
+    assert "CUDA error 700" in json.loads(call["cause"])["message"]
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.attempts, row.suspect, row.state) == (2, True, "FAILED")
@@ -63,9 +63,9 @@ def test_a_job_whose_lone_attempts_were_all_lost_fails(bench: Bench) -> None:
         lost_attempt(bench, "one", solo=True)
     engine = Counting()
     bench.worker(engine=engine).run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "EngineFailed"
-    cause = json.loads(told["cause"])
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "EngineFailed"
+    cause = json.loads(call["cause"])
     assert "3 times" in cause["message"] and "another encoding" in cause["remedy"], "nobody knows what it died of"
     assert engine.most == 0
 
@@ -77,7 +77,7 @@ def test_suspects_run_alone(bench: Bench) -> None:
     engine = Counting()
     bench.worker(engine=engine).run()
     assert engine.most == 1
-    assert len(bench.stepfunctions.said("success")) == 6
+    assert len(bench.stepfunctions.calls_of("success")) == 6
 
 
 class Meeting(ScriptedEngine):
@@ -118,7 +118,7 @@ def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
     versions = bench.s3.list_object_versions(Bucket=ASSETS, Prefix="out/")["Versions"]
     assert len({version["ETag"] for version in versions}) == 1, "only the winner's document was ever written"
     assert json.loads(bench.document("one"))["result"] == winners["result"]
-    outputs = {told["output"] for told in bench.stepfunctions.said("success")}
+    outputs = {call["output"] for call in bench.stepfunctions.calls_of("success")}
     assert len(outputs) == 1, "whoever tells, tells of the winner"
 
 
@@ -162,15 +162,15 @@ def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_n
         assert row is not None
         assert (row.state, row.attempts) == ("SUCCEEDED", 1)
     assert {json.loads(bench.document(f"neighbour-{n}"))["result"] for n in range(4)} == {f"mine {n}" for n in range(4)}
-    assert len(bench.stepfunctions.said("success")) == 5
+    assert len(bench.stepfunctions.calls_of("success")) == 5
 
 
 def test_a_job_that_crashes_the_engine_alone_fails_with_the_engines_error(bench: Bench) -> None:
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
     bench.worker(engine=Mortal(), max_attempts=2).run()
-    [told] = bench.stepfunctions.said("failure")
-    cause = json.loads(told["cause"])
-    assert told["error"] == "EngineFailed"
+    [call] = bench.stepfunctions.calls_of("failure")
+    cause = json.loads(call["cause"])
+    assert call["error"] == "EngineFailed"
     assert "2 times" in cause["message"] and "SIGSEGV" in cause["message"]
     assert cause["remedy"].startswith("Take less. The log of Batch job ")
 

@@ -25,9 +25,11 @@ ENDPOINT = Endpoint(url="https://example.com/v1", api_key_secret_arn=SECRET)
 
 
 def environment(bench: Bench) -> WorkerEnvironment:
-    found = bench.environment("worker-1", engine="endpoint").model_copy(update={"endpoint": ENDPOINT})
-    assert WorkerEnvironment.read(found.variables()) == found, "as the container is given it"
-    return found
+    environment_of_worker = bench.environment("worker-1", engine="endpoint").model_copy(update={"endpoint": ENDPOINT})
+    assert WorkerEnvironment.read(environment_of_worker.variables()) == environment_of_worker, (
+        "as the container is given it"
+    )
+    return environment_of_worker
 
 
 def test_the_api_key_is_the_value_of_the_secret(bench: Bench) -> None:

@@ -29,8 +29,8 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
     """The job is alone in the queue, so every crash counts against it."""
     bench.send(bench.job(prompt="oom"))
     hand.run(60)
-    [told] = bench.stepfunctions.said("failure")
-    cause = json.loads(told["cause"])
+    [call] = bench.stepfunctions.calls_of("failure")
+    cause = json.loads(call["cause"])
     assert "3 times" in cause["message"] and "ran out of GPU memory" in cause["message"]
     assert "more GPU memory" in cause["remedy"] and "lower fps" in cause["remedy"]
     row = bench.jobs.get("one")
@@ -42,13 +42,13 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
 def test_a_second_worker_continues_to_count_a_jobs_attempts(bench: Bench, hand: Hand) -> None:
     """The second worker counts on from the attempts that the first one has recorded."""
     settings = WorkerSettings(idle_seconds=1, max_attempts=6)
-    given = {"model": hand.runner.environment.model, "worker": settings}
+    changes = {"model": hand.runner.environment.model, "worker": settings}
     bench.send(bench.job(prompt="die"))
-    first = Hand(bench, bench.environment("worker-2").model_copy(update=given), VllmEngine(), None)
+    first = Hand(bench, bench.environment("worker-2").model_copy(update=changes), VllmEngine(), None)
     with pytest.raises(Failure, match="was killed by SIGKILL"):
         first.run(60)
     row = bench.jobs.get("one")
-    assert row is not None and 3 < row.attempts < 6 and not bench.stepfunctions.said("failure")
-    Hand(bench, bench.environment("worker-3").model_copy(update=given), VllmEngine(), None).run(60)
-    [told] = bench.stepfunctions.said("failure")
-    assert "6 times" in json.loads(told["cause"])["message"]
+    assert row is not None and 3 < row.attempts < 6 and not bench.stepfunctions.calls_of("failure")
+    Hand(bench, bench.environment("worker-3").model_copy(update=changes), VllmEngine(), None).run(60)
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert "6 times" in json.loads(call["cause"])["message"]

@@ -34,12 +34,12 @@ def put(bench: Bench, key: str, body: bytes) -> InputFile:
     return InputFile(bucket=ASSETS, key=key, version_id=answer["VersionId"], etag=answer["ETag"], size=len(body))
 
 
-def planned(bench: Bench, said: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
+def planned(bench: Bench, request: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
     """Plan and send a generation, from text unless `input` is among the changes."""
-    given = changes.get("input")
-    medium: Any = None if given is None else "image" if given.name.endswith("png") else "video"
+    input_file = changes.get("input")
+    medium: Any = None if input_file is None else "image" if input_file.name.endswith("png") else "video"
     prompt = "A robot." if script is None else json.dumps(script)
-    generation = settled(said, medium, prompt)
+    generation = settled(request, medium, prompt)
     job = bench.job(**{"input": None, "pipeline": "cosmos3-nano", "prompt": None, "generation": generation, **changes})
     bench.send(job)
     return job
@@ -52,18 +52,18 @@ def run(bench: Bench, engine: ScriptedGenerator | None = None, serving: Serving 
 
 def written(bench: Bench, folder: Path) -> dict[str, Path]:
     """Download the delivered files, and return their paths by ending."""
-    found = {}
+    paths = {}
     for item in bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/").get("Contents", []):
         ending = item["Key"].removeprefix("out/one")
-        found[ending] = folder / f"final{ending}"
-        found[ending].write_bytes(bench.s3.get_object(Bucket=ASSETS, Key=item["Key"])["Body"].read())
-    return found
+        paths[ending] = folder / f"final{ending}"
+        paths[ending].write_bytes(bench.s3.get_object(Bucket=ASSETS, Key=item["Key"])["Body"].read())
+    return paths
 
 
 def failure(bench: Bench) -> dict[str, Any]:
-    [told] = bench.stepfunctions.said("failure")
+    [call] = bench.stepfunctions.calls_of("failure")
     assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
-    error: dict[str, Any] = told
+    error: dict[str, Any] = call
     return error
 
 
@@ -85,8 +85,8 @@ def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatc
     assert document.attribution == "Built on NVIDIA Cosmos" and "Nothing in it is real." in document.notes
     assert document.gpus == 2 and document.gpu_seconds == pytest.approx(2 * document.timings["infer"], abs=0.002)
     assert "scripted generator is ready" in document.job_logs and "made one" in document.job_logs
-    [told] = bench.stepfunctions.said("success")
-    outputs = json.loads(told["output"])["outputs"]
+    [call] = bench.stepfunctions.calls_of("success")
+    outputs = json.loads(call["output"])["outputs"]
     assert [one["uri"] for one in outputs] == [
         f"s3://{ASSETS}/out/one{ending}" for ending in (".json", ".mp4", ".mp4.previewFile.gif", ".contactSheet.jpg")
     ]
@@ -136,16 +136,19 @@ def test_a_video_from_an_image_has_its_aspect_ratio(bench: Bench, tmp_path: Path
 
 def test_a_control_video_is_followed(bench: Bench, tmp_path: Path) -> None:
     depth = put(bench, "in/depth.mp4", media_files.video(tmp_path / "depth.mp4").read_bytes())
-    said = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
+    request = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
     origin = Origin(model="nvidia/Cosmos3-Nano", revision="1234", engine="diffusers 0.38.0", files=[])
-    planned(bench, said, more_inputs=[depth], origin=origin)
+    planned(bench, request, more_inputs=[depth], origin=origin)
     run(bench)
     document = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text())
     assert document.generation.fps == 10 and [one.uri for one in document.more_inputs] == [
         f"s3://{ASSETS}/in/depth.mp4"
     ]
-    [told] = [note for note in document.notes if "not the same" in note]
-    assert "before, by diffusers 0.38.0 with nvidia/Cosmos3-Nano at 1234" in told and "Made by scripted" in told
+    [difference] = [note for note in document.notes if "not the same" in note]
+    assert (
+        "before, by diffusers 0.38.0 with nvidia/Cosmos3-Nano at 1234" in difference
+        and "Made by scripted" in difference
+    )
 
 
 def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the_model_can(
@@ -153,8 +156,8 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
 ) -> None:
     """40 frames are requested and rounded up to 41. The control video has 40, of which the model follows 37."""
     edge = put(bench, "in/edge.mp4", media_files.video(tmp_path / "edge.mp4", frames=40).read_bytes())
-    said = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}}, "resolution": "256p", "num_frames": 40}
-    planned(bench, {**said, "preview": False}, more_inputs=[edge])
+    request = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}}, "resolution": "256p", "num_frames": 40}
+    planned(bench, {**request, "preview": False}, more_inputs=[edge])
     run(bench)
     files = written(bench, tmp_path)
     video = probe(files[".mp4"])
@@ -165,16 +168,18 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
+    ("rows", "message"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
 )
-def test_actions_are_read_from_a_file(bench: Bench, tmp_path: Path, rows: list[list[float]], told: str | None) -> None:
+def test_actions_are_read_from_a_file(
+    bench: Bench, tmp_path: Path, rows: list[list[float]], message: str | None
+) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     actions = put(bench, "in/moves.json", json.dumps(rows).encode())
-    said = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json", "action_chunk_size": 4}
-    planned(bench, said, input=picture, more_inputs=[actions])
+    request = {"mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json", "action_chunk_size": 4}
+    planned(bench, request, input=picture, more_inputs=[actions])
     run(bench)
-    if told is not None:
-        assert told in failure(bench)["cause"]
+    if message is not None:
+        assert message in failure(bench)["cause"]
         return
     document = GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text())
     assert document.generation.action is not None and document.generation.action.actions == rows
@@ -182,8 +187,8 @@ def test_actions_are_read_from_a_file(bench: Bench, tmp_path: Path, rows: list[l
 
 def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
-    said = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
-    planned(bench, said, input=picture)
+    request = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
+    planned(bench, request, input=picture)
     run(bench)
     files = written(bench, tmp_path)
     assert sorted(files) == [".actions.json", ".json", ".mp4"]
@@ -191,7 +196,7 @@ def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "told"),
+    ("script", "code", "message"),
     [
         ({"frames": 1}, "EngineFailed", "1 instead of 5 frames"),
         ({"frames": 1, "claims": {"num_frames": 1}}, "EngineFailed", "num_frames is 1 instead of 5"),
@@ -207,11 +212,11 @@ def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
     ],
 )
 def test_an_output_that_differs_from_the_request_is_not_delivered(
-    bench: Bench, script: dict[str, Any], code: str, told: str
+    bench: Bench, script: dict[str, Any], code: str, message: str
 ) -> None:
     planned(bench, {"mode": "t2v", "seed": 7, **SMALL}, script)
     run(bench)
-    assert failure(bench)["error"] == code and told in failure(bench)["cause"]
+    assert failure(bench)["error"] == code and message in failure(bench)["cause"]
 
 
 def test_a_job_that_wants_guardrails_fails_on_an_engine_without_them(bench: Bench) -> None:
@@ -231,18 +236,18 @@ def documented(bench: Bench, folder: Path) -> DocumentedGuardrails:
     return found
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_the_verdicts_of_guardrails_are_in_the_document(bench: Bench, tmp_path: Path, asked: bool) -> None:
-    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": asked})
+@pytest.mark.parametrize("requested", [True, False])
+def test_the_verdicts_of_guardrails_are_in_the_document(bench: Bench, tmp_path: Path, requested: bool) -> None:
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": requested})
     run(bench)
-    verdicts = Checks(by="scripted guardrails", **{"prompt": "passed", "output": "facesBlurred"} if asked else {})
-    assert documented(bench, tmp_path) == DocumentedGuardrails(requested=asked, required=False, verdicts=verdicts)
+    verdicts = Checks(by="scripted guardrails", **{"prompt": "passed", "output": "facesBlurred"} if requested else {})
+    assert documented(bench, tmp_path) == DocumentedGuardrails(requested=requested, required=False, verdicts=verdicts)
 
 
 def test_actions_alone_need_no_verdict_on_the_output(bench: Bench, tmp_path: Path) -> None:
     video = put(bench, "in/moves.mp4", media_files.video(tmp_path / "moves.mp4").read_bytes())
-    said = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
-    planned(bench, said, {"checks": {"prompt": "passed"}}, input=video)
+    request = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
+    planned(bench, request, {"checks": {"prompt": "passed"}}, input=video)
     run(bench)
     assert documented(bench, tmp_path).verdicts.output == "notEvaluated"
 

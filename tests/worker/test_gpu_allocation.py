@@ -48,7 +48,7 @@ def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
 
 
 @pytest.mark.parametrize(
-    ("gpus", "gpu", "engine", "told"),
+    ("gpus", "gpu", "engine", "message"),
     [
         (1, L40S, "vllm-omni", r"for L40S \(tp 2\) uses 2 GPUs, and this worker has 1"),
         (4, H100, "vllm-omni", r"for H100 \(cfg 2\) uses 2 GPUs, and this worker has 4"),
@@ -57,8 +57,8 @@ def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
     ],
 )
 def test_gpus_that_fit_no_plan_are_refused(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str, told: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str, message: str
 ) -> None:
-    with pytest.raises(Failure, match=told) as raised:
+    with pytest.raises(Failure, match=message) as raised:
         shared(bench, monkeypatch, gpus, gpu, engine)
     assert raised.value.error.code == "EngineFailed" and raised.value.error.remedy

@@ -16,12 +16,12 @@ def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(ben
     bench.send(bench.job("other", planned_for=OTHER))
     bench.send(bench.job("own"))
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    assert (told["taskToken"], told["error"]) == ("token-other", PLAN_AGAIN)
-    assert "another folder" in told["cause"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["taskToken"], call["error"]) == ("token-other", PLAN_AGAIN)
+    assert "another folder" in call["cause"]
     row = bench.jobs.get("other")
     assert row is not None and (row.state, row.attempts, row.suspect) == ("PLANNED", 0, False)
-    assert [one["taskToken"] for one in bench.stepfunctions.said("success")] == ["token-own"]
+    assert [one["taskToken"] for one in bench.stepfunctions.calls_of("success")] == ["token-own"]
     assert bench.waiting() == (0, 0)
 
 
@@ -38,7 +38,7 @@ def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) ->
         await serving
 
     asyncio.run(asyncio.wait_for(asked_then_met(), 60))
-    assert bench.stepfunctions.said("failure") == []
+    assert bench.stepfunctions.calls_of("failure") == []
     assert bench.attempts("one") == 0
     assert sum(bench.waiting()) == 1, "hidden until the other workers have heard that they must leave, then to be had"
     row = bench.workers.get("worker-1")
@@ -81,7 +81,7 @@ def test_any_worker_delivers_a_result_that_is_decided(bench: Bench) -> None:
     bench.send(job)
     bench.worker().run()
     assert bench.document("one") == b"decided"
-    assert len(bench.stepfunctions.said("success")) == 1
+    assert len(bench.stepfunctions.calls_of("success")) == 1
 
 
 def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: Bench) -> None:
@@ -91,7 +91,7 @@ def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: Bench) -> N
         QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 4, "taskToken": "t", "job": job})
     )
     bench.worker(idle_seconds=600).run()
-    assert bench.stepfunctions.said("failure") == []
+    assert bench.stepfunctions.calls_of("failure") == []
     assert sum(bench.waiting()) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_job_planned_for_another_commit_is_planned_again(bench: Bench) -> None
     bench.send(bench.job("before-any-was-recorded", planned_for=of_commit(None)))
     bench.send(bench.job("other", planned_for=of_commit("0" * 40)))
     hand.run()
-    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-other"]
-    assert len(bench.stepfunctions.said("success")) == 2
+    assert [call["taskToken"] for call in bench.stepfunctions.calls_of("failure")] == ["token-other"]
+    assert len(bench.stepfunctions.calls_of("success")) == 2
     row = bench.workers.get("worker-1")
     assert row is not None and (row.model, row.revision, row.commit) == (bench.folder.name, "main", own)

@@ -45,12 +45,12 @@ def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench:
 
     async def serve() -> None:
         serving = asyncio.ensure_future(hand.serve())
-        await until(lambda: len(bench.stepfunctions.said("success")) == 1, PATIENCE)
+        await until(lambda: len(bench.stepfunctions.calls_of("success")) == 1, PATIENCE)
         held_up.let.set()
         await serving
 
     asyncio.run(serve())
-    assert len(bench.stepfunctions.said("success")) == 3 and engine.most <= 2
+    assert len(bench.stepfunctions.calls_of("success")) == 3 and engine.most <= 2
     assert [bench.attempts(name) for name in ("one", "two", "three")] == [1, 1, 1]
 
 
@@ -71,7 +71,7 @@ def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
     monkeypatch.setattr(runner, "collect_outputs", held_up)
     engine = engine_of(2)
     bench.worker(engine=engine).run(PATIENCE)
-    assert len(bench.stepfunctions.said("success")) == 3 and engine.most <= 2
+    assert len(bench.stepfunctions.calls_of("success")) == 3 and engine.most <= 2
 
 
 @pytest.mark.parametrize("places", [1, 2])
@@ -80,7 +80,7 @@ def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, place
         bench.send(bench.job(f"job-{number}"))
     engine = engine_of(places)
     bench.worker(engine=engine).run(PATIENCE)
-    assert len(bench.stepfunctions.said("success")) == 6 and engine.most <= places
+    assert len(bench.stepfunctions.calls_of("success")) == 6 and engine.most <= places
 
 
 def test_an_exclusive_slot_waits_for_holders_and_goes_before_later_ones() -> None:

@@ -105,7 +105,7 @@ def test_a_disk_that_fills_up_during_the_fetch_is_no_fault_of_the_job(
 def assert_left_for_another_try(bench: Bench) -> None:
     row = bench.jobs.get("one")
     assert row is not None and (row.state, row.attempts, row.suspect) == ("PLANNED", 0, False)
-    assert bench.stepfunctions.said("failure") == []
+    assert bench.stepfunctions.calls_of("failure") == []
     assert bench.waiting() == (0, 1), "its lease lapses by itself"
 
 
@@ -113,6 +113,6 @@ def test_files_larger_than_the_whole_disk_are_refused(bench: Bench, monkeypatch:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=9, free=9))
     bench.send(bench.job())
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    cause = json.loads(told["cause"])
-    assert told["error"] == "InvalidInput" and "GB do not fit on a worker's disk" in cause["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    cause = json.loads(call["cause"])
+    assert call["error"] == "InvalidInput" and "GB do not fit on a worker's disk" in cause["message"]

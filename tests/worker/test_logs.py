@@ -13,15 +13,15 @@ log = logging.getLogger("cosmos_batch.worker.test")
 def line(record: logging.LogRecord) -> dict[str, object]:
     text = JsonLines().format(record)
     assert "\n" not in text
-    told: dict[str, object] = json.loads(text)
-    return told
+    fields: dict[str, object] = json.loads(text)
+    return fields
 
 
 def test_a_log_line_has_its_extra_fields() -> None:
     record = log.makeRecord(log.name, logging.INFO, "f", 1, "stage %s", ("decoded",), None, extra={"jobId": "one"})
-    told = line(record)
-    assert told.pop("time")
-    assert told == {"level": "INFO", "logger": log.name, "message": "stage decoded", "jobId": "one"}
+    fields = line(record)
+    assert fields.pop("time")
+    assert fields == {"level": "INFO", "logger": log.name, "message": "stage decoded", "jobId": "one"}
 
 
 def test_an_exception_is_logged_without_its_text_and_with_its_cause() -> None:
@@ -32,9 +32,9 @@ def test_an_exception_is_logged_without_its_text_and_with_its_cause() -> None:
             raise ValueError("my prompt") from error
     except ValueError as error:
         info = (type(error), error, error.__traceback__)
-    told = line(log.makeRecord(log.name, logging.ERROR, "f", 1, "failed", (), info))
-    assert "my prompt" not in json.dumps(told)
-    cause = told["cause"]
-    assert told["error"] == "ValueError" and isinstance(cause, dict)
+    fields = line(log.makeRecord(log.name, logging.ERROR, "f", 1, "failed", (), info))
+    assert "my prompt" not in json.dumps(fields)
+    cause = fields["cause"]
+    assert fields["error"] == "ValueError" and isinstance(cause, dict)
     assert (cause["error"], cause["code"]) == ("ClientError", "AccessDenied")
-    assert "test_logs.py" in str(told["frames"])
+    assert "test_logs.py" in str(fields["frames"])

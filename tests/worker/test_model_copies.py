@@ -94,11 +94,11 @@ def test_an_invalidation_records_a_new_commit_once_for_all_hosts(place: Place) -
     host, other = place.host("a"), place.host("b")
     host.ensure(MODEL)
     new = place.publish("2")
-    asked = datetime.now(UTC)
+    requested_at = datetime.now(UTC)
     time.sleep(0.01)  # a record has milliseconds
-    assert host.ensure(MODEL, asked).commit == new
+    assert host.ensure(MODEL, requested_at).commit == new
     place.publish("3")
-    assert other.ensure(MODEL, asked).commit == new, "it has moved since that was asked"
+    assert other.ensure(MODEL, requested_at).commit == new, "it has moved since that was asked"
     assert place.host("c").ensure(MODEL).commit == new
 
 

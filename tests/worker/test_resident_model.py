@@ -78,7 +78,7 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
             await hand.serve()
 
     asyncio.run(asyncio.wait_for(scene(), 20))
-    assert [told["taskToken"] for told in bench.stepfunctions.said("failure")] == ["token-asks"]
+    assert [call["taskToken"] for call in bench.stepfunctions.calls_of("failure")] == ["token-asks"]
     for n in range(8):
         row = bench.jobs.get(f"plain-{n}")
         assert row is not None
@@ -96,8 +96,8 @@ def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(b
             await hand.serve()
 
     asyncio.run(asyncio.wait_for(scene(), 20))
-    [told] = bench.stepfunctions.said("failure")
-    assert (told["taskToken"], told["error"]) == ("token-asks", "ModelUnavailable")
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["taskToken"], call["error"]) == ("token-asks", "ModelUnavailable")
     waits = bench.jobs.get("does-not")
     assert waits is not None and waits.state in ("PLANNED", "SUCCEEDED")
 
@@ -110,7 +110,7 @@ def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> No
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED
-    assert bench.stepfunctions.told == []
+    assert bench.stepfunctions.calls == []
     assert bench.waiting() == (1, 0)
     row = bench.workers.get("worker-1")
     assert row is not None and row.error is not None and not row.error.retryable
@@ -126,15 +126,15 @@ def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
 
 def test_an_engine_loads_with_the_context_of_its_pipeline(bench: Bench) -> None:
     """`context` gets from the container's environment to the engine."""
-    told: list[int | None] = []
+    contexts: list[int | None] = []
 
     class Told(ScriptedEngine):
         def load(self, model_dir: Path, context: int | None = None) -> None:
-            told.append(context)
+            contexts.append(context)
 
     for context in (None, 32_768):
         environment = bench.environment(f"worker-{context}").model_copy(update={"context": context})
         variables = environment.variables()
         assert WorkerEnvironment.read(variables) == environment
         asyncio.run(Hand(bench, environment, Told(), None).serve())
-    assert told == [None, 32_768]
+    assert contexts == [None, 32_768]

@@ -32,9 +32,9 @@ def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: Bench) -> None:
     assert document["engine"] == "scripted 1"
     assert "scripted engine is ready" in document["jobLogs"]
     assert "answered one" in document["jobLogs"]
-    [told] = bench.stepfunctions.said("success")
-    assert told["taskToken"] == "token-one"
-    assert json.loads(told["output"])["outputs"][0]["uri"] == f"s3://{ASSETS}/out/one.json"
+    [call] = bench.stepfunctions.calls_of("success")
+    assert call["taskToken"] == "token-one"
+    assert json.loads(call["output"])["outputs"][0]["uri"] == f"s3://{ASSETS}/out/one.json"
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.state, row.attempts, row.open_attempt) == ("SUCCEEDED", 1, None)
@@ -51,7 +51,7 @@ def test_many_jobs_are_in_the_engine_at_once(bench: Bench) -> None:
     engine = Counting()
     bench.worker(engine=engine).run()
     assert engine.most == 12
-    assert len(bench.stepfunctions.said("success")) == 12
+    assert len(bench.stepfunctions.calls_of("success")) == 12
 
 
 def test_a_message_delivered_twice_gives_one_result_and_one_callback(bench: Bench) -> None:
@@ -59,7 +59,7 @@ def test_a_message_delivered_twice_gives_one_result_and_one_callback(bench: Benc
     bench.send(job)
     bench.send(job)
     bench.worker().run()
-    assert len(bench.stepfunctions.said("success")) <= 2  # the second is TaskTimedOut on AWS
+    assert len(bench.stepfunctions.calls_of("success")) <= 2  # the second is TaskTimedOut on AWS
     assert len(bench.s3.list_object_versions(Bucket=ASSETS, Prefix="out/")["Versions"]) <= 2
     row = bench.jobs.get("one")
     assert row is not None
@@ -105,7 +105,7 @@ def test_after_the_callback_no_file_is_written_again(bench: Bench) -> None:
     bench.send(job)
     bench.worker("second").run()
     assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
-    assert len(bench.stepfunctions.said("success")) == 1
+    assert len(bench.stepfunctions.calls_of("success")) == 1
     assert bench.waiting() == (0, 0)
 
 
@@ -114,8 +114,8 @@ def test_a_job_that_was_closed_without_a_report_is_reported(bench: Bench) -> Non
     error = Error(code="NoCapacity", message="No GPU.", remedy="Wait.")
     bench.jobs.close("one", Result(job_id="one", error=error), cancelled=False)
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "NoCapacity"
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "NoCapacity"
 
 
 def test_a_cancelled_job_stays_cancelled_after_its_worker_drops_it(bench: Bench) -> None:
@@ -148,7 +148,7 @@ def test_a_job_whose_execution_is_gone_is_dropped(bench: Bench, state: str) -> N
     engine = Counting()
     bench.worker(engine=engine).run()
     assert engine.most == 0
-    assert bench.stepfunctions.said("success") == bench.stepfunctions.said("failure") == []
+    assert bench.stepfunctions.calls_of("success") == bench.stepfunctions.calls_of("failure") == []
     assert bench.waiting() == (0, 0)
 
 
@@ -184,8 +184,8 @@ def test_a_job_is_kept_when_a_heartbeat_has_no_clear_response(bench: Bench, code
 
     stepfunctions.send_task_heartbeat = fail  # type: ignore[method-assign]
     hand.run()
-    assert len(stepfunctions.said("heartbeat")) >= 2
-    assert len(stepfunctions.said("success")) == 1
+    assert len(stepfunctions.calls_of("heartbeat")) >= 2
+    assert len(stepfunctions.calls_of("success")) == 1
 
 
 def test_a_token_of_another_account_is_counted_as_a_metric(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -196,33 +196,33 @@ def test_a_token_of_another_account_is_counted_as_a_metric(bench: Bench, caplog:
     job = bench.job(prompt=json.dumps({"seconds": 1.5}))
     bench.send(job)
     bench.worker().run()
-    told = [json.loads(JsonLines().format(record)) for record in caplog.records if hasattr(record, FOREIGN_TOKENS)]
-    assert told[0][FOREIGN_TOKENS] == 1 and told[0]["pipeline"] == job.pipeline
-    assert told[0]["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": FOREIGN_TOKENS, "Unit": "Count"}]
+    call = [json.loads(JsonLines().format(record)) for record in caplog.records if hasattr(record, FOREIGN_TOKENS)]
+    assert call[0][FOREIGN_TOKENS] == 1 and call[0]["pipeline"] == job.pipeline
+    assert call[0]["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": FOREIGN_TOKENS, "Unit": "Count"}]
 
 
 def test_a_job_past_its_deadline_fails_without_inference(bench: Bench) -> None:
     bench.send(bench.job(deadline=datetime.now(UTC) - timedelta(seconds=1)))
     engine = Counting()
     bench.worker(engine=engine).run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "TimedOut"
-    assert json.loads(told["cause"])["remedy"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "TimedOut"
+    assert json.loads(call["cause"])["remedy"]
     assert engine.most == 0
 
 
 def test_an_attempt_that_takes_too_long_fails(bench: Bench) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
     bench.worker(attempt_limit_hours=0.5 / 3600).run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "TimedOut"
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "TimedOut"
 
 
 def test_a_fault_of_the_input_is_reported_without_another_attempt(bench: Bench) -> None:
     bench.send(bench.job(body=b"no picture at all"))
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "InvalidInput"
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "InvalidInput"
     row = bench.jobs.get("one")
     assert row is not None
     assert row.attempts == 1
@@ -233,8 +233,8 @@ def test_a_file_replaced_while_it_waited_is_refused(bench: Bench) -> None:
     old = job.inputs[0].model_copy(update={"version_id": None, "etag": '"other"'})
     bench.send(job.model_copy(update={"input": old}))
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    assert "replaced" in json.loads(told["cause"])["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert "replaced" in json.loads(call["cause"])["message"]
 
 
 def test_a_file_that_may_not_be_read_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,16 +246,16 @@ def test_a_file_that_may_not_be_read_is_refused(bench: Bench, monkeypatch: pytes
 
     monkeypatch.setattr(hand.runner.clients.s3, "get_object", forbid)
     hand.run()
-    [told] = bench.stepfunctions.said("failure")
-    assert (told["error"], "may not be read" in told["cause"]) == ("InvalidInput", True)
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["error"], "may not be read" in call["cause"]) == ("InvalidInput", True)
 
 
 def test_a_prompt_that_is_not_utf8_is_refused(bench: Bench) -> None:
     bench.s3.put_object(Bucket=STATE, Key="requests/one/prompt.txt", Body="é".encode("latin-1"))
     bench.send(bench.job(prompt=None, prompt_uri=f"s3://{STATE}/requests/one/prompt.txt"))
     bench.worker().run()
-    [told] = bench.stepfunctions.said("failure")
-    assert (told["error"], "UTF-8" in told["cause"]) == ("InvalidInput", True)
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["error"], "UTF-8" in call["cause"]) == ("InvalidInput", True)
 
 
 def test_a_long_prompt_is_read_from_s3(bench: Bench) -> None:

@@ -112,8 +112,8 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, s
         await until(lambda: any(row.waiting for row in rows(bench)), PATIENCE)
         row = next(row for row in rows(bench) if row.waiting)
         assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED")
-        said = waits_for_server(row) or ""
-        assert server.url in said and "does not answer" in said and "It is asked again at" in said
+        reason = waits_for_server(row) or ""
+        assert server.url in reason and "does not answer" in reason and "It is asked again at" in reason
         await until(lambda: all(row.waiting for row in rows(bench)), PATIENCE)
         back = serve(server.server_address[1])
         back.together = threading.Barrier(len(NAMES))
@@ -159,13 +159,13 @@ def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
     bench.send(bench.job("poison", prompt="poison"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
         bench.send(bench.job("sound"))
         await all_answered(bench, ["sound"])
 
     work(hand_at(bench, server, max_attempts=2), story)
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "EngineFailed" and "does not answer" in json.loads(told["cause"])["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "EngineFailed" and "does not answer" in json.loads(call["cause"])["message"]
     [poison] = rows(bench, ["poison"])
     assert (poison.interruptions, poison.attempts, poison.state) == (FORGIVEN_INTERRUPTIONS, 2, "FAILED")
     assert_blameless(bench, ["sound"])
@@ -180,11 +180,11 @@ def test_a_permanent_error_of_the_server_fails_the_job_at_once(
     bench.send(bench.job("one"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
 
     work(hand_at(bench, server), story)
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "ModelUnavailable" and "model `x` does not exist" in json.loads(told["cause"])["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "ModelUnavailable" and "model `x` does not exist" in json.loads(call["cause"])["message"]
     assert len(server.asked) == 1
 
 
@@ -197,12 +197,12 @@ def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
     bench.send(bench.job("one"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.said("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
 
     work(hand_at(bench, server), story)
-    [told] = bench.stepfunctions.said("failure")
-    cause = json.loads(told["cause"])
-    assert told["error"] == "TimedOut" and "waited for a server" in cause["message"] and "no room" in cause["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    cause = json.loads(call["cause"])
+    assert call["error"] == "TimedOut" and "waited for a server" in cause["message"] and "no room" in cause["message"]
 
 
 def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(bench: Bench, serve: Callable[..., Server]) -> None:
@@ -293,5 +293,5 @@ def test_a_worker_counts_the_receipts_of_a_message(bench: Bench) -> None:
             QueueUrl=bench.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
         )
     bench.worker().run(PATIENCE)
-    [told] = bench.stepfunctions.said("failure")
-    assert told["error"] == "Internal" and f"{MAX_RECEIPTS + 1} times" in json.loads(told["cause"])["message"]
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert call["error"] == "Internal" and f"{MAX_RECEIPTS + 1} times" in json.loads(call["cause"])["message"]

@@ -26,7 +26,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
 
     async def scene() -> None:
         serving = asyncio.create_task(hand.serve())
-        await until(lambda: len(bench.stepfunctions.said("success")) == int(experienced))
+        await until(lambda: len(bench.stepfunctions.calls_of("success")) == int(experienced))
         bench.send(bench.job(prompt=json.dumps({"seconds": 1})))
         await until(lambda: engine.inside == 1)
         hand.worker.stop()
@@ -148,7 +148,7 @@ def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: Bench) -> 
         await serving
 
     asyncio.run(asyncio.wait_for(asked_at_work(), 60))
-    assert len(bench.stepfunctions.said("success")) == 1
+    assert len(bench.stepfunctions.calls_of("success")) == 1
     row = bench.workers.get("worker-1")
     assert row is not None
     assert row.state == "DRAINING"
@@ -193,10 +193,10 @@ def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
 
     def say_and_send(name: str) -> WorkerRow:
         row = draining(name)
-        if not bench.stepfunctions.told:
+        if not bench.stepfunctions.calls:
             bench.send(bench.job())
         return row
 
     monkeypatch.setattr(bench.workers, "draining", say_and_send)
     hand.run()
-    assert len(bench.stepfunctions.said("success")) == 1
+    assert len(bench.stepfunctions.calls_of("success")) == 1

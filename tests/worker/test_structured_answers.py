@@ -30,8 +30,8 @@ def test_an_answer_that_does_not_fit_the_schema_is_delivered_with_an_error(bench
     assert "An earlier answer was not accepted" in document["result"], "the second answer: this engine says its prompt"
     assert document["dataError"].startswith("its JSON does not fit the schema at $: ")
     assert "$.robots: 'two' is not of type 'integer'; asked once more" in document["jobLogs"]
-    [told] = bench.stepfunctions.said("success")
-    assert json.loads(told["output"])["outputs"]
+    [call] = bench.stepfunctions.calls_of("success")
+    assert json.loads(call["output"])["outputs"]
 
 
 def test_without_a_schema_the_document_has_no_data(bench: Bench) -> None:

@@ -81,7 +81,7 @@ def test_an_engine_that_compiles_nothing_keeps_nothing(bench: Bench, machine: Ca
     assert "Contents" not in bench.s3.list_objects_v2(Bucket="model-bucket")
 
 
-def told(records: list[logging.LogRecord]) -> dict[str, float]:
+def call(records: list[logging.LogRecord]) -> dict[str, float]:
     """Return the metrics of a start by phase, in the form in which CloudWatch reads them from the log."""
     lines = [json.loads(JsonLines().format(record)) for record in records if hasattr(record, "_aws")]
     for line in lines:
@@ -99,7 +99,7 @@ def test_each_phase_of_a_start_is_logged_and_measured(
     hand = bench.worker("first", Compiler())
     hand.worker.boot_seconds = 0.25
     hand.run()
-    seconds = told(caplog.records)
+    seconds = call(caplog.records)
     assert list(seconds) == [*START_PHASES, *ENGINE_START_PHASES]
     assert seconds["boot"] == 0.25 and seconds["compile"] == 1.5
     [line] = [record.getMessage() for record in caplog.records if "ready to serve" in record.getMessage()]
@@ -109,4 +109,4 @@ def test_each_phase_of_a_start_is_logged_and_measured(
 def test_an_engine_without_phases_is_logged_as_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     bench.worker().run()
-    assert list(told(caplog.records)) == ["host", "boot", "model", "engine"]
+    assert list(call(caplog.records)) == ["host", "boot", "model", "engine"]
