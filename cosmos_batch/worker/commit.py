@@ -67,7 +67,7 @@ class Committer:
         try:
             row = self.jobs.commit(job_id, attempt_id, result, inferred_at)
         except ConditionFailed:
-            log.info("came second", extra={"jobId": job_id, "attempt": attempt_id})
+            log.info("another attempt has decided the job", extra={"jobId": job_id, "attempt": attempt_id})
             decided = self.jobs.get(job_id)
             assert decided is not None, "a condition on this row has failed"
             row = decided

@@ -16,11 +16,11 @@ from cosmos_batch.worker.resident_model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
 UNVERIFIED = (
-    "The server was asked to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni pass "
-    "what they could not judge."
+    "The server was requested to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni "
+    "pass what they could not judge."
 )
-NOISE = "The weights are random: this is noise, made to show the way of a job, and means nothing."
-LOSSY = "Made with {}: faster, and not what the exact engine makes. How good it is, nobody has judged."
+NOISE = "The weights are random: the output is noise. It only shows how a job runs."
+LOSSY = "Made with {}: faster, and not what the exact engine makes. Its quality has not been evaluated."
 _CUT = "\n[...]\n"
 
 
@@ -131,7 +131,7 @@ def _difference_to(origin: Origin, model: ResidentModel) -> list[str]:
     """Return a note if a repeated generation has another engine, model or commit than the original had."""
     before = f"{origin.engine} with {origin.model} at {origin.revision}"
     now = f"{engine_label(model.engine.name, _lossy(model))} with {model.stored.model} at {model.stored.commit}"
-    return [] if now == before else [f"Made by {now}; before, by {before}: it is not the same."]
+    return [] if now == before else [f"Made by {now}; the original, by {before}: the result is not the same."]
 
 
 def _total(job: Job) -> dict[str, float]:

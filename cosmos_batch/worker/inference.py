@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 
 
 class TaskGoneError(Exception):
-    """The job's execution ended while the job was in the engine: nobody waits for its result."""
+    """The job's execution ended while the job was in the engine."""
 
 
 class Slots:

@@ -75,7 +75,7 @@ class WorkerLoop:
         await self.runner.record_model()
         row = await asyncio.to_thread(self._workers.ready, self._name)
         if row.must_drain:
-            await self._drain("asked to while its model was loaded")
+            await self._drain("`scale` asked for it while the model was loaded")
         self._log_start(row)
         if row.submitted_at is not None:
             cold_start = (datetime.now(UTC) - datetime.fromisoformat(row.submitted_at)).total_seconds()
@@ -257,7 +257,7 @@ class WorkerLoop:
         await asyncio.to_thread(self._record_pace)
         self._keep = row.keep
         if row.must_drain:
-            await self._drain("asked to")
+            await self._drain("`scale` asks for it")
 
     def _record_pace(self) -> None:
         """Combine this worker's measured pace with the pipeline's recorded one, and record the result."""

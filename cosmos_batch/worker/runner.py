@@ -87,7 +87,7 @@ class Runner:
             raise
         except Exception:
             # AWS or the disk failed, not the job. Its lease lapses, and it is tried again after its visibility timeout.
-            log.exception("left for another try", extra={"jobId": run.job.job_id})
+            log.exception("left in the queue for another attempt", extra={"jobId": run.job.job_id})
             self.queue.abandon(run.delivery.receipt_handle)
             await self._undo(run)
             raise
@@ -156,7 +156,7 @@ class Runner:
         row = self.jobs.get(run.job.job_id)
         undecided = row is None or row.winner is None
         if undecided and state == "gone":
-            log.info("nobody waits for it", extra={"jobId": run.job.job_id})
+            log.info("its execution is gone", extra={"jobId": run.job.job_id})
         elif row is None:
             self.task_tokens.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
         elif undecided and row.state in FINAL:
@@ -297,7 +297,7 @@ class Runner:
         await asyncio.to_thread(conclusion, *arguments)
 
     async def _drop(self, run: JobRun) -> RunEnd:
-        log.info("its execution is gone, the work is dropped", extra={"jobId": run.job.job_id})
+        log.info("its execution is gone: the work is dropped", extra={"jobId": run.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
         return RunEnd.NOT_DECIDED

@@ -44,7 +44,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
     # one that may not receive ends like one that cannot load.
     row = await asyncio.to_thread(workers.started, environment.aws_batch_job_id)
     if row.must_drain:
-        log.info("leaving: asked to before it began")
+        log.info("leaving: `scale` asked for it before the worker started")
         workers.ended(environment.aws_batch_job_id)
         return 0
     loop.boot_seconds = time.time() - began

@@ -36,11 +36,11 @@ def main() -> int:
     inner = _start(theirs, began)
     theirs.close()
 
-    told_to_stop = False
+    stop_requested = False
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        nonlocal told_to_stop
-        told_to_stop = True
+        nonlocal stop_requested
+        stop_requested = True
         inner.send_signal(number)
 
     signal.signal(signal.SIGTERM, pass_on)
@@ -48,7 +48,7 @@ def main() -> int:
     watch_for_spot_notice(on_notice=inner.terminate)
     _keep_leases(ours, environment)
     status = inner.wait()
-    if status != 0 and told_to_stop:
+    if status != 0 and stop_requested:
         _record_end(environment, None, None)
     elif status != 0:
         _record_end(environment, _reason(environment, status), "killed" if status == -signal.SIGKILL else "passing")

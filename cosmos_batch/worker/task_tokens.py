@@ -90,7 +90,7 @@ def _unless_nobody_waits(job_id: str) -> Iterator[None]:
     except ClientError as error:
         if error.response["Error"]["Code"] not in (*GONE, "InvalidToken"):
             raise
-        log.info("nobody waits for its result any more", extra={"jobId": job_id})
+        log.info("its execution is gone or was answered before", extra={"jobId": job_id})
 
 
 def _output(result: Result) -> str:
