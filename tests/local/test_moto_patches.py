@@ -21,18 +21,21 @@ from tests.local.probes import run
 FOLDER = Path(moto_patches.__file__).parent
 HELPERS = {"__init__", "registry", "resources"}
 
+# The first of these tests waits for every probe.
+PROBED = pytest.mark.timeout(600)
+
 registry.load_all()
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What each probe saw, by kind of server and name of the patch."""
+    """Run the probes against plain and patched moto; return what each saw, by kind of server and name of the patch."""
 
     def probed(kind: str) -> dict[str, Any]:
         home = tmp_path_factory.mktemp(kind)
         command = [sys.executable, "-m", run.__name__, kind, str(home)]
         with (home / "stderr").open("w") as errors:
-            completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=240)
+            completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=540)
         assert completed.returncode == 0, (home / "stderr").read_text()
         return json.loads(completed.stdout.splitlines()[-1])
 
@@ -40,17 +43,23 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
         return dict(zip(("plain", "patched"), threads.map(probed, ("plain", "patched")), strict=True))
 
 
+@PROBED
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.PATCHES)
 def test_a_patch_brings_its_behavior(results: dict[str, dict[str, Any]], name: str) -> None:
     assert name in results["patched"], f"write a probe for {name} in tests/local/probes"
     assert results["patched"][name]["seen"], results["patched"][name]["error"]
 
 
+@PROBED
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.PATCHES)
 def test_plain_moto_still_needs_the_patch(results: dict[str, dict[str, Any]], name: str) -> None:
     assert not results["plain"][name]["seen"], f"this patch can go: moto does by itself what {name} brings"
 
 
+@PROBED
+@pytest.mark.slow
 def test_every_probe_belongs_to_a_patch(results: dict[str, dict[str, Any]]) -> None:
     assert set(results["plain"]) == set(registry.PATCHES)
 
