@@ -9,7 +9,7 @@ DEVICES = Path("/dev")
 _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
-class Gpu(NamedTuple):
+class LocalGpu(NamedTuple):
     """The kind of GPU of this machine; all GPUs of an instance are of one kind."""
 
     name: str
@@ -32,11 +32,11 @@ def gpus_here() -> int:
     return len([path for path in DEVICES.glob("nvidia[0-9]*") if path.name.removeprefix("nvidia").isdigit()])
 
 
-def gpu_here() -> Gpu | None:
+def gpu_here() -> LocalGpu | None:
     """Return the kind of GPU that this process has, by the one with least memory; None if the driver does not
     answer."""
     try:
-        gpus = [Gpu(name, float(mib) / 1024) for name, mib in _query("name", "memory.total")]
+        gpus = [LocalGpu(name, float(mib) / 1024) for name, mib in _query("name", "memory.total")]
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return min(gpus, key=lambda gpu: gpu.gib, default=None)

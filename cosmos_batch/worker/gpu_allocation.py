@@ -8,7 +8,7 @@ from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.engines.gpus import Gpu, gpu_here, gpus_here
+from cosmos_batch.engines.gpus import LocalGpu, gpu_here, gpus_here
 from cosmos_batch.engines.protocol import Engine, ParallelEngine
 from cosmos_batch.planning.generation.memory import Host, Workload
 from cosmos_batch.planning.generation.parallelism import parallel_plan_for_machine
@@ -56,7 +56,7 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
     return plan
 
 
-def _plan_for_other_gpu(serving: Serving, pipeline: Pipeline, count: int, gpu: Gpu) -> ParallelPlan:
+def _plan_for_other_gpu(serving: Serving, pipeline: Pipeline, count: int, gpu: LocalGpu) -> ParallelPlan:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
     workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)

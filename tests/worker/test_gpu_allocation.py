@@ -4,7 +4,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
-from cosmos_batch.engines.gpus import Gpu
+from cosmos_batch.engines.gpus import LocalGpu
 from cosmos_batch.worker import gpu_allocation
 from cosmos_batch.worker.gpu_allocation import allocate_gpus
 from tests.e2e.scripted_generator import ScriptedGenerator
@@ -12,15 +12,15 @@ from tests.worker.conftest import Bench
 
 PLANS = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}
 SERVING = Serving(engine="vllm-omni", guardrails=True, max_resolution="720p", plans=PLANS)
-L40S, H100 = Gpu("NVIDIA L40S", 45.0), Gpu("NVIDIA H100 80GB HBM3", 79.6)
-A100, RTX = Gpu("NVIDIA A100-SXM4-80GB", 80.0), Gpu("NVIDIA GeForce RTX 4090", 24.0)
+L40S, H100 = LocalGpu("NVIDIA L40S", 45.0), LocalGpu("NVIDIA H100 80GB HBM3", 79.6)
+A100, RTX = LocalGpu("NVIDIA A100-SXM4-80GB", 80.0), LocalGpu("NVIDIA GeForce RTX 4090", 24.0)
 
 
 class Sharing(ScriptedGenerator):
     plan = ParallelPlan()
 
 
-def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str) -> str:
+def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str) -> str:
     monkeypatch.setattr(gpu_allocation, "gpus_here", lambda: gpus)
     monkeypatch.setattr(gpu_allocation, "gpu_here", lambda: gpu)
     serving = SERVING.model_copy(update={"engine": engine})
@@ -42,7 +42,7 @@ def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | 
     ],
 )
 def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, plan: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, plan: str
 ) -> None:
     assert shared(bench, monkeypatch, gpus, gpu, "vllm-omni") == plan
 
@@ -57,7 +57,7 @@ def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
     ],
 )
 def test_gpus_that_fit_no_plan_are_refused(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: Gpu | None, engine: str, message: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str, message: str
 ) -> None:
     with pytest.raises(Failure, match=message) as raised:
         shared(bench, monkeypatch, gpus, gpu, engine)

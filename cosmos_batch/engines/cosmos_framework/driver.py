@@ -39,7 +39,7 @@ def main() -> None:
 
 
 class Framework:
-    """A `ResidentModel`."""
+    """A `GroupModel`."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from cosmos_framework.inference.args import OmniSetupOverrides

@@ -27,7 +27,7 @@ _LONGEST_WAIT = timedelta(days=30)  # between two jobs; longer than a worker liv
 Body = dict[str, Any]
 
 
-class ResidentModel(Protocol):
+class GroupModel(Protocol):
     """A loaded model."""
 
     steps: int
@@ -70,7 +70,7 @@ class PendingWork:
     answer: "Future[Body]" = field(default_factory=Future)
 
 
-def serve(model: ResidentModel, socket: str, is_first: bool) -> None:
+def serve(model: GroupModel, socket: str, is_first: bool) -> None:
     """Work until killed."""
     group = _cpu_group()
     if is_first:
@@ -111,7 +111,7 @@ def _broadcast(group: Any, body: Body | None) -> Any:
     return objects[0]
 
 
-def _accepted(arrived: "queue.Queue[PendingWork]", model: ResidentModel) -> Iterator[PendingWork]:
+def _accepted(arrived: "queue.Queue[PendingWork]", model: GroupModel) -> Iterator[PendingWork]:
     """Yield the requests that the model accepts, and answer the others with the error."""
     while True:
         pending = arrived.get()
@@ -123,7 +123,7 @@ def _accepted(arrived: "queue.Queue[PendingWork]", model: ResidentModel) -> Iter
             yield pending
 
 
-def _listen(socket: str, model: ResidentModel, arrived: "queue.Queue[PendingWork]", last: LastWork) -> None:
+def _listen(socket: str, model: GroupModel, arrived: "queue.Queue[PendingWork]", last: LastWork) -> None:
     class Handler(BaseHTTPRequestHandler):
         """Handles one connection of the worker."""
 

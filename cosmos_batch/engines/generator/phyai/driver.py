@@ -31,7 +31,7 @@ def main() -> None:
 
 
 class PhyAI:
-    """A `ResidentModel`."""
+    """A `GroupModel`."""
 
     def __init__(self, checkpoint: str, tp: int, cfg: int) -> None:
         from phyai.engine import Engine
