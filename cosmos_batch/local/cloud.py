@@ -98,20 +98,30 @@ class LocalCloud:
 
     @classmethod
     def _wait_for(cls, home: Path, cloud_id: str, process: subprocess.Popen[bytes]) -> LocalCloud:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            cloud = cls.find(home)
-            if cloud and cloud.cloud_id == cloud_id:
+        try:
+            if cloud := cls._answering(home, cloud_id, process):
                 return cloud
-            if process.poll() is not None:
-                break
-            time.sleep(0.02)
+        except BaseException:  # an interrupt, too, leaves no server behind, whose session is not the terminal's
+            process.kill()
+            process.wait()
+            raise
         process.kill()
         process.wait()
         raise LocalCloudError(
             f"The local cloud did not start (exit code {process.returncode}). The end of {_log_path(home)}:\n"
             + "\n".join(_log_path(home).read_text(errors="replace").splitlines()[-20:])
         )
+
+    @classmethod
+    def _answering(cls, home: Path, cloud_id: str, process: subprocess.Popen[bytes]) -> LocalCloud | None:
+        """Return the cloud as soon as it answers; None where its server ends or does not answer in time."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            cloud = cls.find(home)
+            if cloud and cloud.cloud_id == cloud_id:
+                return cloud
+            time.sleep(0.02)
+        return None
 
     @classmethod
     def find(cls, home: Path) -> LocalCloud | None:

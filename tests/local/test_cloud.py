@@ -111,3 +111,19 @@ def test_a_port_in_use_is_an_error_that_quotes_the_log(tmp_path: Path) -> None:
 def test_a_stale_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
     assert LocalCloud.find(tmp_path) is None
+
+
+def test_an_interrupt_while_a_cloud_starts_leaves_no_process(tmp_path: Path) -> None:
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path), "standing"], stdout=subprocess.PIPE)
+    wait_until(lambda: (tmp_path / "logs" / "server.log").exists())
+    starter.send_signal(signal.SIGINT)
+    assert starter.wait() != 0
+    servers = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _content(path)]
+    assert servers == []
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process has ended meanwhile
+        return b""
