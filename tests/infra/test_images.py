@@ -1,6 +1,8 @@
-"""Who builds an image, from what, and who waits for it."""
+"""Images are built by CodeBuild or by Docker on the machine that deploys, and CloudFormation waits for CodeBuild."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,12 +103,28 @@ def test_an_image_that_is_no_longer_needed_can_go() -> None:
     assert not [name for name, output in outputs.items() if "Export" in output]
 
 
-def test_the_function_that_waits_has_a_zip_of_its_own(assembly: Assembly) -> None:
+def test_image_build_has_a_zip_of_its_own_from_which_it_can_be_imported(assembly: Assembly) -> None:
     function = assembly.one("Images", "Lambda::Function")
     assert "Layers" not in function
     source = assembly.assets("Images")["files"][function["Code"]["S3Key"].removesuffix(".zip")]["source"]["path"]
-    files = {path.name for path in (assembly.folder / source).rglob("*") if path.is_file()}
-    assert files == {"__init__.py", "cloudformation.py", "image_build.py", "log.py"}
+    folder = assembly.folder / source
+    files = {str(path.relative_to(folder / "lambdas")) for path in folder.rglob("*") if path.is_file()}
+    shared = {"__init__.py", "cloudformation.py", "log.py"}
+    assert files == {
+        *shared,
+        "builds/__init__.py",
+        "builds/images.py",
+        "handlers/__init__.py",
+        "handlers/image_build.py",
+    }
+    command = [
+        sys.executable,
+        "-B",
+        "-I",
+        "-c",
+        "import sys; sys.path.insert(0, '.'); import lambdas.handlers.image_build",
+    ]
+    subprocess.run(command, cwd=folder, check=True)
 
 
 def test_builds_run_one_after_the_other() -> None:

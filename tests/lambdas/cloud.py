@@ -1,4 +1,4 @@
-"""What the functions stand on: moto's services in process, and fakes of the calls that moto answers with nothing."""
+"""The services that the functions call: moto in this process, and fakes of the calls that moto does not implement."""
 
 import json
 import threading
@@ -41,19 +41,19 @@ KEY_TYPES = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "s
 
 
 def event(name: str) -> Any:
-    """A real event's shape."""
+    """Return an event in the form in which AWS or VAMS sends it."""
     return json.loads((EVENTS / f"{name}.json").read_text())
 
 
 def sqs_batch(*bodies: object) -> dict[str, Any]:
-    """SQS records with these bodies, `m0`, `m1`, ..."""
+    """Return an event with SQS records that have these bodies and the ids `m0`, `m1`, ..."""
     [record] = event("sqs")["Records"]
     texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
     return {"Records": [{**record, "messageId": f"m{number}", "body": text} for number, text in enumerate(texts)]}
 
 
 class FakeTokens:
-    """moto's Step Functions, with task tokens that are told apart: who was answered what, and who waits no more."""
+    """moto's Step Functions, with a record of the answers to task tokens, which it may be told to refuse."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -65,7 +65,7 @@ class FakeTokens:
         return getattr(self._real, name)
 
     def start_execution(self, **call: str) -> Any:
-        """moto looks for the name and takes it in two steps, between which another thread may come."""
+        """Start one execution at a time: moto checks a name and takes it in two steps."""
         with self._starting:
             return self._real.start_execution(**call)
 
@@ -82,7 +82,7 @@ class FakeTokens:
 
 
 class FakeBatch:
-    """Batch: what was submitted, and what it says of each job."""
+    """Batch, with a record of the submitted jobs, whose descriptions a test may change."""
 
     def __init__(self) -> None:
         self.submitted: list[dict[str, Any]] = []
@@ -122,7 +122,7 @@ class FakeBatch:
 
 
 class FakeEvents:
-    """EventBridge: what was published."""
+    """EventBridge, with a record of the published entries."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, str]] = []
@@ -134,12 +134,12 @@ class FakeEvents:
 
 @cache
 def _real(service: str) -> Any:
-    """A client takes longer to make than a test to run; moto's answers to it begin anew with each test."""
+    """Return a client that all tests share, for creating one takes long; moto's state is new for each test."""
     return boto3.client(service, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
 
 
 class Cloud:
-    """One account with what the functions need. `assets` keeps versions, `plain` keeps none."""
+    """An account with the resources of the functions. The bucket `assets` has versioning, `plain` has not."""
 
     def __init__(self) -> None:
         self.s3 = _real("s3")
@@ -168,7 +168,7 @@ class Cloud:
         return url
 
     def client(self, service: str, **_: Any) -> Any:
-        """In the place of `boto3.client`."""
+        """Return a client; this replaces `boto3.client`."""
         return getattr(self, service)
 
     def environments(
@@ -179,7 +179,7 @@ class Cloud:
         generator: Serving | None = None,
         vams_pipeline: str = SMALL,
     ) -> list[Environment]:
-        """Of every function; with a generator too, if it is said how it is served."""
+        """Return the environments of all functions, with a generator if its `Serving` is given."""
         pipelines = [
             PipelineRef(id=SMALL, auto_trigger=[auto_trigger] if auto_trigger else []),
             PipelineRef(id=LARGE),
@@ -243,17 +243,17 @@ class Cloud:
         return name
 
     def put(self, key: str, body: bytes = b"hello", bucket: str = "assets", **arguments: Any) -> str | None:
-        """Upload a file; returns its version."""
+        """Upload a file and return its version."""
         version: str | None = self.s3.put_object(Bucket=bucket, Key=key, Body=body, **arguments).get("VersionId")
         return version
 
     def executions(self) -> list[dict[str, Any]]:
-        """All, each with its `input` parsed."""
+        """Return all executions, each with its `input` parsed."""
         found = self.stepfunctions.list_executions(stateMachineArn=self.machine)["executions"]
         described = [self.stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in found]
         return [{**one, "input": json.loads(one["input"])} for one in reversed(described)]
 
     def messages(self, queue_url: str) -> list[dict[str, Any]]:
-        """What waits in a queue, parsed."""
+        """Return up to ten messages that wait in a queue, parsed."""
         answer = self.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10, VisibilityTimeout=0)
         return [json.loads(message["Body"]) for message in answer.get("Messages", [])]

@@ -1,4 +1,4 @@
-"""A cloud for each test, and functions that were never called before."""
+"""Fixtures: a new cloud for each test, and functions without cached clients and settings."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,5 +41,5 @@ def configure(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
 @pytest.fixture
 def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What the functions have logged since the last look."""
+    """Return a function that returns what the functions have logged since its last call."""
     return lambda: capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The functions import the catalogue, the contract, planning, the state room and boto3, and start quickly."""
+"""The functions import only what their zip holds, and leave slow imports for later."""
 
 import ast
 import subprocess

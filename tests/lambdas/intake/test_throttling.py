@@ -1,4 +1,4 @@
-"""A burst that AWS is too busy for: no event is lost, and one that must wait does not hold up the others."""
+"""Throttled events are sent to the queue again, and do not delay the other events of their batch."""
 
 import json
 import threading
@@ -55,7 +55,7 @@ def names(cloud: Cloud) -> list[str]:
     return sorted(one["input"]["input"].rpartition("/")[2] for one in cloud.executions())
 
 
-def test_what_is_throttled_comes_again_alone_until_it_is_started(cloud: Cloud, busy: Callable[[], None]) -> None:
+def test_a_throttled_event_is_received_again_until_its_run_is_started(cloud: Cloud, busy: Callable[[], None]) -> None:
     files = ("one.mp4", "busy.mp4", "two.mp4")
     batch = sqs_batch(*(created(key, cloud.put(key, Metadata=PROMPT)) for key in files))
     assert upload.handler(batch, None) == NOTHING_FAILED, "it does not come nearer to the dead letters"
@@ -67,18 +67,18 @@ def test_what_is_throttled_comes_again_alone_until_it_is_started(cloud: Cloud, b
     assert names(cloud) == ["busy.mp4", "one.mp4", "two.mp4"]
 
 
-def test_what_is_no_throttling_is_left_to_the_queue() -> None:
+def test_other_errors_are_not_throttling() -> None:
     denied: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
     assert not is_throttling(ClientError(denied, "GetObject"))
     assert not is_throttling(ValueError("no JSON"))
 
 
-def test_the_records_of_a_batch_are_taken_at_the_same_time() -> None:
+def test_the_records_of_a_batch_are_handled_at_the_same_time() -> None:
     together = threading.Barrier(10)
     assert each_record(sqs_batch(*range(10)), lambda _: together.wait(60) and None) == NOTHING_FAILED
 
 
-def test_one_that_takes_too_long_comes_back_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_late_record_goes_back_to_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     """Lambda would end the function at its timeout, and return the whole batch."""
     released, others = threading.Event(), threading.Semaphore(0)
 

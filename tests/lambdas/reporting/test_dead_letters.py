@@ -1,4 +1,4 @@
-"""A dead letter's caller is told."""
+"""`dead_letter` answers the caller of each dead letter, and counts it."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,9 @@ def jobs(cloud: Cloud) -> Jobs:
     return jobs
 
 
-def test_a_job_that_none_began_is_our_fault(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
+def test_a_job_that_no_worker_began_fails_with_an_internal_error(
+    cloud: Cloud, jobs: Jobs, lines: Callable[[], str]
+) -> None:
     assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": []}
     [answer] = cloud.stepfunctions.answers
     assert (answer["taskToken"], answer["error"]) == ("token-1", "Internal")
@@ -41,13 +43,13 @@ def test_a_job_that_none_began_is_our_fault(cloud: Cloud, jobs: Jobs, lines: Cal
     assert "token-1" not in logged
 
 
-def test_a_job_that_an_engine_began_is_the_engines(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_job_that_an_engine_began_fails_with_an_engine_error(cloud: Cloud, jobs: Jobs) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
     handler(sqs_batch(LETTER), None)
     assert cloud.stepfunctions.answers[0]["error"] == "EngineFailed"
 
 
-def test_an_answer_that_could_not_be_delivered_is_said_to_be_that(cloud: Cloud, jobs: Jobs) -> None:
+def test_the_error_says_if_the_answer_could_not_be_delivered(cloud: Cloud, jobs: Jobs) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
     output = Output(uri="s3://assets/d.json", size=1, content_type="application/json")
     jobs.commit("job-1", "a", Result(job_id="job-1", outputs=[output]))
@@ -58,7 +60,7 @@ def test_an_answer_that_could_not_be_delivered_is_said_to_be_that(cloud: Cloud, 
     assert row is not None and row.state == "FAILED"
 
 
-def test_a_job_that_was_told_already_only_loses_its_letter(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_job_that_was_answered_before_is_not_answered_again(cloud: Cloud, jobs: Jobs) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
     output = Output(uri="s3://assets/d.json", size=1, content_type="application/json")
     jobs.commit("job-1", "a", Result(job_id="job-1", outputs=[output]))
@@ -67,7 +69,7 @@ def test_a_job_that_was_told_already_only_loses_its_letter(cloud: Cloud, jobs: J
     assert cloud.stepfunctions.answers == []
 
 
-def test_the_row_is_open_until_the_caller_was_told(cloud: Cloud, jobs: Jobs) -> None:
+def test_the_row_stays_open_until_the_caller_is_answered(cloud: Cloud, jobs: Jobs) -> None:
     cloud.stepfunctions.refusal = "ThrottlingException"
     assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
     row = jobs.get("job-1")
@@ -77,7 +79,7 @@ def test_the_row_is_open_until_the_caller_was_told(cloud: Cloud, jobs: Jobs) -> 
     assert len(cloud.stepfunctions.answers) == 1
 
 
-def test_a_crash_before_the_row_was_closed_is_made_good(
+def test_a_letter_is_handled_again_after_a_crash_before_the_row_was_closed(
     cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as crash:
@@ -89,14 +91,12 @@ def test_a_crash_before_the_row_was_closed_is_made_good(
     assert row is not None and row.state == "FAILED"
 
 
-def test_a_job_without_a_row_is_answered_too(cloud: Cloud) -> None:
+def test_the_caller_of_a_job_without_a_row_is_answered(cloud: Cloud) -> None:
     handler(sqs_batch(LETTER), None)
     assert cloud.stepfunctions.answers[0]["taskToken"] == "token-1"
 
 
 @pytest.mark.parametrize("letter", ["no json", "[]", "{}", '{"job": {}}'])
-def test_a_letter_that_cannot_be_read_is_counted_and_dropped(
-    cloud: Cloud, letter: str, lines: Callable[[], str]
-) -> None:
+def test_an_unreadable_letter_is_counted_and_dropped(cloud: Cloud, letter: str, lines: Callable[[], str]) -> None:
     assert handler(sqs_batch(letter), None) == {"batchItemFailures": []}
     assert '"DeadLetters": 1' in lines()

@@ -1,4 +1,4 @@
-"""When to stop starting workers, when to refuse what waits, and what Batch's words say of a worker's end."""
+"""The breaker stops starting workers and fails waiting jobs, and Batch's reasons are classified for it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,16 +15,16 @@ NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
 PASSING = Error(code="ModelUnavailable", message="The Hub cannot be reached.", remedy="r", retryable=True)
 PERMANENT = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="r")
-DEATH = FailedWorker("passing", PASSING)
-REFUSED = FailedWorker("permanent", PERMANENT)
-COMPANY = FailedWorker("passing", PASSING, in_company=True)
+PASSING_FAILURE = FailedWorker("passing", PASSING)
+PERMANENT_FAILURE = FailedWorker("permanent", PERMANENT)
+SHARED_CRASH = FailedWorker("passing", PASSING, in_company=True)
 
 
 def after(*waves: list[FailedWorker], breaker: PipelineRow | None = None) -> PipelineRow:
-    """The breaker after several looks, of which none found a worker that had served."""
+    """Return the breaker after several looks, none of which found a worker that had completed a job."""
     breaker = breaker or PipelineRow()
-    for deaths in waves:
-        breaker = breaker_after(breaker, served=False, failed=deaths, settings=SETTINGS, now=NOW)
+    for failed in waves:
+        breaker = breaker_after(breaker, served=False, failed=failed, settings=SETTINGS, now=NOW)
     return breaker
 
 
@@ -33,21 +33,21 @@ def pause_of(breaker: PipelineRow) -> float:
     return (datetime.fromisoformat(breaker.retry_at) - NOW).total_seconds()
 
 
-class TestWhatPasses:
-    def test_pauses_grow_up_to_the_longest_and_nobody_is_refused(self) -> None:
+class TestPassingFailures:
+    def test_pauses_grow_to_their_maximum_and_no_job_is_refused(self) -> None:
         breaker, pauses = PipelineRow(), []
         for _ in range(6):
-            breaker = after([DEATH], breaker=breaker)
+            breaker = after([PASSING_FAILURE], breaker=breaker)
             pauses.append(pause_of(breaker))
             assert not breaker.refuses
         assert pauses == [60, 120, 240, 480, 900, 900]
         assert (breaker.open, breaker.failures, breaker.reason) == (True, 6, PASSING)
 
-    def test_it_opens_at_the_limit_and_not_before(self) -> None:
-        assert not after([DEATH], [DEATH]).open
-        assert after([DEATH], [DEATH], [DEATH]).open
+    def test_the_breaker_opens_at_the_limit_and_not_before(self) -> None:
+        assert not after([PASSING_FAILURE], [PASSING_FAILURE]).open
+        assert after([PASSING_FAILURE], [PASSING_FAILURE], [PASSING_FAILURE]).open
 
-    def test_nothing_starts_before_its_time_and_then_one_at_a_time(self) -> None:
+    def test_no_worker_starts_during_a_pause_and_then_one_at_a_time(self) -> None:
         failing = PipelineRow(failures=1, retry_at=(NOW + timedelta(seconds=60)).isoformat())
         later = NOW + timedelta(seconds=60)
         assert not may_start(failing, NOW)
@@ -60,23 +60,23 @@ class TestWhatPasses:
 
 
 class TestWhatDoesNotPass:
-    def test_what_batch_says_refuses_at_the_third_time_and_says_which(self) -> None:
-        twice = after([REFUSED], [REFUSED])
+    def test_a_permanent_reason_of_batch_refuses_jobs_at_the_third_failure(self) -> None:
+        twice = after([PERMANENT_FAILURE], [PERMANENT_FAILURE])
         assert not twice.refuses
-        thrice = after([REFUSED], breaker=twice)
+        thrice = after([PERMANENT_FAILURE], breaker=twice)
         assert thrice.refuses and thrice.reason == PERMANENT and pause_of(thrice) == 900
 
-    def test_what_a_worker_says_itself_is_believed_at_once(self) -> None:
-        breaker = after([replace(REFUSED, reported_by_itself=True)])
+    def test_a_permanent_error_that_a_worker_reports_refuses_jobs_at_once(self) -> None:
+        breaker = after([replace(PERMANENT_FAILURE, reported_by_itself=True)])
         assert breaker.refuses and pause_of(breaker) == 900
 
-    def test_what_passes_does_not_add_up_with_what_does_not(self) -> None:
+    def test_passing_and_permanent_failures_do_not_add_up(self) -> None:
         """Two hosts without a network and one without an image: that is no image which is broken three times."""
-        assert not after([DEATH], [DEATH], [REFUSED]).refuses
-        assert not after([REFUSED], [REFUSED], [DEATH]).refuses
-        assert after([DEATH], [REFUSED], [REFUSED], [REFUSED]).refuses
+        assert not after([PASSING_FAILURE], [PASSING_FAILURE], [PERMANENT_FAILURE]).refuses
+        assert not after([PERMANENT_FAILURE], [PERMANENT_FAILURE], [PASSING_FAILURE]).refuses
+        assert after([PASSING_FAILURE], [PERMANENT_FAILURE], [PERMANENT_FAILURE], [PERMANENT_FAILURE]).refuses
 
-    def test_an_old_row_that_refused_for_lack_of_capacity_holds_its_jobs(self) -> None:
+    def test_an_old_row_that_is_open_for_lack_of_capacity_refuses_no_job(self) -> None:
         """As commit 0f4e7e0 wrote them, whose errors of Batch were all marked as ones that may pass."""
         no_capacity = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True)
         assert not PipelineRow(failures=16, open=True, reason=no_capacity).refuses
@@ -84,81 +84,86 @@ class TestWhatDoesNotPass:
 
 
 class TestWaves:
-    def test_sixteen_that_die_of_one_cause_at_once_count_once(self) -> None:
-        assert after([DEATH] * 16).failures == 1
-        assert after([REFUSED] * 16).failures == 1
+    def test_sixteen_workers_that_fail_together_count_once(self) -> None:
+        assert after([PASSING_FAILURE] * 16).failures == 1
+        assert after([PERMANENT_FAILURE] * 16).failures == 1
 
-    def test_those_that_were_submitted_before_the_last_count_are_of_the_same_wave(self) -> None:
+    def test_workers_submitted_before_the_last_count_belong_to_its_wave(self) -> None:
         """Their ends are heard one after another, in as many looks."""
-        earlier = replace(DEATH, submitted_at=(NOW - timedelta(seconds=1)).isoformat())
-        later = replace(DEATH, submitted_at=(NOW + timedelta(seconds=1)).isoformat())
+        earlier = replace(PASSING_FAILURE, submitted_at=(NOW - timedelta(seconds=1)).isoformat())
+        later = replace(PASSING_FAILURE, submitted_at=(NOW + timedelta(seconds=1)).isoformat())
         breaker = after(*[[earlier]] * 16)
         assert (breaker.failures, pause_of(breaker)) == (1, 60)
         assert after([later], breaker=breaker).failures == 2
 
-    def test_another_cause_is_another_wave(self) -> None:
+    def test_a_failure_of_another_cause_is_another_wave(self) -> None:
         submitted = (NOW - timedelta(seconds=1)).isoformat()
-        breaker = after([replace(DEATH, submitted_at=submitted)])
-        refused = replace(REFUSED, submitted_at=submitted, reported_by_itself=True)
+        breaker = after([replace(PASSING_FAILURE, submitted_at=submitted)])
+        refused = replace(PERMANENT_FAILURE, submitted_at=submitted, reported_by_itself=True)
         assert after([refused], breaker=breaker).refuses
 
 
 class TestNoFault:
     @pytest.mark.parametrize("cause", ["capacity", "lost"])
-    def test_a_lack_of_instances_and_a_lost_host_are_replaced_at_once_for_ever(self, cause: Cause) -> None:
+    def test_workers_without_an_instance_or_with_a_lost_host_are_always_replaced_at_once(self, cause: Cause) -> None:
         breaker = after(*[[FailedWorker(cause, PASSING)] * 16] * 50)
         assert (breaker.failures, breaker.open, breaker.retry_at) == (0, False, None)
         assert workers_to_start(16, 0, 0, breaker, NOW) == 16
 
-    def test_why_there_is_no_instance_is_kept_for_who_asks(self) -> None:
+    def test_the_reason_for_a_lack_of_instances_is_kept(self) -> None:
         assert after([FailedWorker("capacity", PASSING)]).reason == PASSING
 
-    def test_a_host_that_is_taken_away_is_no_jobs_fault(self) -> None:
+    def test_a_lost_host_does_not_count_against_its_jobs(self) -> None:
         lost = FailedWorker("lost", PASSING, alone_with="job", in_company=True)
         assert after(*[[lost]] * 20) == PipelineRow()
 
-    def test_the_killed_are_replaced_at_once_so_many_times(self) -> None:
+    def test_killed_workers_are_replaced_at_once_a_number_of_times(self) -> None:
         breaker = after(*[[FailedWorker("killed", PASSING)] * 16] * KILLS_REPLACED_AT_ONCE)
         assert (breaker.failures, breaker.retry_at) == (0, None)
         assert workers_to_start(16, 0, 0, breaker, NOW) == 16
 
-    def test_what_kills_every_start_is_not_paid_for_without_end(self) -> None:
+    def test_workers_that_are_always_killed_open_the_breaker(self) -> None:
         breaker = after(*[[FailedWorker("killed", PASSING)]] * (KILLS_REPLACED_AT_ONCE + 1))
         assert (breaker.failures, pause_of(breaker), breaker.refuses) == (1, 60, False)
 
 
 class TestServing:
-    def test_a_worker_that_served_closes_it(self) -> None:
-        was_open = after([REFUSED], [REFUSED], [REFUSED], breaker=PipelineRow(cold_start_seconds=2, wanted=3))
+    def test_a_worker_that_completed_a_job_closes_the_breaker(self) -> None:
+        was_open = after(
+            [PERMANENT_FAILURE],
+            [PERMANENT_FAILURE],
+            [PERMANENT_FAILURE],
+            breaker=PipelineRow(cold_start_seconds=2, wanted=3),
+        )
         assert breaker_after(was_open, True, [], SETTINGS, NOW) == PipelineRow(cold_start_seconds=2, wanted=3)
-        assert breaker_after(was_open, True, [DEATH], SETTINGS, NOW).failures == 1
+        assert breaker_after(was_open, True, [PASSING_FAILURE], SETTINGS, NOW).failures == 1
 
-    def test_nothing_learnt_changes_nothing(self) -> None:
+    def test_a_look_without_news_changes_nothing(self) -> None:
         breaker = PipelineRow(failures=2, retry_at=NOW.isoformat())
         assert breaker_after(breaker, False, [], SETTINGS, NOW) == breaker
 
-    def test_who_serves_clears_the_culprits(self) -> None:
+    def test_a_completed_job_clears_the_list_of_culprits(self) -> None:
         assert breaker_after(PipelineRow(failures=1, culprits=["a"]), True, [], SETTINGS, NOW).culprits == []
 
 
 class TestJobsThatKill:
-    def test_a_death_in_company_is_the_jobs_account_and_not_the_breakers(self) -> None:
-        assert after([COMPANY], breaker=PipelineRow(failures=1)) == PipelineRow(failures=1, company_deaths=1)
+    def test_a_crash_with_several_jobs_does_not_count(self) -> None:
+        assert after([SHARED_CRASH], breaker=PipelineRow(failures=1)) == PipelineRow(failures=1, company_deaths=1)
 
-    def test_deaths_in_company_without_end_open_the_breaker(self) -> None:
-        breaker = after(*[[COMPANY]] * 9)
+    def test_many_crashes_with_several_jobs_open_the_breaker(self) -> None:
+        breaker = after(*[[SHARED_CRASH]] * 9)
         assert not breaker.open
-        breaker = after([COMPANY], breaker=breaker)
+        breaker = after([SHARED_CRASH], breaker=breaker)
         assert breaker.open and breaker.reason == PASSING and not breaker.refuses
         assert not may_start(breaker, NOW)
         assert workers_to_start(4, 0, 0, breaker, NOW + timedelta(seconds=900)) == 1, "one tries"
         assert breaker_after(breaker, True, [], SETTINGS, NOW) == PipelineRow()
 
-    def test_one_poison_is_one_failure_however_often_it_kills(self) -> None:
+    def test_a_job_that_crashes_its_engine_repeatedly_counts_once(self) -> None:
         breaker = after(*[[FailedWorker("killed", PASSING, alone_with="poison", in_company=True)]] * 5)
         assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
 
-    def test_an_engine_that_dies_of_every_job_opens_the_breaker_and_its_jobs_wait(self) -> None:
+    def test_an_engine_that_crashes_at_every_job_opens_the_breaker_and_jobs_wait(self) -> None:
         breaker = after(*[[FailedWorker("killed", PASSING, alone_with=job)] for job in ("a", "a", "b", "b", "c")])
         assert breaker.open and not breaker.refuses and pause_of(breaker) == 240
 
@@ -225,7 +230,9 @@ class TestJobsThatKill:
         ({}, "passing", "NoCapacity"),
     ],
 )
-def test_what_batch_says_becomes_a_cause_and_a_reason(job: dict[str, object] | None, cause: Cause, code: str) -> None:
+def test_batchs_texts_are_classified_by_cause_and_error_code(
+    job: dict[str, object] | None, cause: Cause, code: str
+) -> None:
     ending = end_by_batch("job-1", job)
     assert (ending.cause, ending.error.code) == (cause, code)
     assert ending.error.retryable == (cause != "permanent")
