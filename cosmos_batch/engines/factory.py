@@ -61,11 +61,13 @@ class MissingEngine:
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - of the protocol
         """Raise Failure (EngineFailed) with what to install or configure."""
         if self._package is not None:
-            hint = "" if self._install_hint is None else f"; or install it: {self._install_hint}"
+            remedy = "Leave the pipeline's 'engine' at 'auto'"
+            if self._install_hint is not None:
+                remedy = f"Leave the pipeline's 'engine' at 'auto'; or install it: {self._install_hint}"
             raise Failure(
                 "EngineFailed",
                 f"The engine {self.name!r} cannot load {model_dir.name}: {self._package} is not installed here.",
-                f"Leave the pipeline's 'engine' at 'auto'{hint}. The project's images have their engines.",
+                f"{remedy}. The project's images have their engines.",
             )
         raise Failure(
             "EngineFailed",

@@ -224,7 +224,7 @@ def test_a_generators_image_has_what_its_engine_imports(image: str, modules: lis
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
         for root in third_party(path) - OF_OTHERS - elsewhere:
             assert _distribution(root) & locked, f"{path} imports {root}"
-    assert {"cosmos_batch.engines.factory", "cosmos_batch.engines.generator.inputs", "cosmos_batch.media"} <= seen
+    assert {"cosmos_batch.engines.job_files", "cosmos_batch.engines.generator.inputs", "cosmos_batch.media"} <= seen
 
 
 def _distribution(root: str) -> set[str]:
