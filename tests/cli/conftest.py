@@ -1,4 +1,4 @@
-"""A deployment without a cloud: moto's buckets, table and stacks, and a Step Functions that says what it is told."""
+"""A deployment without a cloud: moto's buckets, table and stacks, and a Step Functions with given executions."""
 
 import json
 import os
@@ -21,7 +21,7 @@ STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
 class FakeStepFunctions:
-    """Executions as a test has put them; those that are started here are kept."""
+    """Answers with the executions that a test has put, and records those that are started."""
 
     class exceptions:  # noqa: N801 - boto3's names
         class ExecutionDoesNotExist(Exception):  # noqa: N818
@@ -32,14 +32,14 @@ class FakeStepFunctions:
         self.history: list[dict[str, Any]] = []
         self.started: list[dict[str, Any]] = []
 
-    def put(self, name: str, status: str, **said: Any) -> None:
+    def put(self, name: str, status: str, **fields: Any) -> None:
         request = {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4"}
         self.executions[name] = {
             "name": name,
             "status": status,
             "startDate": STARTED,
             "input": json.dumps(request),
-            **said,
+            **fields,
         }
 
     def describe_execution(self, executionArn: str) -> dict[str, Any]:  # noqa: N803 - boto3's name

@@ -1,4 +1,4 @@
-"""What is seen of a job, and how it is told."""
+"""Snapshots of a job, and the display that shows its stages."""
 
 import io
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
 
 
 class Recorder:
-    """A display that keeps what it is told."""
+    """A display that records its calls."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, str]] = []
@@ -52,7 +52,7 @@ def run_through(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctio
     deployment.jobs.finish(job.job_id, None)
 
 
-def test_every_stage_is_told_once(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+def test_every_stage_is_shown_once(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
     run_through(deployment, job, stepfunctions)
     recorder = Recorder()
     progress.follow(deployment, job.job_id, STARTED, recorder)
@@ -87,8 +87,8 @@ def test_the_last_stage_is_waited_for(
 def test_a_failed_job_is_not_waited_for(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
     stepfunctions.put("job-2", "FAILED", error="InvalidInput", cause="{}")
     recorder = Recorder()
-    sight = progress.follow(deployment, "job-2", STARTED, recorder)
-    assert sight.execution is not None and sight.execution.status == "FAILED"
+    snapshot = progress.follow(deployment, "job-2", STARTED, recorder)
+    assert snapshot.execution is not None and snapshot.execution.status == "FAILED"
     assert recorder.stages == [("uploaded", "0.0 s")]
 
 
@@ -104,7 +104,7 @@ def attempt(done: int) -> Attempt:
     return Attempt(id="a", worker="w", solo=True, steps_done=done, steps=35)
 
 
-def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
+def test_a_snapshot_says_what_its_job_waits_for(deployment: Deployment, job: Job) -> None:
     row = deployment.jobs.get(job.job_id)
     assert row is not None
     runnable = {"status": "RUNNABLE", "statusReason": "no capacity"}
@@ -125,8 +125,8 @@ def test_it_says_what_a_job_waits_for(deployment: Deployment, job: Job) -> None:
         (JobSnapshot(execution(), counted[35], worker("READY")), "all 35 steps are done: decoding, writing"),
         (JobSnapshot(execution(), done, worker("READY")), "writing the result, calling back"),
     ]
-    for sight, text in cases:
-        assert sight.waits_for() == text
+    for snapshot, text in cases:
+        assert snapshot.waits_for() == text
 
 
 def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
@@ -134,8 +134,8 @@ def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfu
     reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
     breaker = PipelineRow(failures=2, retry_at="2126-11-20T12:02:00.000+00:00", reason=reason)
     deployment.workers(PIPELINE).set_breaker(breaker)
-    said = JobObserver(deployment, job.job_id).look().waits_for()
-    assert said == "no worker can serve: The hub cannot be reached. r The next worker is started at 12:02:00 UTC."
+    text = JobObserver(deployment, job.job_id).look().waits_for()
+    assert text == "no worker can serve: The hub cannot be reached. r The next worker is started at 12:02:00 UTC."
 
 
 def test_the_worker_closest_to_the_job_is_shown(

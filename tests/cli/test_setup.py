@@ -1,4 +1,4 @@
-"""Setting up: which Python, which torch, and what pip was told is told to uv."""
+"""Setting up: which Python and which torch are taken, and how pip's configuration reaches uv."""
 
 import importlib.util
 import json

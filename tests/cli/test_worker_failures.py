@@ -1,4 +1,4 @@
-"""Jobs that wait because no worker can load are told so at once, in the worker's own words."""
+"""A job that waits because no worker can load shows the worker's error at once."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ def fail(workers: Workers, name: str, error: Error) -> None:
     workers.ended(name, error)
 
 
-def test_where_nothing_has_failed_there_is_no_trouble(workers: Workers) -> None:
+def test_without_a_failed_worker_there_is_no_failure(workers: Workers) -> None:
     assert find_worker_failure(workers) is None
     workers.started("w")
     assert find_worker_failure(workers) is None
@@ -39,8 +39,8 @@ def test_where_nothing_has_failed_there_is_no_trouble(workers: Workers) -> None:
 
 def test_the_first_failure_is_told_before_scale_has_looked_at_it(workers: Workers) -> None:
     fail(workers, "w", NO_HUB)
-    said = str(find_worker_failure(workers))
-    assert said == (
+    text = str(find_worker_failure(workers))
+    assert text == (
         "no worker can serve: The Hub cannot be reached. Check the NAT. The next worker is started within a minute."
     )
 
@@ -49,9 +49,9 @@ def test_then_the_pipelines_row_has_the_reason_and_the_time_of_the_next_try(work
     fail(workers, "w", NO_HUB)
     workers.judged("w")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
-    said = str(find_worker_failure(workers))
-    assert "The Hub cannot be reached." in said
-    assert said.endswith(f"The next worker is started at {LATER:%H:%M:%S} UTC.")
+    text = str(find_worker_failure(workers))
+    assert "The Hub cannot be reached." in text
+    assert text.endswith(f"The next worker is started at {LATER:%H:%M:%S} UTC.")
 
 
 def test_the_last_worker_has_the_word(workers: Workers) -> None:
@@ -92,18 +92,18 @@ def waiting(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, 
     return job
 
 
-def test_status_says_it_of_each_job_that_waits(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_the_failure_for_each_job_that_waits(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     _, line, *reason = capsys.readouterr().out.splitlines()
     assert line.startswith(waiting.job_id)
     text = " ".join(part.strip() for part in reason)
     assert text.startswith("no worker can serve: The Hub cannot be reached. Check the NAT.")
     assert main(["status", "--json"]) == 0
-    [said] = json.loads(capsys.readouterr().out)
-    assert "The Hub cannot be reached." in said["waits_for"]
+    [line] = json.loads(capsys.readouterr().out)
+    assert "The Hub cannot be reached." in line["waits_for"]
 
 
-def test_status_says_it_of_no_job_that_has_a_worker(
+def test_status_shows_no_failure_for_a_job_that_has_a_worker(
     deployment: Deployment, waiting: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployment.jobs.open_attempt(waiting.job_id, Attempt(id="a", worker="other", solo=False))
@@ -111,6 +111,6 @@ def test_status_says_it_of_no_job_that_has_a_worker(
     assert "no worker can serve" not in capsys.readouterr().out
 
 
-def test_result_says_it_too(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_result_shows_the_failure(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["result", waiting.job_id]) == 3
     assert "under way: no worker can serve: The Hub cannot be reached." in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is asked to be made: options and requests become one request of the state machine, and files come back."""
+"""`generate`: options and request files become one request of the state machine, and its files are saved."""
 
 import json
 from multiprocessing.pool import ThreadPool
@@ -32,7 +32,7 @@ NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 
 @pytest.fixture
 def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    """With generators beside the reasoner."""
+    """A deployment with generators beside the reasoner."""
     found = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
     monkeypatch.setattr(deployments, "find", lambda: found)
     return found
@@ -49,9 +49,9 @@ def files(tmp_path: Path) -> Path:
 def submitted(stepfunctions: FakeStepFunctions, *options: str) -> dict[str, Any]:
     """The input of the execution that a command starts, which `plan` reads."""
     assert main(["generate", "--submit", *options]) == 0
-    given: dict[str, Any] = json.loads(stepfunctions.started[-1]["input"])
-    read_request(given)
-    return given
+    sent: dict[str, Any] = json.loads(stepfunctions.started[-1]["input"])
+    read_request(sent)
+    return sent
 
 
 def test_options_are_the_parameters_by_their_names() -> None:
@@ -64,36 +64,36 @@ def test_options_are_the_parameters_by_their_names() -> None:
 def test_a_prompt_alone_is_made_in_a_folder_of_its_own(
     omni: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = submitted(stepfunctions, "--prompt", "何が?", "--seed", "7", "--fps", "29.97", "--sound", "--no-guardrails")
-    assert (said["pipeline"], said["prompt"], "input" in said) == (NANO, "何が?", False)
-    assert said["generation"] == {"seed": 7, "fps": 29.97, "sound": True, "guardrails": False}
-    assert said["output"].startswith("s3://assets/uploads/") and said["output"].endswith("/")
+    sent = submitted(stepfunctions, "--prompt", "何が?", "--seed", "7", "--fps", "29.97", "--sound", "--no-guardrails")
+    assert (sent["pipeline"], sent["prompt"], "input" in sent) == (NANO, "何が?", False)
+    assert sent["generation"] == {"seed": 7, "fps": 29.97, "sound": True, "guardrails": False}
+    assert sent["output"].startswith("s3://assets/uploads/") and sent["output"].endswith("/")
     assert capsys.readouterr().out.strip() == stepfunctions.started[0]["name"]
 
 
 def test_files_of_this_machine_are_uploaded_and_start_nothing_by_themselves(
     omni: Deployment, stepfunctions: FakeStepFunctions, files: Path
 ) -> None:
-    said = submitted(
+    sent = submitted(
         stepfunctions,
         *(str(files / "clip.mp4"), "--prompt", "At night.", "--edge", "--depth", str(files / "depth.mp4")),
         *("--seg", "s3://assets/seg.mp4", "--seg-weight", "0.5", "--blur-strength", "high"),
     )
-    assert said["generation"]["mode"] == "transfer"
-    assert said["generation"]["controls"]["edge"] == {}
-    assert said["generation"]["controls"]["seg"] == {"path": "s3://assets/seg.mp4", "weight": 0.5}
-    assert said["generation"]["controls"]["blur"] == {"strength": "high"}, "which is made from the input"
-    for uri in (said["input"], said["generation"]["controls"]["depth"]["path"]):
+    assert sent["generation"]["mode"] == "transfer"
+    assert sent["generation"]["controls"]["edge"] == {}
+    assert sent["generation"]["controls"]["seg"] == {"path": "s3://assets/seg.mp4", "weight": 0.5}
+    assert sent["generation"]["controls"]["blur"] == {"strength": "high"}, "which is made from the input"
+    for uri in (sent["input"], sent["generation"]["controls"]["depth"]["path"]):
         bucket, key = parse_uri(uri)
         assert OBJECT_MARKER in omni.clients("s3").head_object(Bucket=bucket, Key=key)["Metadata"]
-    assert "output" not in said, "beside the input"
+    assert "output" not in sent, "beside the input"
 
 
 def test_actions_come_from_a_file(omni: Deployment, stepfunctions: FakeStepFunctions, files: Path) -> None:
     options = ("--mode", "forward_dynamics", "--domain-name", "av", "--action-path", str(files / "moves.json"))
-    said = submitted(stepfunctions, str(files / "first.png"), "--prompt", "x", *options, "--condition-frames", "0", "2")
-    assert said["generation"]["actionPath"].endswith("/moves.json")
-    assert said["generation"]["conditionFrames"] == [0, 2]
+    sent = submitted(stepfunctions, str(files / "first.png"), "--prompt", "x", *options, "--condition-frames", "0", "2")
+    assert sent["generation"]["actionPath"].endswith("/moves.json")
+    assert sent["generation"]["conditionFrames"] == [0, 2]
 
 
 def test_a_request_names_files_beside_it_and_options_go_before_it(
@@ -101,42 +101,42 @@ def test_a_request_names_files_beside_it_and_options_go_before_it(
 ) -> None:
     request = {"prompt": {"duration": "4s"}, "input": "first.png", "num_steps": 20, "seed": 1, "fps": 12}
     (files / "rain.cosmos.json").write_text(json.dumps(request))
-    said = submitted(stepfunctions, str(files / "rain.cosmos.json"), "--seed", "2")
-    assert (said["prompt"], said["generation"]) == ('{"duration": "4s"}', {"steps": 20, "seed": 2, "fps": 12})
-    assert said["input"].endswith("/first.png")
+    sent = submitted(stepfunctions, str(files / "rain.cosmos.json"), "--seed", "2")
+    assert (sent["prompt"], sent["generation"]) == ('{"duration": "4s"}', {"steps": 20, "seed": 2, "fps": 12})
+    assert sent["input"].endswith("/first.png")
 
 
 @pytest.fixture
 def document(files: Path) -> Path:
-    """Of a transfer whose input lies on this machine, and whose depth map lies in S3."""
+    """The document of a transfer whose input lies on this machine, and whose depth map lies in S3."""
     made = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
-    said = document_of(made.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
+    content = document_of(made.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
     clip = files / "clip.mp4"
-    said["input"] |= {"path": str(clip), "sha256": cli_files.digest(clip)}
-    (files / "made.json").write_text(json.dumps(said))
+    content["input"] |= {"path": str(clip), "sha256": cli_files.digest(clip)}
+    (files / "made.json").write_text(json.dumps(content))
     return files / "made.json"
 
 
 def test_a_document_is_made_again(omni: Deployment, stepfunctions: FakeStepFunctions, document: Path) -> None:
-    said = submitted(stepfunctions, str(document), "--steps", "9")
-    assert (said["pipeline"], said["prompt"]) == (NANO, "A robot pours water.")
-    assert (said["generation"]["seed"], said["generation"]["steps"]) == (7, 9)
-    assert said["input"].startswith("s3://assets/uploads/") and said["input"].endswith("/clip.mp4")
-    assert said["generation"]["controls"]["depth"] == {"path": "s3://my-bucket/depth.mp4"}
-    assert said["origin"]["files"] == [{"uri": "s3://my-bucket/depth.mp4", "versionId": "depth.mp4"}]
-    assert said["origin"]["givenPrompt"] == "Water."
-    assert str(document.parent) not in json.dumps(said)
+    sent = submitted(stepfunctions, str(document), "--steps", "9")
+    assert (sent["pipeline"], sent["prompt"]) == (NANO, "A robot pours water.")
+    assert (sent["generation"]["seed"], sent["generation"]["steps"]) == (7, 9)
+    assert sent["input"].startswith("s3://assets/uploads/") and sent["input"].endswith("/clip.mp4")
+    assert sent["generation"]["controls"]["depth"] == {"path": "s3://my-bucket/depth.mp4"}
+    assert sent["origin"]["files"] == [{"uri": "s3://my-bucket/depth.mp4", "versionId": "depth.mp4"}]
+    assert sent["origin"]["givenPrompt"] == "Water."
+    assert str(document.parent) not in json.dumps(sent)
 
 
 def test_another_prompt_beside_a_document_is_the_callers_own(
     omni: Deployment, stepfunctions: FakeStepFunctions, document: Path
 ) -> None:
-    said = submitted(stepfunctions, str(document), "--prompt", "Rain.")
-    assert said["prompt"] == "Rain." and "givenPrompt" not in said["origin"]
+    sent = submitted(stepfunctions, str(document), "--prompt", "Rain.")
+    assert sent["prompt"] == "Rain." and "givenPrompt" not in sent["origin"]
 
 
 @pytest.mark.parametrize(
-    ("theirs", "own", "size"),
+    ("settings", "options", "size"),
     [
         ({"width": 832, "height": 480}, ("--resolution", "256p"), {"resolution": "256p"}),
         ({"width": 832, "height": 480}, ("--aspect-ratio", "1:1"), {"aspectRatio": "1:1"}),
@@ -157,32 +157,32 @@ def test_a_size_beside_a_request_replaces_its_own(
     omni: Deployment,
     stepfunctions: FakeStepFunctions,
     files: Path,
-    theirs: dict[str, Any],
-    own: tuple[str, ...],
+    settings: dict[str, Any],
+    options: tuple[str, ...],
     size: dict[str, Any],
 ) -> None:
-    (files / "rain.cosmos.json").write_text(json.dumps({"prompt": "Rain.", **theirs}))
-    said = submitted(stepfunctions, str(files / "rain.cosmos.json"), *own)["generation"]
-    assert {name: value for name, value in said.items() if value is not None} == size
+    (files / "rain.cosmos.json").write_text(json.dumps({"prompt": "Rain.", **settings}))
+    sent = submitted(stepfunctions, str(files / "rain.cosmos.json"), *options)["generation"]
+    assert {name: value for name, value in sent.items() if value is not None} == size
 
 
-@pytest.mark.parametrize(("content", "told"), [(None, "is not there any more"), (b"changed", "is another file")])
+@pytest.mark.parametrize(("content", "message"), [(None, "is not there any more"), (b"changed", "is another file")])
 def test_what_a_document_was_made_of_is_missed(
-    files: Path, document: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
+    files: Path, document: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, message: str
 ) -> None:
     (files / "clip.mp4").unlink()
     if content is not None:
         (files / "clip.mp4").write_bytes(content)
     assert main(["generate", str(document)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_request_in_s3_is_read_by_plan(omni: Deployment, stepfunctions: FakeStepFunctions) -> None:
     body = json.dumps({"prompt": "Rain.", "pipeline": TO_IMAGE}).encode()
     omni.clients("s3").put_object(Bucket="assets", Key="rain.cosmos.json", Body=body)
-    said = submitted(stepfunctions, "s3://assets/rain.cosmos.json", "--steps", "20")
-    assert (said["requestFile"], said["generation"]) == ("s3://assets/rain.cosmos.json", {"steps": 20})
-    assert said["pipeline"] == TO_IMAGE
+    sent = submitted(stepfunctions, "s3://assets/rain.cosmos.json", "--steps", "20")
+    assert (sent["requestFile"], sent["generation"]) == ("s3://assets/rain.cosmos.json", {"steps": 20})
+    assert sent["pipeline"] == TO_IMAGE
 
 
 def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
@@ -195,7 +195,7 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ([], "There is no prompt"),
         (["--prompt", " "], "The prompt is empty"),
@@ -210,18 +210,18 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_sent(
-    files: Path, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    files: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", *(option.replace("{}", str(files)) for option in options)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path) -> None:
     names = ["a.json", "a.mp4", "a.mp4.previewFile.gif"]
     for name in names:
         omni.clients("s3").put_object(Bucket="assets", Key=f"out/{name}", Body=name.encode())
-    ended = JobResult(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
-    paths = save_files(omni, ended, OutputTarget(tmp_path / "made", is_folder=True, force=False))
+    result = JobResult(document_uri="s3://assets/out/a.json", file_uris=[f"s3://assets/out/{name}" for name in names])
+    paths = save_files(omni, result, OutputTarget(tmp_path / "made", is_folder=True, force=False))
     assert [path.name for path in paths] == [*names[1:], names[0]]
     assert [path.read_text() for path in paths] == [path.name for path in paths]
 
@@ -231,20 +231,20 @@ def test_on_this_machine_the_generator_is_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False))
-    config = load_config(generate.config_file(asked, changes))
+    request = GenerationRequest("x", None, GenerationParameters(guardrails=False))
+    config = load_config(generate.config_file(request, changes))
     [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
     assert nano.models == [nano.model], "guardrails that nobody asks for are not loaded"
     assert PIPELINE in [one.pipeline.id for one in enabled_pipelines(config)], "what was there stays"
 
 
-@pytest.mark.parametrize(("said", "engine"), [({}, "diffusers"), ({"engine": "phyai"}, "phyai")])
+@pytest.mark.parametrize(("settings", "engine"), [({}, "diffusers"), ({"engine": "phyai"}, "phyai")])
 def test_on_this_machine_auto_is_an_engine_that_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], engine: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], engine: str
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    entry = {"enabled": True, "guardrails": False, **said}
+    entry = {"enabled": True, "guardrails": False, **settings}
     nvidia = {"enabled": True, "modelsOmni": {"nano16B": entry}}
     configured = tmp_path / "config.json"
     configured.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": nvidia}}}))
@@ -253,13 +253,13 @@ def test_on_this_machine_auto_is_an_engine_that_is_here(
     assert [one.engine for one in enabled_pipelines(config)] == [engine]
 
 
-def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **said: Any) -> EnabledPipeline:
-    """The pipeline that a request is for, where only this variable is set."""
+def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **parameters: Any) -> EnabledPipeline:
+    """Return the pipeline of a request where only this variable is set."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setenv(variable, "http://localhost:8000/")
-    asked, changes = generate.on_a_server(GenerationRequest("x", None, GenerationParameters(**said)))
-    config = load_config(generate.config_file(asked, changes))
-    [enabled] = [one for one in enabled_pipelines(config) if one.pipeline.id == asked.pipeline]
+    request, changes = generate.on_a_server(GenerationRequest("x", None, GenerationParameters(**parameters)))
+    config = load_config(generate.config_file(request, changes))
+    [enabled] = [one for one in enabled_pipelines(config) if one.pipeline.id == request.pipeline]
     return enabled
 
 
@@ -289,24 +289,24 @@ def test_a_server_whose_guardrails_nobody_knows_is_not_asked(tmp_path: Path, mon
 
 def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSMOS3_VLLM_SUPER_BASE_URL", "http://localhost:8001")
-    for asked in (
+    for request in (
         GenerationRequest("x", None, GenerationParameters(mode="transfer")),
         GenerationRequest("x", None, GenerationParameters(), pipeline=NANO),
     ):
-        assert generate.on_a_server(asked) == (asked, {})
+        assert generate.on_a_server(request) == (request, {})
 
 
 def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the environment that the tests run in, as `make` leaves it."""
+    """The environment of the tests has no guardrails installed."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setattr(
         "cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("something started")
     )
     assert main(["generate", "--prompt", "x", "--model", "nvidia/Cosmos3-Nano"]) == 2
-    said = capsys.readouterr().err
-    assert "cosmos_guardrail is not installed" in said and "--no-guardrails" in said and "pip install" in said
+    printed = capsys.readouterr().err
+    assert "cosmos_guardrail is not installed" in printed and "--no-guardrails" in printed and "pip install" in printed
 
 
 @pytest.mark.parametrize("name", ["there", "asked without"])
@@ -314,8 +314,8 @@ def test_others_are_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     if name == "there":
         monkeypatch.setattr(generate, "find_spec", lambda _: "found")
-    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False if name == "asked without" else None))
-    assert generate.config_file(asked, {}) != configuration.CONFIG
+    request = GenerationRequest("x", None, GenerationParameters(guardrails=False if name == "asked without" else None))
+    assert generate.config_file(request, {}) != configuration.CONFIG
 
 
 def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
@@ -343,14 +343,14 @@ def test_guardrails_that_the_configuration_requires_are_not_switched_off(
     models = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": entry}}}
     (tmp_path / "config.json").write_text(json.dumps({"app": {"pipelines": models}}))
     monkeypatch.setattr(configuration, "CONFIG", tmp_path / "config.json")
-    asked = GenerationRequest("x", None, GenerationParameters(guardrails=False))
+    request = GenerationRequest("x", None, GenerationParameters(guardrails=False))
     changes = {"engine": "endpoint", "endpoint": {"url": "http://h:1/v1"}, "guardrails": False} if on_a_server else {}
     with pytest.raises(CliError, match=f"config.json requires guardrails of {NANO}"):
-        generate.config_file(asked, changes)
+        generate.config_file(request, changes)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["{}/clip.mp4", "--mode", "i2v"], "i2v"),
         (["--num-frames", "1000"], "1,000"),
@@ -358,11 +358,11 @@ def test_guardrails_that_the_configuration_requires_are_not_switched_off(
     ],
 )
 def test_what_the_plan_would_refuse_is_refused_before_a_cloud_is_started(
-    files: Path, options: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    files: Path, options: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(files))
     monkeypatch.setattr("cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("it was started"))
     line = [option.replace("{}", str(files)) for option in options]
     assert main(["generate", *line, "--prompt", "x", "--no-guardrails"]) == 2
     printed = capsys.readouterr().err
-    assert "InvalidInput" in printed and told in printed
+    assert "InvalidInput" in printed and message in printed

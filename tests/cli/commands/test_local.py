@@ -44,7 +44,7 @@ class Cloud:
 
 
 class Pool:
-    """Does what it is given at once."""
+    """Calls the function at once."""
 
     def apply_async(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         value = function(*arguments)
@@ -53,7 +53,7 @@ class Pool:
 
 @pytest.fixture
 def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """`running` is what runs, `started` what was started; `deployed` are the configurations."""
+    """The cloud that runs, the one that was started, and the configurations that were deployed."""
     seen: dict[str, Any] = {"running": None, "started": None, "deployed": []}
 
     def start(home: Path, parent_pid: int | None) -> Cloud:
@@ -118,7 +118,7 @@ def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[s
 
 
 def test_the_own_cloud_of_another_command_is_not_used(clouds: dict[str, Any]) -> None:
-    """It ends with that command, and runs what that command was told to."""
+    """It ends with that command, and has the model of that command."""
     clouds["running"] = Cloud()
     clouds["running"].standing = False
     with local_deployment.local_deployment(POOL, lambda: CONFIG):
@@ -180,8 +180,8 @@ def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.Cap
 
 @pytest.fixture
 def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Every question is answered with a document; the list has what was asked."""
-    asked: list[tuple[Any, ...]] = []
+    """Every request is answered with one document. The list has the requests."""
+    requests: list[tuple[Any, ...]] = []
     deployment.clients("s3").put_object(
         Bucket="assets", Key="uploads/20261120-120000-00000000/d.json", Body=b'{"result": "a cube"}'
     )
@@ -190,16 +190,16 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
         _: Deployment, paths: list[Path], question: ReasonerRequest, pipeline: str | None
     ) -> Iterator[JobResult]:
         for path in paths:
-            asked.append((path, question.prompt, pipeline, path.exists()))
+            requests.append((path, question.prompt, pipeline, path.exists()))
             yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
     monkeypatch.setattr(run, "check_access", lambda *_: None)
     # `tests/e2e/test_demo_command.py` runs the whole command.
-    monkeypatch.setattr(demo, "draw_answer", lambda *_, ask_more: asked.append(("drawn", ask_more)))
+    monkeypatch.setattr(demo, "draw_answer", lambda *_, ask_more: requests.append(("drawn", ask_more)))
     for module in (run, demo):
         monkeypatch.setattr(module, "answer", answer)
         monkeypatch.setattr(module, "process_pool", lambda: _Entered(POOL))
-    return asked
+    return requests
 
 
 class _Entered:
@@ -220,13 +220,13 @@ def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     [(path, prompt, _, existed), drawn] = answered
     assert (path.suffix, prompt, existed) == (".mp4", "Caption the video in detail.", True)
     assert drawn == ("drawn", True), "the sample has times and places to ask for"
-    said = capsys.readouterr()
-    assert json.loads(said.out) == {"result": "a cube"}
-    assert "demo-reason answers: a small model that knows clips of a few moving shapes" in said.err
-    assert "cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B" in said.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"result": "a cube"}
+    assert "demo-reason answers: a small model that knows clips of a few moving shapes" in printed.err
+    assert "cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B" in printed.err
     copy = tmp_path / "results" / "d.json"
     assert json.loads(copy.read_text()) == {"result": "a cube"}
-    assert "s3://assets/uploads/20261120-120000-00000000/d.json" in said.err and str(copy) in said.err
+    assert "s3://assets/uploads/20261120-120000-00000000/d.json" in printed.err and str(copy) in printed.err
     [config_file] = clouds["deployed"]
     entry = json.loads(config_file.read_text())["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]["reason2B"]
     assert entry["model"] == str(DEMO_REASON)

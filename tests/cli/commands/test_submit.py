@@ -1,4 +1,4 @@
-"""What arrives in S3 and Step Functions."""
+"""`submit`: what arrives in S3 and Step Functions."""
 
 import json
 from collections.abc import Iterator
@@ -234,7 +234,7 @@ def test_a_task_may_stand_without_a_prompt(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--fps", "1e9"], "fps: '1e9': Input should be less than or equal to 60"),
         (["--fps", "fast"], "fps: 'fast': Input should be a valid number"),
@@ -246,11 +246,11 @@ def test_a_task_may_stand_without_a_prompt(
 )
 def test_a_wrong_option_is_named_before_anything_is_sent(
     deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], options: list[str], said: str,
+    capsys: pytest.CaptureFixture[str], options: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(deployments, "find", lambda: deployment)
     assert main(["submit", "s3://assets/b.mp4", *options]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert stepfunctions.started == []
 
 
@@ -264,9 +264,9 @@ def test_further_files_are_uploaded_once_and_start_nothing(
     more = ["--with", str(after), "--with", "s3://assets/c.png"]
     assert main(["submit", "s3://assets/b.mp4", str(clip), *more]) == 0
     keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets", Prefix="uploads/")["Contents"]]
-    said = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
-    assert said.keys() == {"after.png", clip.name}
-    assert all(OBJECT_MARKER in metadata for metadata in said.values()), "so that `upload` leaves them alone"
+    metadata = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
+    assert metadata.keys() == {"after.png", clip.name}
+    assert all(OBJECT_MARKER in values for values in metadata.values()), "so that `upload` leaves them alone"
     uris = [f"s3://assets/{next(key for key in keys if key.endswith('after.png'))}", "s3://assets/c.png"]
     assert [request_of(stepfunctions, number)["parameters"] for number in (0, 1)] == [{"moreInputs": uris}] * 2
 
