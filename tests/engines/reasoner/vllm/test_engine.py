@@ -208,7 +208,7 @@ def test_bad_files_in_a_full_batch_fail_alone(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
     broken, empty = tmp_path / "broken.mp4", tmp_path / "empty.mp4"
-    media_files.write_bytes(clip.read_bytes()[:5000])
+    broken.write_bytes(clip.read_bytes()[:5000])
     empty.touch()
     bad = [(broken, "?", {}), (empty, "?", {}), (picture, "word " * 5000, {})]
     good = [(clip, f"What of {number}?", {"seed": number, "maxTokens": 24}) for number in range(9)]
