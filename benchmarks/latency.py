@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.measurement import Measurement
 from cosmos_batch.demo.media import sample_clip
-from tests.e2e.harness import TWO_B, App, configuration, running_app, wait_for
+from tests.support.deployed_app import TWO_B, App, configuration, running_app, wait_for
 
 RUNS = 10
 LIMIT_SECONDS = 2.5

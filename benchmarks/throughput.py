@@ -16,7 +16,7 @@ from benchmarks.resident import drained, serving
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.demo.media import sample_image
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 
 ITEMS = 1000
 LIMIT_PER_SECOND = 50

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_vllm import WHY_SKIPPED
+from tests.support.real_vllm import WHY_SKIPPED
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = "===== 2000 passed, 3 skipped in 700.00s (0:11:40) ====="

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.harness import App, configuration, running_app
+from tests.support.deployed_app import App, configuration, running_app
 
 
 @pytest.fixture(scope="module")

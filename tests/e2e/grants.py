@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from tests.e2e.harness import App
+from tests.support.deployed_app import App
 
 _SERVICES = {"stepfunctions": "states"}
 _ACTIONS = {"lambda:invoke": "lambda:invokefunction", "sqs:changemessagevisibilitybatch": "sqs:changemessagevisibility"}

@@ -10,7 +10,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.metadata import PROMPT
 from cosmos_batch.local.cloud import LocalCloud
-from tests.e2e.harness import TWO_B, App, configuration, error_of, running_app
+from tests.support.deployed_app import TWO_B, App, configuration, error_of, running_app
 from tests.support.media_files import video
 
 VIDEOS, ARCHIVE = "their-videos", "their-archive"

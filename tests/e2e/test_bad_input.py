@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import TWO_B, App, Vams, error_of
 from tests.support import media_files
+from tests.support.deployed_app import TWO_B, App, Vams, error_of
 
 
 def refused(app: App, **start: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
 from tests.e2e.clear_text import files, holding, kinds, open_places
-from tests.e2e.harness import QUICK, SCRIPTED, App
+from tests.support.deployed_app import QUICK, SCRIPTED, App
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "hf_the-cli-must-not-say-this"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import TWO_B, App, configuration, running_app
+from tests.support.deployed_app import TWO_B, App, configuration, running_app
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.demo.media import HEIGHT, SAMPLE, SECONDS, WIDTH, write_clip, write_image
 from cosmos_batch.demo.scenes import Event, Scene, Thing
-from tests.e2e.harness import TWO_B, App, Vams, configuration, running_app
+from tests.support.deployed_app import TWO_B, App, Vams, configuration, running_app
 
 pytestmark = pytest.mark.timeout(900)  # an answer takes seconds, or half a minute beside busy processes
 

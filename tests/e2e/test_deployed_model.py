@@ -11,7 +11,7 @@ import pytest
 
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
-from tests.e2e.harness import TWO_B, App, configuration, wait_for
+from tests.support.deployed_app import TWO_B, App, configuration, wait_for
 
 
 def checkpoint(folder: Path, name: str) -> str:
@@ -92,7 +92,7 @@ def test_a_job_that_waits_while_another_model_is_deployed_is_planned_anew(
 ) -> None:
     """One worker, which takes one job at a time: the second job waits until the first one ends, and that is held up."""
     app.upload("p.png", picture)
-    one_at_a_time = {"engine": "tests.e2e.scripted_engine:SlowOneAtATime", "maxVCpus": 12}
+    one_at_a_time = {"engine": "tests.support.scripted_engine:SlowOneAtATime", "maxVCpus": 12}
     before = configuration(app.folder, {**one_at_a_time, "model": checkpoint(tmp_path, "before")})
     deploy(synthesize(before, tmp_path / "first"), app.cloud)
     go_on = tmp_path / "go-on"

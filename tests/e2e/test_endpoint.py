@@ -13,8 +13,8 @@ from cosmos_batch.local.deploy import deploy
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow
 from infra.synth import synthesize
-from tests.e2e.harness import QUICK, App, wait_for
 from tests.engines.reasoner.endpoint.conftest import KEY, MODEL, Server, completion
+from tests.support.deployed_app import QUICK, App, wait_for
 
 
 @pytest.fixture(scope="module")

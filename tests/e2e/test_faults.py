@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli.worker_failures import find_worker_failure
-from tests.e2e.harness import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+from tests.support.deployed_app import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
 
 
 def ask(app: App, key: str, script: dict[str, Any], pipeline: str = TWO_B) -> str:

@@ -12,8 +12,8 @@ from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.planning.configuration import parse_config
-from tests.e2e.harness import App, configuration_text, running_app, wait_for
 from tests.engines.reasoner.endpoint.conftest import Server, completion
+from tests.support.deployed_app import App, configuration_text, running_app, wait_for
 
 NANO = "cosmos3-nano"
 SMALL = {"resolution": "256p", "numFrames": 5}
@@ -25,7 +25,7 @@ def config(folder: Path, writer: str) -> Config:
     (folder / NANO / "config.json").write_text("{}")
     entry = {
         "enabled": True,
-        "engine": "tests.e2e.scripted_generator:ScriptedGenerator",
+        "engine": "tests.support.scripted_generator:ScriptedGenerator",
         "model": str(folder / NANO),
     }
     text: dict[str, Any] = json.loads(configuration_text(folder))

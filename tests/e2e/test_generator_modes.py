@@ -27,11 +27,11 @@ from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.generation.prompts import nvidia_negative_prompt
 from cosmos_batch.worker.documents import NOISE, UNGUARDED
 from infra.constructs.hugging_face_token import OUTPUT as SECRET
-from tests.e2e.generations import LOOKS, Asked
-from tests.e2e.harness import App, configuration_text, error_of, running_app, wait_for
 from tests.e2e.test_generator import requested
-from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.support import media_files
+from tests.support.deployed_app import App, configuration_text, error_of, running_app, wait_for
+from tests.support.deployed_generations import LOOKS, Asked
+from tests.support.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.model_hub import Hub
 from tests.support.mp4 import pictures
 

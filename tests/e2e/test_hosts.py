@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from cosmos_batch.cli.worker_failures import find_worker_failure
-from tests.e2e.harness import EIGHT_B, TWO_B, App, wait_for
-from tests.metadata_service import metadata_service
+from tests.support.deployed_app import EIGHT_B, TWO_B, App, wait_for
+from tests.support.metadata_service import metadata_service
 
 
 def start(app: App, clip: Path, pipeline: str) -> str:

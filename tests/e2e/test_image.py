@@ -8,7 +8,7 @@ from pathlib import Path
 from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
-from tests.e2e.harness import App, configuration, wait_for
+from tests.support.deployed_app import App, configuration, wait_for
 
 
 def dockerfile_of(assembly: Path) -> Path:

@@ -12,7 +12,7 @@ from cosmos_batch.local.deploy import DeployError, deploy
 from cosmos_batch.planning.configuration import load_config
 from infra.synth import synthesize
 from tests.e2e.clear_text import holding, kinds, open_places
-from tests.e2e.harness import App, configuration, configuration_text
+from tests.support.deployed_app import App, configuration, configuration_text
 
 TOKEN = "hf_that-nobody-may-read"
 

@@ -10,7 +10,7 @@ import pytest
 
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.planning.configuration import parse_config
-from tests.e2e.harness import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, Vams, error_of, running_app, wait_for
+from tests.support.deployed_app import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, Vams, error_of, running_app, wait_for
 from tests.support.model_hub import Hub
 
 TWO_B_MODEL, EIGHT_B_MODEL = "nvidia/Cosmos-Reason2-2B", "nvidia/Cosmos-Reason2-8B"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
-from tests.e2e.harness import TWO_B, App, configuration, wait_for
+from tests.support.deployed_app import TWO_B, App, configuration, wait_for
 
 JOBS = 6
 

@@ -15,8 +15,8 @@ from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
-from tests.e2e.harness import configuration, configuration_text
 from tests.engines.reasoner.endpoint.conftest import MODEL, Server, completion
+from tests.support.deployed_app import configuration, configuration_text
 
 
 @pytest.fixture(scope="module")

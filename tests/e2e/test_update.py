@@ -25,7 +25,7 @@ from cosmos_batch.local.deploy import deploy
 from cosmos_batch.local.runtime import CONTAINER_PROGRAMS
 from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
-from tests.e2e.harness import QUICK, TWO_B, App, wait_for
+from tests.support.deployed_app import QUICK, TWO_B, App, wait_for
 from tests.support.model_hub import Hub
 
 EARLIER = "0f4e7e05c4f8416d13d5d880a7f500b52a93d039"

@@ -14,8 +14,8 @@ from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.e2e.grants import covers, grants, uses
-from tests.e2e.harness import TWO_B, App, configuration, running_app, wait_for
 from tests.e2e.vams_machines import JOB, create_machine, definition_2_6, make_function, make_functions, run_files
+from tests.support.deployed_app import TWO_B, App, configuration, running_app, wait_for
 
 BUCKET, IMPORT, BUS, RECORD = "vams-assets", "vams-import", "vams-orchestration", "vams-record"
 BASE, ASSET = "vamsroot/", "vamsroot/imported/arm/"  # the bucket's base prefix, and the root of an asset in it

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import TWO_B, App, configuration, running_app, wait_for
 from tests.e2e.vams_machines import JOB, create_machine, definition_2_5, make_functions
+from tests.support.deployed_app import TWO_B, App, configuration, running_app, wait_for
 
 ROOT = "imported/robots/arm/"
 

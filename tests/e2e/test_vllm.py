@@ -13,9 +13,9 @@ import pytest
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
 from cosmos_batch.local import processes, runtime
 from cosmos_batch.planning.configuration import parse_config
-from tests.e2e.harness import QUICK, TWO_B, App, error_of, running_app, wait_for
-from tests.real_vllm import needs_vllm
+from tests.support.deployed_app import QUICK, TWO_B, App, error_of, running_app, wait_for
 from tests.support.media_files import REFUSED
+from tests.support.real_vllm import needs_vllm
 
 NANO = "cosmos3-nano-reason"
 CLIPS = 24  # three times what the server takes at once on a CPU

@@ -10,7 +10,7 @@ from cosmos_batch.catalogue.engines import AUTO, ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.contract.entries import GeneratorEntry, ReasonerEntry
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory
-from tests.real_vllm import needs_vllm
+from tests.support.real_vllm import needs_vllm
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_auto_is_vllm_on_a_machine_with_a_gpu_and_vllm(
         (devices / "nvidiactl").unlink()
     monkeypatch.setattr(factory, "find_spec", lambda name: object() if has_vllm and name == "vllm" else None)
     assert factory.default_reasoner() == best
-    scripted = replace(ENGINES["vllm"], class_path="tests.e2e.scripted_engine:ScriptedEngine")
+    scripted = replace(ENGINES["vllm"], class_path="tests.support.scripted_engine:ScriptedEngine")
     monkeypatch.setitem(ENGINES, "vllm", scripted)
     assert factory.create_engine("auto").name.partition(" ")[0] == {"vllm": "scripted"}.get(best, best)
 

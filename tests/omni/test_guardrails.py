@@ -13,8 +13,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.job_files import GenerationFiles
-from tests.guardrail_files import FORBIDDEN, NONSENSE, UNREADABLE, UNSAFE, write_cosmos_guardrail
 from tests.support.generations import settled
+from tests.support.guardrail_files import FORBIDDEN, NONSENSE, UNREADABLE, UNSAFE, write_cosmos_guardrail
 
 QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}
 

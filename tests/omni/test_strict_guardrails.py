@@ -13,7 +13,7 @@ import pytest
 
 from cosmos_batch.engines.hub_cache import offline_process
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed, make_strict
-from tests.guardrail_files import FORBIDDEN, NONSENSE, SAFE, UNSAFE, write_cosmos_guardrail
+from tests.support.guardrail_files import FORBIDDEN, NONSENSE, SAFE, UNSAFE, write_cosmos_guardrail
 
 PROMPT = "A cube of ice melts."
 

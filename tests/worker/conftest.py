@@ -27,7 +27,7 @@ from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 
 ASSETS, STATE, TABLE = "assets-bucket", "state-bucket", "state-table"
 IDENTITY = Identity(model="a folder", engine="scripted", configuration="the configuration")

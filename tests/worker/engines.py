@@ -6,7 +6,7 @@ from typing import Any
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 
 
 async def until(condition: Any, seconds: float = 10) -> None:

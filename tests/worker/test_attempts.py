@@ -14,7 +14,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until
 

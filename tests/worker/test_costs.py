@@ -8,7 +8,7 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.worker import costs, instance_metadata
 from cosmos_batch.worker.costs import GenerationCost, cost_of
-from tests.metadata_service import MetadataService, metadata_service
+from tests.support.metadata_service import MetadataService, metadata_service
 from tests.worker.conftest import Bench
 
 SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={"L40S": ParallelPlan(tp=2)})

@@ -15,7 +15,7 @@ from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.credentials import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import STATE, TABLE, Bench
 
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:token-AbCdEf"

@@ -17,7 +17,7 @@ from cosmos_batch.worker.assembly import assemble, engine_for
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.credentials import EndpointKey
 from cosmos_batch.worker.model_copies import EndpointModel
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 from tests.worker.test_credentials import SECRET, RefusedClients, lease_holder
 
@@ -56,7 +56,7 @@ def test_the_environment_decides_which_engine_is_created(bench: Bench) -> None:
         serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
         generator = engine_for(environment(bench).model_copy(update={"serving": serving}), Clients())
         assert isinstance(generator, OmniEndpointEngine) and generator.guardrails is guardrails
-    scripted = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+    scripted = bench.environment("worker-1", engine="tests.support.scripted_engine:ScriptedEngine")
     assert isinstance(engine_for(scripted, Clients()), ScriptedEngine)
 
 

@@ -19,9 +19,9 @@ from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
 from cosmos_batch.worker.assembly import engine_for
 from cosmos_batch.worker.clients import Clients
-from tests.e2e.scripted_generator import ScriptedGenerator
 from tests.support import media_files
 from tests.support.generations import settled
+from tests.support.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import ASSETS, Bench, Hand
 
 SMALL = {"width": 64, "height": 64, "num_frames": 5, "fps": 29.97}
@@ -309,6 +309,6 @@ def test_lossy_modes_are_those_of_the_configuration(bench: Bench) -> None:
 def test_guardrails_are_those_of_the_configuration(bench: Bench) -> None:
     for configured in (True, False):
         serving = SERVING.model_copy(update={"guardrails": configured})
-        environment = bench.environment("worker-1", "tests.e2e.scripted_generator:ScriptedGenerator")
+        environment = bench.environment("worker-1", "tests.support.scripted_generator:ScriptedGenerator")
         engine = engine_for(environment.model_copy(update={"serving": serving}), Clients())
         assert isinstance(engine, GuardrailEngine) and engine.guardrails is configured

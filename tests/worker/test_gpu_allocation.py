@@ -7,7 +7,7 @@ from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.engines.gpus import LocalGpu
 from cosmos_batch.worker import gpu_allocation
 from cosmos_batch.worker.gpu_allocation import allocate_gpus
-from tests.e2e.scripted_generator import ScriptedGenerator
+from tests.support.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import Bench
 
 PLANS = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}

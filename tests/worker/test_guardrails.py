@@ -16,9 +16,9 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.resident_model import ResidentModel
-from tests.e2e.scripted_generator import ScriptedGenerator
-from tests.guardrail_files import FORBIDDEN, write_block_list, write_prompt_checker
+from tests.support.guardrail_files import FORBIDDEN, write_block_list, write_prompt_checker
 from tests.support.model_hub import Hub
+from tests.support.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import Bench
 from tests.worker.test_credentials import lease_holder
 from tests.worker.test_generations import SERVING

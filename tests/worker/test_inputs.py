@@ -15,7 +15,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.worker import inputs
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.worker import instance_metadata
 from cosmos_batch.worker.instance_metadata import has_spot_notice, watch_for_spot_notice
-from tests.metadata_service import metadata_service
+from tests.support.metadata_service import metadata_service
 
 
 def test_a_spot_notice_calls_the_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.store import StoredModel
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench, Hand
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> No
     """`scale` decides whether the jobs wait or fail, because it knows the other workers."""
     bench.send(bench.job())
     (bench.folder / "refuses").touch()
-    environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+    environment = bench.environment("worker-1", engine="tests.support.scripted_engine:ScriptedEngine")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED

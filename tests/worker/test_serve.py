@@ -14,7 +14,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.nvidia_driver import check_driver
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 
 
@@ -75,7 +75,7 @@ def test_a_worker_that_must_drain_at_its_start_loads_nothing(bench: Bench) -> No
     bench.send(bench.job())
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        environment = bench.environment("worker-1", engine="tests.e2e.scripted_engine:ScriptedEngine")
+        environment = bench.environment("worker-1", engine="tests.support.scripted_engine:ScriptedEngine")
         assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == 0
     row = bench.workers.get("worker-1")
     assert row is not None and (row.state, row.error) == ("ENDED", None)

@@ -9,7 +9,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.state import JobRow
 from cosmos_batch.worker import inference
-from tests.e2e.scripted_generator import ScriptedGenerator
+from tests.support.scripted_generator import ScriptedGenerator
 from tests.worker.conftest import Bench
 from tests.worker.test_generations import planned, run
 

@@ -11,7 +11,7 @@ import pytest
 
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, START_PHASES, START_SECONDS
 from cosmos_batch.worker.logs import JsonLines
-from tests.e2e.scripted_engine import ScriptedEngine
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
 
 

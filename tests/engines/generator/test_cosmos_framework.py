@@ -19,8 +19,8 @@ from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
 from cosmos_batch.engines.protocol import GuardrailEngine, HubGuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.media import ImageInfo, probe
-from tests.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.generator_jobs import ACTIONS
+from tests.support.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.torchrun_generators import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
 STANDIN = Path(__file__).parents[1] / "framework_standin"

@@ -1,7 +1,7 @@
 """What Diffusers imports of `cosmos_guardrail` 0.3.2, by its names: a checker that needs no weights.
 
 The real one loads a block list, Qwen3Guard and a face detector from the Hub, by name; this one finds its files the same
-way. How it judges is in `tests/guardrail_runners.py`.
+way. How it judges is in `tests/support/guardrail_runners.py`.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import torch
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig
 
-from tests.guardrail_runners import Checker
+from tests.support.guardrail_runners import Checker
 
 
 class CosmosSafetyChecker(Checker, torch.nn.Module):

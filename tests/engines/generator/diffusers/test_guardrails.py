@@ -16,9 +16,9 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedGuardrails
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.strict_guardrails import make_strict
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
-from tests.guardrail_files import FORBIDDEN
-from tests.guardrail_runners import CORNER, GREY, Checker
 from tests.support.generator_jobs import PROMPT, SMALL, frames, refused
+from tests.support.guardrail_files import FORBIDDEN
+from tests.support.guardrail_runners import CORNER, GREY, Checker
 
 BOTH = pytest.mark.parametrize("parameters", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
 

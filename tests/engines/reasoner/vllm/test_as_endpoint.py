@@ -19,8 +19,8 @@ from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, 
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.test_media_input import media_in
-from tests.real_vllm import needs_vllm
 from tests.support import media_files
+from tests.support.real_vllm import needs_vllm
 
 pytestmark = [
     needs_vllm,

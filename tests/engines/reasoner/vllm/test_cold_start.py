@@ -8,7 +8,7 @@ import pytest
 
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.store.cache_archive import extract_archive, list_files, write_archive
-from tests.real_vllm import needs_vllm
+from tests.support.real_vllm import needs_vllm
 
 pytestmark = [needs_vllm, pytest.mark.timeout(900)]
 

@@ -9,7 +9,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
-from tests.real_vllm import needs_vllm
+from tests.support.real_vllm import needs_vllm
 
 
 @pytest.mark.parametrize(("gpus_here", "shared"), [(0, True), (1, True), (2, True), (4, True), (3, False), (8, False)])

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from cosmos_batch.engines.reasoner.vllm.command import VllmPlan, serve_command, serve_environment
-from tests.real_vllm import needs_vllm
+from tests.support.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, checked_schema
-from tests.real_vllm import needs_vllm
+from tests.support.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
 

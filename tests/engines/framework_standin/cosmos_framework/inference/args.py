@@ -20,7 +20,7 @@ from PIL import Image
 
 from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 from cosmos_framework.inference.making import make
-from tests.guardrail_runners import VideoRunner
+from tests.support.guardrail_runners import VideoRunner
 
 ENGINES = Path(__file__).parents[3]
 REASONERS = json.loads((ENGINES / "framework_standin" / "samples.json").read_text())["schema"]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.guardrail_runners import TextRunner
+from tests.support.guardrail_runners import TextRunner
 
 
 class CheckpointDirHf:

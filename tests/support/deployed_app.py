@@ -21,7 +21,7 @@ from cosmos_batch.state import JobRow, Jobs, ReservedKeys, Table, Workers
 from infra.synth import synthesize
 
 TWO_B, EIGHT_B = "cosmos-reason2-2b", "cosmos-reason2-8b"
-SCRIPTED = "tests.e2e.scripted_engine:ScriptedEngine"
+SCRIPTED = "tests.support.scripted_engine:ScriptedEngine"
 ENDED = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
 
 # The clocks of a deployment in which faults are waited for; the relations between them are those of the defaults.
