@@ -45,7 +45,9 @@ def write_answer_picture(media: Path, documents: list[ReasonerDocument], target:
             found = replace(found, boxes=tuple(replace(box, span=span) for box in found.boxes))
         marks += found
     target.parent.mkdir(parents=True, exist_ok=True)
-    for note in write_contact_sheet(Sheet(media, documents[0].result, marks), target):
+    answered = documents[0]
+    sheet = Sheet(media, answered.result, marks, tuple(answered.frame_times) or None)
+    for note in write_contact_sheet(sheet, target):
         inform(f"Note: {note}")
     show_picture(target)
     inform(f"What was answered, drawn on the file: {target}")

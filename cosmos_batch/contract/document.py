@@ -1,5 +1,6 @@
 """The result document of a reasoner. Its first nine fields are those of VAMS's own Cosmos pipelines."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -10,6 +11,7 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Usage
 from cosmos_batch.contract.s3 import S3Uri
 
+_FRAME_TIMES = re.compile(r'"frameTimes": \[[^\]]*\]')
 JOB_LOGS_LIMIT = 64 * 1024  # bytes of UTF-8
 
 
@@ -54,6 +56,11 @@ class ReasonerDocument(Model):
     notes: list[str] = Field(
         default_factory=list, description="What a reader must know, such as that a long video was sampled down"
     )
+    frame_times: list[float] = Field(
+        default_factory=list,
+        description="Seconds of the frames that the model saw of the first video; nothing for images, and in documents "
+        "of earlier releases",
+    )
     data: Any = Field(default=None, description="The answer parsed, where a task or a JSON Schema asked for that")
     data_error: str | None = Field(default=None, description="Why `data` is null: the answer does not fit the schema")
     input_uri: S3Uri | None = Field(
@@ -79,8 +86,12 @@ class ReasonerDocument(Model):
 
     def to_json(self) -> str:
         """Return indented JSON without fields that do not apply, such as `data` without a JSON Schema."""
-        optional = ("reasoning", "notes", "data_error", "input_uri", "question")
+        optional = ("reasoning", "notes", "frame_times", "data_error", "input_uri", "question")
         exclude = {name for name in optional if not getattr(self, name)}
         if self.parameters.json_schema is None:
             exclude.add("data")
-        return self.model_dump_json(indent=2, exclude=exclude)
+        return _FRAME_TIMES.sub(_on_one_line, self.model_dump_json(indent=2, exclude=exclude))
+
+
+def _on_one_line(frame_times: re.Match[str]) -> str:
+    return " ".join(frame_times[0].split()).replace("[ ", "[").replace(" ]", "]")

@@ -34,6 +34,9 @@ class Answer(Model):
     notes: list[str] = Field(
         default_factory=list, description="What a reader must know, such as that a long video was sampled down"
     )
+    frame_times: list[float] = Field(
+        default_factory=list, description="Seconds of the frames that the model saw of the first video"
+    )
     data: Any = Field(default=None, description="The answer parsed, where one that fits a JSON Schema was asked for")
     data_error: str | None = Field(default=None, description="Why there is no `data`, where it was asked for")
 

@@ -41,6 +41,7 @@ def reasoner_document(
         job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
         reasoning=answer.reasoning,
         notes=answer.notes,
+        frame_times=answer.frame_times,
         data=answer.data,
         data_error=answer.data_error,
         input_uri=job.inputs[0].uri,

@@ -12,7 +12,14 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.media_input import Media, MediaLimits, decode_inputs, media_notes, probe_inputs
+from cosmos_batch.engines.reasoner.media_input import (
+    Media,
+    MediaLimits,
+    decode_inputs,
+    frame_times,
+    media_notes,
+    probe_inputs,
+)
 from cosmos_batch.engines.reasoner.prompting import (
     DEFAULT_MAX_TOKENS,
     cut_note,
@@ -107,6 +114,8 @@ class ChatRequest:
         An upper bound of the prompt's tokens, media included.
     timings
         Seconds by phase.
+    frame_times
+        Times of the frames of the first clip, in seconds.
     """
 
     body: dict[str, Any]
@@ -114,6 +123,7 @@ class ChatRequest:
     notes: list[str]
     tokens: int
     timings: dict[str, float] = field(default_factory=dict)
+    frame_times: list[float] = field(default_factory=list)
 
 
 def media_as_files(media: Media, source: Path) -> dict[str, Any]:
@@ -167,7 +177,7 @@ def prepare_request(
     }
     notes = [*media_notes(job, media), *cut_note(job, max_tokens)]
     timings = {"decode": time.monotonic() - began}
-    return ChatRequest(body, journal, notes, checkpoint.context - room + media_tokens, timings)
+    return ChatRequest(body, journal, notes, checkpoint.context - room + media_tokens, timings, frame_times(media))
 
 
 def _schema_constraint(job: Job) -> dict[str, Any]:

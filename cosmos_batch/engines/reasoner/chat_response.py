@@ -75,6 +75,7 @@ def parse_answer(request: ChatRequest, body: dict[str, Any], seconds: float) -> 
         timings={phase: round(value, 3) for phase, value in request.timings.items()},
         logs=request.journal.lines,
         notes=request.notes,
+        frame_times=request.frame_times,
     )
 
 

@@ -111,6 +111,12 @@ def media_notes(job: Job, media: list[Media]) -> list[str]:
     return [job.label(source) + note for source, clip in clips for note in clip.notes]
 
 
+def frame_times(media: list[Media]) -> list[float]:
+    """Return the times of the frames that the model sees of the first clip, in seconds; nothing if there is no clip."""
+    clip = next((medium for medium in media if isinstance(medium, Clip)), None)
+    return [] if clip is None else [round(index / clip.fps, 3) for index in clip.indices]
+
+
 def probe_inputs(job: Job, paths: list[Path]) -> list[FileInfo]:
     """Read the headers of a job's files. Raises Failure (InvalidInput)."""
     infos = []

@@ -85,6 +85,7 @@ def _answer(checkpoint: Checkpoint, job: PreparedJob, tokens: list[int]) -> Answ
         timings={phase: round(seconds, 3) for phase, seconds in job.timings.items()},
         logs=job.journal.lines,
         notes=job.notes,
+        frame_times=job.frame_times,
     )
 
 

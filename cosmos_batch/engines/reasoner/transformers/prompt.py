@@ -8,7 +8,14 @@ from typing import Any
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.media_input import Media, MediaLimits, decode_inputs, media_notes, probe_inputs
+from cosmos_batch.engines.reasoner.media_input import (
+    Media,
+    MediaLimits,
+    decode_inputs,
+    frame_times,
+    media_notes,
+    probe_inputs,
+)
 from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.media import Clip, ImageInfo
@@ -31,6 +38,8 @@ class PreparedJob:
         The notes of the answer's document.
     timings
         Seconds by phase.
+    frame_times
+        Times of the frames of the first clip, in seconds.
     """
 
     inputs: Any
@@ -40,6 +49,7 @@ class PreparedJob:
     journal: Journal
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
+    frame_times: list[float] = field(default_factory=list)
 
 
 def prepare_inputs(checkpoint: Checkpoint, job: Job, paths: list[Path], check: Callable[[], None]) -> PreparedJob:
@@ -74,6 +84,7 @@ def prepare_inputs(checkpoint: Checkpoint, job: Job, paths: list[Path], check: C
         notes=media_notes(job, media) + cut_note(job, max_tokens),
         journal=journal,
         timings={"decode": decoded - began, "prepare": time.monotonic() - decoded},
+        frame_times=frame_times(media),
     )
 
 

@@ -47,6 +47,11 @@ def test_frames_carry_their_time(checkpoint: Checkpoint, clip: Path) -> None:
     assert "<|vision_end|><|vision_end|>" not in text
 
 
+def test_the_answer_names_the_times_of_the_frames_that_were_seen(checkpoint: Checkpoint, clip: Path) -> None:
+    assert prepared(checkpoint, clip, fps=1.0).frame_times == [0.0, 1.333, 2.583, 3.917]
+    assert prepared(checkpoint, clip, fps=1.0, start=2.0).frame_times[0] >= 2.0, "in seconds of the whole clip"
+
+
 def test_the_media_come_before_the_question(checkpoint: Checkpoint, clip: Path) -> None:
     text = text_of(checkpoint, prepared(checkpoint, clip))
     assert text.index("You are a helpful assistant.") < text.index("<|video_pad|>") < text.index("What happens?")
