@@ -12,7 +12,7 @@ NO_VERSION = "null"
 
 @dataclass(frozen=True)
 class StoredObject:
-    """One version of an object, or its present state in a bucket without versioning."""
+    """A version of an object, or its present state in a bucket without versioning."""
 
     location: S3Location
     version_id: str | None
@@ -23,7 +23,7 @@ class StoredObject:
 
     @property
     def identity(self) -> str:
-        """A text that differs from that of every other state of the same key.
+        """Return a text that differs from that of every other state of the same key.
 
         It is the version id. Without versioning it is the ETag and the time of the last change: two uploads of equal
         content differ in time, and two uploads within a second differ in content. S3's `sequencer` is no alternative,

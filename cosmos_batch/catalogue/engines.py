@@ -33,12 +33,12 @@ NO_DIALECT = "cosmos_batch.engines.serving.dialect:ServerDialect"
 
 @dataclass(frozen=True)
 class RegisteredEngine:
-    """One engine.
+    """An engine that a pipeline can be configured with.
 
     Attributes
     ----------
     name
-        What a pipeline's `engine` says in the configuration.
+        The value of a pipeline's `engine` in the configuration.
     title
         Its name in messages and documentation.
     surface

@@ -1,4 +1,4 @@
-"""What NVIDIA publishes about the generators of Cosmos 3: modes, sizes, lengths, controls and embodiments.
+"""Hold what NVIDIA publishes about the generators of Cosmos 3: modes, sizes, lengths, controls and embodiments.
 
 Sources, where a table names no other:
 
@@ -96,7 +96,7 @@ class Size(NamedTuple):
 
     @property
     def area(self) -> int:
-        """The number of pixels."""
+        """Return the number of pixels."""
         return self.width * self.height
 
 

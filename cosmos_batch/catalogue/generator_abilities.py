@@ -1,4 +1,4 @@
-"""What an engine of generators can do: the fields of a row in the registry (`catalogue/engines.py`)."""
+"""Define the fields that tell what a generator engine can do, for its row in the registry (`catalogue/engines.py`)."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ NEWER_DOMAINS = (
 
 @dataclass(frozen=True)
 class GeneratorAbilities:
-    """What one engine of generators can do.
+    """The abilities of one generator engine: it can do what is listed here and nothing else.
 
     Attributes
     ----------
@@ -88,5 +88,5 @@ class GeneratorAbilities:
 
     @property
     def guardrails(self) -> bool:
-        """Whether it has guardrails."""
+        """Return whether the engine has guardrails."""
         return bool(self.guardrail_models)

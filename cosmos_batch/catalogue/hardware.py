@@ -34,7 +34,7 @@ USABLE_MEMORY = 0.92
 
 @dataclass(frozen=True)
 class GpuKind:
-    """One kind of GPU.
+    """A kind of GPU, and what planning and deployment have to know about it.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ GPUS = {
 
 @dataclass(frozen=True)
 class InstanceType:
-    """One EC2 instance type. `gpu` is a key of `GPUS`; `vcpus` and `memory_gib` are those of the whole instance."""
+    """An EC2 instance type. `gpu` is a key of `GPUS`; `vcpus` and `memory_gib` are those of the whole instance."""
 
     gpu: str
     gpus: int
@@ -90,17 +90,17 @@ class InstanceType:
 
     @property
     def gpu_memory_gb(self) -> int:
-        """The nominal memory of one GPU in GB."""
+        """Return the nominal memory of one GPU in GB."""
         return GPUS[self.gpu].memory_gb
 
     @property
     def dollars_per_gpu_second(self) -> float:
-        """The price of a second of one GPU and its share of the host."""
+        """Return the price of a second of one GPU and its share of the host."""
         return self.dollars_per_hour / self.gpus / 3600
 
     @property
     def dollars_per_month(self) -> float:
-        """The price of one instance that runs for a whole month."""
+        """Return the price of one instance that runs for a whole month."""
         return self.dollars_per_hour * HOURS_PER_MONTH
 
 

@@ -1,4 +1,4 @@
-"""What Click lacks: options in sections, examples in --help, and commands whose modules load when they are used."""
+"""Add to Click options in sections, examples in --help, and commands whose modules load when they are used."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a person wants a generator to make, read from options or a request file and checked before anything is sent."""
+"""Read from options or a request file what a generator is to make, and check it before anything is sent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class GenerationRequest:
 
     @property
     def medium(self) -> Medium | None:
-        """Whether the input is an image or a video; None without an input."""
+        """Return whether the input is an image or a video; None without an input."""
         if self.input is None:
             return None
         return medium_of(str(self.input))

@@ -84,7 +84,7 @@ def digest(path: Path) -> str:
 
 
 def _is_utf8(text: str) -> bool:
-    """Python represents bytes of names and arguments that are not UTF-8 as lone surrogates (PEP 383)."""
+    """Return whether a text is UTF-8. Python represents other bytes in names as lone surrogates (PEP 383)."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a job that has ended left: its document and files, or its error."""
+"""Read, print and save what a job that has ended left: its document and files, or its error."""
 
 import re
 import sys

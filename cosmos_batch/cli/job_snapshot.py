@@ -45,13 +45,13 @@ class JobExecution:
 
     @property
     def over(self) -> bool:
-        """Whether the execution has ended, in whatever way."""
+        """Return whether the execution has ended, in whatever way."""
         return self.status not in ("RUNNING", "PENDING_REDRIVE")
 
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """What is known of a job at one moment. Fields are None until they exist."""
+    """A snapshot holds what is known of a job at one moment. Fields are None until they exist."""
 
     execution: JobExecution | None = None
     row: JobRow | None = None

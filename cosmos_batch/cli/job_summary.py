@@ -1,4 +1,4 @@
-"""What `status` tells of a job, and the filters by which it is found."""
+"""Summarize jobs for `status`, and filter them."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _STATE_OF_EXECUTION = {"RUNNING": "PLANNED", "ABORTED": "CANCELLED", "TIMED_OUT"
 
 @dataclass(frozen=True)
 class JobSummary:
-    """One job. Times are ISO 8601, UTC."""
+    """A job as `status` shows it. Times are ISO 8601, UTC."""
 
     id: str
     state: str
@@ -51,7 +51,7 @@ class JobSummary:
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which jobs are listed. What is empty or None matches every job."""
+    """The filter that a job must match to be listed. A field that is empty or None matches every job."""
 
     states: tuple[str, ...] = ()
     pipeline: str | None = None

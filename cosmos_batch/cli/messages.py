@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Verbosity(IntEnum):
-    """How much a command prints beside its results and errors."""
+    """The levels of what a command prints beside its results and errors."""
 
     QUIET = 0  # nothing
     NORMAL = 1  # what happens

@@ -1,4 +1,4 @@
-"""Whether a model is on this machine, or can be downloaded, asked before anything is started for it."""
+"""Check that a model is on this machine or can be downloaded, before anything is started for it."""
 
 import threading
 from pathlib import Path

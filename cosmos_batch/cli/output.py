@@ -1,4 +1,4 @@
-"""Where results are saved: `--output` and `--force`, with the same meaning in every command."""
+"""Save results by `--output` and `--force`, which have the same meaning in every command."""
 
 import os
 import tempfile

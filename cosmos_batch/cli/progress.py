@@ -22,7 +22,7 @@ _LAST_STAGE_SECONDS = 3.0
 
 
 class Display(Protocol):
-    """What `follow` shows a job's stages on."""
+    """The interface by which `follow` shows a job's stages."""
 
     def reached(self, stage: str, when: str) -> None:
         """Show that a stage was reached. Called once for each."""

@@ -1,4 +1,4 @@
-"""What a person asks a reasoner on the command line, checked before anything is started or sent."""
+"""Read what a person asks a reasoner on the command line, and check it before anything is started or sent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

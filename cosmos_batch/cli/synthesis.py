@@ -27,7 +27,7 @@ class Assembly:
 
     @property
     def reused(self) -> bool:
-        """Whether the assembly existed before."""
+        """Return whether the assembly existed before."""
         return self._work is None
 
     def wait(self) -> Path:

@@ -130,10 +130,10 @@ class Config(Model):
 
     @property
     def cosmos(self) -> UseNvidiaCosmos:
-        """The block `app.pipelines.useNvidiaCosmos`."""
+        """Return the block `app.pipelines.useNvidiaCosmos`."""
         return self.app.pipelines.use_nvidia_cosmos
 
     @property
     def own(self) -> OwnSettings:
-        """The block `app.cosmosBatch`."""
+        """Return the block `app.cosmosBatch`."""
         return self.app.cosmos_batch

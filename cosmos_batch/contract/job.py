@@ -31,12 +31,12 @@ class InputFile(Model):
 
     @property
     def name(self) -> str:
-        """The file's name without its folders."""
+        """Return the file's name without its folders."""
         return self.key.rsplit("/", 1)[-1]
 
     @property
     def uri(self) -> str:
-        """The file's S3 URI."""
+        """Return the file's S3 URI."""
         return S3Location(self.bucket, self.key).uri
 
 
@@ -80,12 +80,12 @@ class Job(Model):
 
     @property
     def asks_more_than_the_caller(self) -> bool:
-        """Whether the question differs from the caller's own words."""
+        """Return whether the question differs from the caller's own words."""
         return self.user_prompt is not None or self.user_prompt_uri is not None
 
     @property
     def inputs(self) -> list[InputFile]:
-        """All files, in the order in which the model sees them."""
+        """Return all files, in the order in which the model sees them."""
         return [*([] if self.input is None else [self.input]), *self.more_inputs]
 
     def label(self, source: InputFile) -> str:
@@ -94,7 +94,7 @@ class Job(Model):
 
     @property
     def subject(self) -> str:
-        """The file names for a person to read, or "the prompt" for a generation from text."""
+        """Return the file names for a person to read, or "the prompt" for a generation from text."""
         if not self.inputs:
             return "the prompt"
         first, *others = self.inputs

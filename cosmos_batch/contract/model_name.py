@@ -1,4 +1,4 @@
-"""How a model is named in the configuration: `org/name`, `org/name@revision`, or the path of a folder."""
+"""Parse a model's name in the configuration: `org/name`, `org/name@revision`, or the path of a folder."""
 
 import re
 from dataclasses import dataclass

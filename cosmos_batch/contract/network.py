@@ -112,7 +112,7 @@ class NetworkSettings(Model):
 
     @property
     def interface_endpoints(self) -> list[InterfaceEndpoint]:
-        """The interface endpoints to create."""
+        """Return the interface endpoints to create."""
         if self.mode != "vpcOnly":
             return []
         if self.existing is not None:
@@ -122,7 +122,7 @@ class NetworkSettings(Model):
 
     @property
     def zones(self) -> int:
-        """The number of Availability Zones of the VPC that is created."""
+        """Return the number of Availability Zones of the VPC that is created."""
         if self.availability_zones or self.zone_count is not None:
             return self.zone_count or len(self.availability_zones)
         small = IPv4Network(self.cidr).prefixlen > LONGEST_PREFIX_OF_MANY_ZONES
@@ -130,12 +130,15 @@ class NetworkSettings(Model):
 
     @property
     def reaches_secrets(self) -> bool:
-        """Whether workers can reach Secrets Manager. An existing VPC may have an endpoint that is not configured."""
+        """Return whether workers can reach Secrets Manager.
+
+        An existing VPC may have an endpoint that is not configured.
+        """
         return self.mode != "vpcOnly" or self.existing is not None
 
     @property
     def dynamodb_gateway_endpoint(self) -> bool:
-        """Whether to create the gateway endpoint of DynamoDB."""
+        """Return whether to create the gateway endpoint of DynamoDB."""
         return self.mode == "vpcOnly" and (self.existing is None or self.existing.dynamodb_gateway_endpoint)
 
     @model_validator(mode="after")

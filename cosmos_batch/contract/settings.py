@@ -36,12 +36,12 @@ class WorkerSettings(Model):
 
     @property
     def seen_seconds(self) -> int:
-        """The seconds between two reports of a worker, at which it also reads the instructions of `scale`."""
+        """Return the seconds between two reports of a worker, at which it also reads the instructions of `scale`."""
         return min(LONGEST_SILENCE_SECONDS, self.heartbeat_seconds)
 
     @property
     def longest_run_hours(self) -> float:
-        """The longest time that a worker runs: its life with the tenth that `scale` may add, and its last attempt.
+        """Return the hours a worker runs at most: its life with the tenth that `scale` may add, and its last attempt.
 
         Half an hour is added for a cold start and for the end of an attempt after its limit.
         """

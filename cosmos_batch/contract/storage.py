@@ -29,7 +29,7 @@ class AdoptedBucket(Model):
 
     @property
     def root(self) -> str:
-        """The bucket and its prefix, as `bucket` or `bucket/prefix/`."""
+        """Return the bucket and its prefix, as `bucket` or `bucket/prefix/`."""
         return f"{self.name}/{self.prefix}" if self.prefix else self.name
 
     def holds(self, other: "AdoptedBucket") -> bool:

@@ -62,7 +62,7 @@ class VamsSettings(Model):
 
     @property
     def adopted_buckets(self) -> list[AdoptedBucket]:
-        """The buckets for the storage stack. Their uploads start no jobs here, because VAMS starts them itself."""
+        """Return the buckets for the storage stack. Their uploads start no jobs here: VAMS starts them itself."""
         return [
             AdoptedBucket(name=name, prefix=prefix, kms_key_arn=self.kms_key_arn)
             for name, _, prefix in (root.partition("/") for root in self.buckets)
@@ -70,12 +70,12 @@ class VamsSettings(Model):
 
     @property
     def execution_inputs(self) -> list[S3Location]:
-        """The prefixes below which VAMS 2.6 may write manifests."""
+        """Return the prefixes below which VAMS 2.6 may write manifests."""
         return self._below_base_prefixes(EXECUTION_INPUTS)
 
     @property
     def runs(self) -> list[S3Location]:
-        """The prefixes below which runs of VAMS 2.6 write results until VAMS moves them."""
+        """Return the prefixes below which runs of VAMS 2.6 write results until VAMS moves them."""
         return self._below_base_prefixes(RUNS)
 
     def _below_base_prefixes(self, path: str) -> list[S3Location]:

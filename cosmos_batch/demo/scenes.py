@@ -58,7 +58,7 @@ def extent(kind: Kind) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True)
 class Event:
-    """One movement of one shape.
+    """A movement of one shape in a scene.
 
     Attributes
     ----------

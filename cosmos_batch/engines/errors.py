@@ -1,4 +1,4 @@
-"""How an engine fails, beside a `Failure` of one job: its process died, or the remote server is unavailable."""
+"""Define how an engine fails, beside a `Failure` of one job: its process died, or the remote server is unavailable."""
 
 from typing import Literal
 

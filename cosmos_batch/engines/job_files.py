@@ -1,4 +1,4 @@
-"""Where the input files of a job lie in its working folder."""
+"""Name the paths of a job's input files in its working folder."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -15,7 +15,7 @@ from cosmos_batch.contract.result import Answer, GeneratorOutput
 
 
 class Engine(Protocol):
-    """What a worker needs of every engine. One object lives in one worker and loads one model."""
+    """The methods and attributes that every engine has. One object lives in one worker and loads one model."""
 
     name: str
     """Name and version, such as `transformers 5.19.0`."""

@@ -104,7 +104,7 @@ def _end_with(parent: int, server: BaseWSGIServer) -> None:
 
 
 class _Guardian:
-    """A process that kills what the server started as soon as the server ends, however it ends."""
+    """The guardian is a process that kills what the server started as soon as the server ends, however it ends."""
 
     def __init__(self) -> None:
         child_end, self._our_end = os.pipe()

@@ -24,7 +24,7 @@ EDGE_THRESHOLDS: dict[Strength, tuple[int, int]] = {
 
 
 class _Shrinking(NamedTuple):
-    """The factors by which a frame is shrunk for the bilateral filter, and once more after it."""
+    """The two factors by which a frame is shrunk for the bilateral filter, and once more after it."""
 
     filtered: int
     final: int

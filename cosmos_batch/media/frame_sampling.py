@@ -61,7 +61,7 @@ class Clip:
 
     @property
     def metadata(self) -> dict[str, object]:
-        """The clip as the `video_metadata` of transformers' processors."""
+        """Return the clip as the `video_metadata` of transformers' processors."""
         return {
             "fps": self.fps,
             "duration": self.duration,
@@ -154,7 +154,7 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
 
 @dataclass
 class DecodedParts:
-    """Which parts of a video were decoded on the way to the sampled frames.
+    """The parts of a video that were decoded on the way to the sampled frames.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How large each frame may be so that the whole clip fits into the context of a reasoner.
+"""Compute how large each frame may be so that the whole clip fits into the context of a reasoner.
 
 It computes what Qwen3-VL's processor does (`smart_resize` in transformers), so frames that are scaled here during
 decoding are not scaled again there.
@@ -17,7 +17,7 @@ MEDIA_SHARE = 0.9
 
 @dataclass(frozen=True)
 class PixelBudget:
-    """How many pixels a model accepts of one clip or image.
+    """The number of pixels that a model accepts of one clip or image.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class Timeline:
 
     @property
     def fps(self) -> float:
-        """Frames per second on average."""
+        """Return the average number of frames per second."""
         return len(self.times) / self.duration
 
     def key_before(self, seconds: float) -> float:

@@ -63,7 +63,7 @@ def parse_config(text: str) -> Config:
 
 
 def _entry_problems(config: Config) -> Iterator[str]:
-    """Problems of single pipelines. Those that are not enabled are checked too, but need no plan of GPUs."""
+    """Return the problems of single pipelines. Those that are not enabled are checked too, but need no plan of GPUs."""
     omni = config.app.pipelines.use_nvidia_cosmos3
     blocks = {
         "app.pipelines.useNvidiaCosmos.modelsReason": config.cosmos.models_reason,
@@ -150,7 +150,7 @@ def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
 
 
 def _deployment_problems(config: Config) -> Iterator[str]:
-    """Problems of all enabled pipelines together, and of pipelines with the rest of the configuration."""
+    """Return the problems of all enabled pipelines together, and of pipelines with the rest of the configuration."""
     enabled = enabled_pipelines(config)
     for pipeline in enabled:
         yield from _warm_instance_problems(pipeline)

@@ -54,18 +54,18 @@ class EnabledPipeline:
 
     @property
     def image(self) -> Image:
-        """The container image that contains the engine."""
+        """Return the container image that contains the engine."""
         return image_for(self.engine, self.pipeline.surface)
 
     @property
     def models(self) -> list[str]:
-        """The names of all models that its workers load: its own, and those of its guardrails."""
+        """Return the names of all models that its workers load: its own, and those of its guardrails."""
         guarded = self.serving is not None and self.serving.guardrails and self.endpoint is None
         return [self.model, *(guardrail_models(self.engine) if guarded else ())]
 
     @property
     def identity(self) -> Identity:
-        """The identity of its deployment that jobs are planned for, as far as the configuration determines it."""
+        """Return the identity that jobs are planned for, as far as the configuration determines it."""
         asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
         of_model = asked if self.revision == MAIN else f"{asked}@{self.revision}"
         digest = configuration_digest(
@@ -76,12 +76,12 @@ class EnabledPipeline:
 
     @property
     def resources(self) -> WorkerResources:
-        """What one worker reserves."""
+        """Return the GPUs, vCPUs and memory that one worker reserves."""
         return worker_resources(self.pipeline, self.instance_types)
 
     @property
     def costly_fallbacks(self) -> list[str]:
-        """Fallbacks of the catalogue that cost much more than the preferred instance type."""
+        """Return the fallbacks of the catalogue that cost much more than the preferred instance type."""
         preferred = INSTANCE_TYPES[self.instance_types[0]].dollars_per_hour
         return [
             name for name in self.default_fallbacks if INSTANCE_TYPES[name].dollars_per_hour >= COSTLY_FROM * preferred
@@ -89,12 +89,12 @@ class EnabledPipeline:
 
     @property
     def warm_workers(self) -> int:
-        """The number of workers that stay without work: enough to use every GPU of the warm instances."""
+        """Return the number of workers that stay without work: enough to use every GPU of the warm instances."""
         return self.warm_instances * workers_per_instance(self.pipeline, self.instance_types[0])
 
     @property
     def warm_dollars_per_month(self) -> float:
-        """The monthly price of the warm instances."""
+        """Return the monthly price of the warm instances."""
         return self.warm_instances * INSTANCE_TYPES[self.instance_types[0]].dollars_per_month
 
 

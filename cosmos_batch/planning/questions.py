@@ -43,7 +43,7 @@ def with_sampling(parameters: Parameters) -> Parameters:
 
 @dataclass(frozen=True)
 class Question:
-    """What a reasoner is asked.
+    """A question for a reasoner, as `plan` settles it.
 
     Attributes
     ----------

@@ -50,22 +50,22 @@ class Group(Row):
 
     @property
     def complete(self) -> bool:
-        """Whether every job has ended."""
+        """Return whether every job has ended."""
         return len(self.ended) >= self.jobs
 
     @property
     def failed(self) -> list[GroupFailure]:
-        """The failed jobs, sorted by name."""
+        """Return the failed jobs, sorted by name."""
         return sorted(map(GroupFailure.model_validate_json, self.failures), key=lambda failure: failure.name)
 
     @property
     def waiting(self) -> set[str]:
-        """The task tokens that wait for an answer."""
+        """Return the task tokens that wait for an answer."""
         return self.task_tokens | ({self.task_token} if self.task_token else set())
 
     @property
     def may_pass(self) -> bool:
-        """Whether it was answered as failed, and at least one of its jobs has a retryable error."""
+        """Return whether it was answered as failed, and at least one of its jobs has a retryable error."""
         return self.answered_at is not None and self.output is None and any(job.error.retryable for job in self.failed)
 
     def has_answered(self, task_token: str) -> bool:

@@ -37,7 +37,7 @@ class Attempt(Row):
 
 
 class Waiting(Row):
-    """Why a planned job waits in its queue: the remote server of its engine was busy or away."""
+    """The reason why a planned job waits in its queue: the remote server of its engine was busy or away."""
 
     reason: str = Field(description="What the server did, in a sentence for people")
     until: str = Field(description="When the next attempt can begin (ISO 8601, UTC)")

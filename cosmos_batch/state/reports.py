@@ -1,10 +1,10 @@
-"""Which ends of jobs were published as an event, so that none is published twice."""
+"""Record which jobs' ends were published as an event, so that none is published twice."""
 
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 
 class Reports:
-    """One row for each job whose end was published. A job that `plan` refused has no other row."""
+    """The rows of jobs whose end was published, one for each. A job that `plan` refused has no other row."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

@@ -75,7 +75,7 @@ class PipelineRow(Row):
 
     @property
     def refuses(self) -> bool:
-        """Whether waiting jobs fail with `reason`: no worker can start, and the cause does not pass by itself."""
+        """Return whether waiting jobs fail with `reason`: no worker can start, and retrying does not help."""
         return self.open and self.reason is not None and not self.reason.retryable
 
 
@@ -101,7 +101,7 @@ class Workers:
 
     @property
     def revisions(self) -> Revisions:
-        """The recorded revisions of the pipeline's models."""
+        """Return the recorded revisions of the pipeline's models."""
         return Revisions(self._table, self._pipeline)
 
     def list(self) -> list[WorkerRow]:

@@ -122,7 +122,7 @@ class CompileCaches:
 
 @dataclass
 class _Use:
-    """The folder and the S3 object for one combination of model, GPU and software.
+    """A cache's folder and S3 object for one combination of model, GPU and software.
 
     Attributes:
         kept: The files that are in S3.

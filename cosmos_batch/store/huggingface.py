@@ -34,7 +34,7 @@ _CONFIGURATION = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json,
 
 
 class Hub:
-    """One model on the Hub, read with one token.
+    """A model on the Hub, read with one access token.
 
     Args:
         model: Hugging Face id.

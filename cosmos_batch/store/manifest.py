@@ -38,7 +38,7 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class ModelFile(Model):
-    """One file of a model."""
+    """A file of a model, as the manifest lists it."""
 
     name: FileName = Field(description="Path relative to the model's directory, with `/`")
     size: int = Field(ge=0, description="Bytes")

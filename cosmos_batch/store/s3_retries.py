@@ -1,4 +1,4 @@
-"""Which errors of S3 are retried, and for how long."""
+"""Decide which errors of S3 are retried, and for how long."""
 
 import logging
 import random

@@ -1,4 +1,4 @@
-"""One page of pictures: frames with their times and marks, the answer above them, a timeline of events below."""
+"""Draw one page of pictures: frames with their times and marks, the answer above them, a timeline of events below."""
 
 import textwrap
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _TITLE_HEIGHT = 0.3  # inches above each picture, for its time
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a contact sheet shows of one file.
+    """The content of a contact sheet about one file.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def _image_picture(sheet: Sheet) -> _Picture:
 
 
 def _clip_pictures(sheet: Sheet, media: VideoInfo) -> list[_Picture]:
-    """Frames of a clip, each with the marks that hold at its time or are nearer to it than to any other frame."""
+    """Return frames of a clip, each with the marks that hold at its time or are nearest to it."""
     times = _times(media, sheet.seen)
     frames = frames_at_size(sheet.media, media.timeline, times, _fitted(upright_size(sheet.media), _PICTURE_SIDE))
     reach = max(np.diff(times), default=media.timeline.duration) / 2
@@ -104,7 +104,7 @@ def _clip_pictures(sheet: Sheet, media: VideoInfo) -> list[_Picture]:
 
 
 def _times(media: VideoInfo, seen: tuple[float, ...] | None) -> list[float]:
-    """Up to `PICTURES_LIMIT` times of frames of the clip, the first and the last among them."""
+    """Return up to `PICTURES_LIMIT` times of frames of the clip, the first and the last among them."""
     stored = media.timeline.times
     wanted = stored if seen is None else stored[[int(np.abs(stored - seconds).argmin()) for seconds in seen]]
     chosen = np.linspace(0, len(wanted) - 1, min(PICTURES_LIMIT, len(wanted))).round().astype(int)
@@ -112,7 +112,7 @@ def _times(media: VideoInfo, seen: tuple[float, ...] | None) -> list[float]:
 
 
 def _fitted(size: tuple[int, int], side: int) -> tuple[int, int]:
-    """A size of the same shape whose longer side has at most so many pixels."""
+    """Return a size with the same aspect ratio whose longer side has at most `side` pixels."""
     shrink = min(1.0, side / max(size))
     return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
 
@@ -164,7 +164,7 @@ def _add_picture(axes: Axes, picture: _Picture) -> None:
 
 
 def _add_timeline(axes: Axes, events: tuple[Event, ...], duration: float) -> None:
-    """One bar for each event, in seconds of the clip, with its caption."""
+    """Draw one bar for each event, in seconds of the clip, with its caption."""
     colors = color_of_labels(event.caption for event in events)
     for row, event in enumerate(events):
         length = max(event.span.end - event.span.start, duration / 500)

@@ -31,7 +31,7 @@ class Span:
     end: float
 
     def holds(self, seconds: float, tolerance: float) -> bool:
-        """Whether a time lies in the span, or at most `tolerance` seconds beside it."""
+        """Return whether a time lies in the span, or at most `tolerance` seconds beside it."""
         return self.start - tolerance <= seconds <= self.end + tolerance
 
 
@@ -153,7 +153,7 @@ def _point(item: dict[str, Any], span: Span | None) -> Point | None:
 
 
 def _shares(value: Any, count: int) -> list[float] | None:
-    """Coordinates in thousandths as shares of the picture; what lies outside of it is moved to its edge."""
+    """Return coordinates in thousandths as shares of the picture; what lies outside of it is moved to its edge."""
     if not isinstance(value, list) or len(value) != count or not all(_is_number(one) for one in value):
         return None
     return [min(max(one, 0), AXIS) / AXIS for one in value]
@@ -168,7 +168,7 @@ def _span(item: dict[str, Any]) -> Span | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """A time in seconds, given as a number or as mm:ss.ff; None for anything else."""
+    """Return a time in seconds from a number or mm:ss.ff; None for anything else."""
     if _is_number(value):
         return float(value) if value >= 0 else None
     match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None

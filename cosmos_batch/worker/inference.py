@@ -1,4 +1,4 @@
-"""How jobs share the engine: which are in the worker together, and one job's time in the engine.
+"""Control how jobs share the engine: which are in the worker together, and one job's time in the engine.
 
 A worker has two limits. `Slots` limits the jobs in hand, which fetch their files or store their results while others
 are in the engine, and lets a suspect job run alone. `Inference` limits the jobs in the engine to its `concurrency`.

@@ -1,4 +1,4 @@
-"""One message that a worker has in hand: which phase its job is in, how it ended, and the stages it has reached."""
+"""Track a message that a worker has in hand: its job's phase, how it ended, and the stages it has reached."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class RunEnd(Enum):
-    """How a run ended."""
+    """The ways in which a run ends."""
 
     ANSWERED = auto()
     FAILED = auto()  # the job has failed, which says nothing about the engine's pace
@@ -30,7 +30,7 @@ class RunEnd(Enum):
 
 
 class RunPhase(Enum):
-    """Where a run is. A worker that stops decides by this which jobs to give back."""
+    """The phases of a run. A worker that stops decides by the phase which jobs to give back."""
 
     WAITING = auto()  # nothing is lost if the job is given back now
     PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but an attempt is counted
@@ -40,7 +40,7 @@ class RunPhase(Enum):
 
 @dataclass
 class JobRun:
-    """One delivery of a job, from its receipt until it is deleted or given back. `attempt_id` names its attempt."""
+    """A delivery of a job, from its receipt until it is deleted or given back. `attempt_id` names its attempt."""
 
     delivery: Delivery
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])

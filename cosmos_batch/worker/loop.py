@@ -108,7 +108,7 @@ class WorkerLoop:
 
     @property
     def _room(self) -> int:
-        """How many more jobs to receive.
+        """Return how many more jobs to receive.
 
         As many as the engine has places for, not counting jobs that have left the engine; and one more while a job is
         being prepared (its files fetched, its prompt written) for longer than a receive takes. No more than that,

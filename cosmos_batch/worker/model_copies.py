@@ -1,4 +1,4 @@
-"""Which copies of models a worker loads: the pipeline's model at one revision, and the models of its guardrails."""
+"""Choose the copies of models that a worker loads: the pipeline's model at one revision, and its guardrails' models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

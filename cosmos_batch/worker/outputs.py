@@ -24,7 +24,7 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class JobOutputs:
-    """What a successful job delivers: its document, and the local files to store beside it, by their final S3 keys."""
+    """The outputs of a successful job: its document, and the local files to store beside it, by their final S3 keys."""
 
     document: str
     timings: dict[str, float]

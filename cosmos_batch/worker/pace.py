@@ -63,7 +63,7 @@ class Pace:
 
     @property
     def measure(self) -> Measure | None:
-        """The measured pace; None until a job has been answered."""
+        """Return the measured pace; None until a job has been answered."""
         share = sum(done.share for done in self._done)
         if share <= 0:
             return None

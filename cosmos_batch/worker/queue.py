@@ -26,7 +26,7 @@ class _Header(BaseModel):
 
 @dataclass(frozen=True)
 class Delivery:
-    """One receipt of one message. `receipts` counts how often the message was received, this time included."""
+    """A receipt of a message. `receipts` counts how often the message was received, this time included."""
 
     receipt_handle: str
     task_token: str

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class ResidentModel:
-    """One model in one engine. `load_seconds` has how long each phase of the last load took."""
+    """A model in a worker's engine. `load_seconds` holds how long each phase of the last load took."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class ResidentModel:
 
     @property
     def stored(self) -> StoredModel:
-        """The copy of the model that is loaded."""
+        """Return the copy of the model that is loaded."""
         assert self._stored is not None, "`load` comes first"
         return self._stored
 
     @property
     def is_loaded(self) -> bool:
-        """Whether a model is loaded; False after a renewal that failed."""
+        """Return whether a model is loaded; False after a renewal that failed."""
         return self._stored is not None
 
     async def load(self, newer_than: datetime | None = None) -> None:

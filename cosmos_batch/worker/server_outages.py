@@ -31,7 +31,7 @@ def pause_seconds(job: Job, pauses: int, away: ServerUnavailable) -> int | None:
 
 
 class Outage:
-    """Whether the remote server of a worker's engine is unavailable. It never is for an engine without one."""
+    """Tracks whether the remote server of a worker's engine is unavailable; an engine without one has no outages."""
 
     def __init__(self, engine: Engine) -> None:
         self._server = engine if isinstance(engine, RemoteEngine) else None
@@ -51,7 +51,7 @@ class Outage:
 
     @property
     def seconds_until_probe(self) -> float:
-        """How long to wait before the next probe of the server; 0 if it is due."""
+        """Return how long to wait before the next probe of the server; 0 if it is due."""
         return max(0.0, self._probe_at - time.monotonic())
 
     async def probe(self) -> None:

@@ -1,1 +1,1 @@
-"""One construct for each capability."""
+"""CDK constructs of the app, one for each capability."""

@@ -16,7 +16,7 @@ from infra.constructs.private_bucket import PrivateBucket
 
 @dataclass(frozen=True)
 class AssetBucket:
-    """One asset bucket. Of an adopted one, only objects below `prefix` are used."""
+    """An asset bucket. If it is an adopted one, only objects below `prefix` are used."""
 
     bucket: s3.IBucket
     prefix: str = ""
@@ -25,7 +25,7 @@ class AssetBucket:
 
     @property
     def root(self) -> str:
-        """`bucket` or `bucket/prefix/`, the form in which `plan` reads it."""
+        """Return `bucket` or `bucket/prefix/`, the form in which `plan` reads it."""
         return f"{self.bucket.bucket_name}/{self.prefix}" if self.prefix else self.bucket.bucket_name
 
 
@@ -58,12 +58,12 @@ class AssetBuckets(Construct):
 
     @property
     def roots(self) -> list[str]:
-        """The buckets and prefixes in which inputs and outputs may lie."""
+        """Return the buckets and prefixes in which inputs and outputs may lie."""
         return [bucket.root for bucket in self.all]
 
     @property
     def triggering(self) -> list[AssetBucket]:
-        """The buckets in which uploads start runs."""
+        """Return the buckets in which uploads start runs."""
         return [bucket for bucket in self.all if bucket.triggers]
 
     def allow_input(self, grantee: iam.IGrantable, *actions: str) -> None:

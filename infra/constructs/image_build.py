@@ -65,7 +65,7 @@ class ImageBuilds(Construct):
 
 
 class ImageBuild(Construct):
-    """One image: its repository, its CodeBuild project, and its tag.
+    """An image that CodeBuild builds: its repository, its project, and its tag.
 
     The tag is a hash of all files that the build sees. So an edit of another file builds nothing, and a tag always
     names the same content.
@@ -139,12 +139,12 @@ class ImageBuild(Construct):
 
     @property
     def container_image(self) -> ecs.ContainerImage:
-        """The image in the form that a job definition takes."""
+        """Return the image in the form that a job definition takes."""
         return ecs.ContainerImage.from_ecr_repository(self.named, self.tag)
 
     @property
     def uri(self) -> str:
-        """The image's URI, with its tag."""
+        """Return the image's URI, with its tag."""
         return self.repository.repository_uri_for_tag(self.tag)
 
     def _make_project(self, source: s3_assets.Asset, network: NetworkStack) -> codebuild.Project:

@@ -52,7 +52,7 @@ class PipelineResources(Construct):
 
     @property
     def id(self) -> str:
-        """The pipeline's id in the catalogue."""
+        """Return the pipeline's id in the catalogue."""
         return self.enabled.pipeline.id
 
     def connect(self, workflow: Workflow) -> None:

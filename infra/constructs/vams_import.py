@@ -28,7 +28,7 @@ class Registration:
 
     @property
     def arity(self) -> str:
-        """The number of input files. VAMS refuses files with `none`, and a run without files with `multi`."""
+        """Return the number of input files. VAMS refuses files with `none`, and a run without files with `multi`."""
         return "multi" if self.extensions else "none"
 
 

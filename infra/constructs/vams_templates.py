@@ -17,7 +17,7 @@ from cosmos_batch.planning.generation.metadata import CONTROL_PATH, CONTROL_TYPE
 
 @dataclass(frozen=True)
 class Template:
-    """One form. `tags` are the configuration's keys that a person fills in, with their labels and descriptions."""
+    """A form. `tags` are the configuration's keys that a person fills in, with their labels and descriptions."""
 
     id: str
     name: str

@@ -112,7 +112,7 @@ class Workflow(Construct):
 
     @property
     def _attempts_until_timeout(self) -> int:
-        """More attempts than fit into an execution's timeout; the pauses reach their maximum after a few attempts."""
+        """Return more attempts than fit into an execution's timeout; the pauses reach their maximum early."""
         return 2 * int(self._timeout.to_seconds() / LONGEST_PAUSE.to_seconds())
 
     def _call(

@@ -1,1 +1,1 @@
-"""What reviews of security ask of the templates, and our answers."""
+"""Check the templates against the rules of cdk-nag, and list the findings that are accepted."""

@@ -1,1 +1,1 @@
-"""One stack for each lifetime, so that a change redeploys only what it touches."""
+"""CDK stacks of the app, one for each lifetime, so that a change redeploys only what it touches."""

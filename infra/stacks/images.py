@@ -17,7 +17,7 @@ from infra.stacks.network import NetworkStack
 
 
 class ImagesStack(Stack):
-    """One image for each engine environment that an enabled pipeline needs, by its name in `containers/`."""
+    """The stack with an image for each engine environment that an enabled pipeline needs (`containers/<name>`)."""
 
     def __init__(
         self, scope: Construct, construct_id: str, config: Config, network: NetworkStack, **kwargs: Any

@@ -1,4 +1,4 @@
-"""What jobs run through: the functions, the state machine, and each pipeline's queues and workers."""
+"""The stack of what jobs run through: the functions, the state machine, and each pipeline's queues and workers."""
 
 from typing import Any
 

@@ -31,7 +31,7 @@ _NAME_LIMIT = 80  # characters of a key that a fault quotes
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """What a file's metadata says for us.
+    """The settings that a file's metadata has for Cosmos Batch.
 
     Attributes
     ----------
@@ -62,12 +62,12 @@ class FileMetadata:
 
     @property
     def asks_reasoner(self) -> bool:
-        """Whether it has a question for a reasoner: a prompt, or the name of a task."""
+        """Return whether it has a question for a reasoner: a prompt, or the name of a task."""
         return self.prompt is not None or "task" in self.settings
 
     @property
     def asks_generator(self) -> bool:
-        """Whether it has a prompt for a generator."""
+        """Return whether it has a prompt for a generator."""
         return self.generation_prompt is not None
 
 
@@ -84,7 +84,7 @@ class Sidecar:
 
     @property
     def is_about_us(self) -> bool:
-        """Whether anything in it changes what is done with its file."""
+        """Return whether anything in it changes what is done with its file."""
         settings = _settings([self.keys]) or keys_of_metadata(self.keys) or unknown_settings(self.keys)
         return find(self.keys, PROMPT) is not None or self.fault is not None or bool(settings)
 

@@ -1,4 +1,4 @@
-"""What a job has to do: the result of planning a question or a generation."""
+"""Define `Work`, the result of planning a question or a generation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cosmos_batch.contract.job import InputFile
 
 @dataclass(frozen=True)
 class Work:
-    """What a job has to do.
+    """The part of a job that depends on its surface: its input, and where and what to write.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ _TIMEOUTS = ("States.Timeout", "States.HeartbeatTimeout")
 
 @dataclass(frozen=True)
 class ExecutionEnd:
-    """How an execution ended: with its job's result, or with an error."""
+    """The end of an execution: its job's result, or its error."""
 
     job_id: str
     result: Result

@@ -10,7 +10,7 @@ from cosmos_batch.state import Cause
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """Why a worker ended: the kind of cause, by which the breaker decides, and the error, for a person."""
+    """The reason why a worker ended: the kind of cause, by which the breaker decides, and the error, for a person."""
 
     cause: Cause
     error: Error

@@ -49,7 +49,7 @@ class FailedWorker:
 
     @property
     def may_be_a_jobs_fault(self) -> bool:
-        """Whether a job may have crashed it. No job can make Batch lose a host."""
+        """Return whether a job may have crashed it. No job can make Batch lose a host."""
         return self.cause != "lost" and (self.alone_with is not None or self.in_company)
 
 

@@ -21,14 +21,14 @@ FORGOTTEN_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class FleetWorker:
-    """One worker: its row, and its job as DescribeJobs describes it; None where Batch does not know the job."""
+    """A worker: its row, and its job as DescribeJobs describes it; None where Batch does not know the job."""
 
     row: WorkerRow
     batch: dict[str, Any] | None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it says so in its row, Batch says so, or Batch does not know it and its row is stale."""
+        """Return whether its row or Batch says that it has ended, or Batch does not know it and its row is stale."""
         if self.row.state == "ENDED":
             return True
         if self.batch is not None:
@@ -37,7 +37,7 @@ class FleetWorker:
 
     @property
     def takes_work(self) -> bool:
-        """Whether it takes jobs or will: it has not ended and does not drain."""
+        """Return whether it takes jobs or will: it has not ended and does not drain."""
         return not self.has_ended and not self.row.must_drain and self.row.state != "DRAINING"
 
     def is_past_its_life(self, hours: float, now: datetime) -> bool:
@@ -52,7 +52,7 @@ class FleetWorker:
 
     @property
     def job_definition(self) -> str | None:
-        """The ARN of the job definition it runs. A row that the worker wrote itself lacks it; then Batch says it."""
+        """Return the ARN of its job definition, from Batch if the worker wrote its row itself: such a row lacks it."""
         return self.row.job_definition or (self.batch or {}).get("jobDefinition")
 
     def failure(self) -> WorkerEnd | None:
@@ -104,34 +104,34 @@ class Fleet:
 
     @property
     def live(self) -> list[FleetWorker]:
-        """The workers that take jobs, or will."""
+        """Return the workers that take jobs, or will."""
         return [worker for worker in self.all if worker.takes_work]
 
     @property
     def running(self) -> int:
-        """The number of workers that have not ended. One that drains counts: it has its GPU until it ends."""
+        """Return the number of workers that have not ended. One that drains counts: it has its GPU until it ends."""
         return sum(not worker.has_ended for worker in self.all)
 
     @property
     def uncounted(self) -> list[FleetWorker]:
-        """The workers that have completed a job or ended since the breaker was last updated."""
+        """Return the workers that have completed a job or ended since the breaker was last updated."""
         return [
             worker for worker in self.all if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
         ]
 
     @property
     def failed(self) -> list[FailedWorker]:
-        """Of the uncounted workers, those that ended before they had completed a job."""
+        """Return those uncounted workers that ended before they had completed a job."""
         return [failed for worker in self._uncounted_of_deployment if (failed := worker.failed_worker()) is not None]
 
     @property
     def has_served(self) -> bool:
-        """Whether one of the uncounted workers has completed a job."""
+        """Return whether one of the uncounted workers has completed a job."""
         return any(worker.row.completed > 0 for worker in self._uncounted_of_deployment)
 
     @property
     def _uncounted_of_deployment(self) -> list[FleetWorker]:
-        """Leave out workers of an earlier deployment: how they ended says nothing about the present one."""
+        """Return the uncounted workers of this deployment: how earlier ones ended says nothing about it."""
         current = (None, self._pipeline.job_definition)
         return [worker for worker in self.uncounted if worker.job_definition in current]
 

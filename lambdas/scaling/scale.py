@@ -56,7 +56,7 @@ def scale_pipelines(
 
 
 class PipelineScaler:
-    """One look at one pipeline. `pipelines` are all that are deployed: they share a total of vCPUs."""
+    """Scales one pipeline once. `pipelines` are all that are deployed: they share a total of vCPUs."""
 
     def __init__(
         self, pipeline: DeployedCompute, pipelines: Sequence[DeployedCompute], environment: ScaleEnvironment

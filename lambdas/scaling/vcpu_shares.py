@@ -16,7 +16,7 @@ from lambdas.log import log
 
 @dataclass(frozen=True)
 class VCpuShare:
-    """How many workers a pipeline runs and wants, and how many vCPUs each of them takes."""
+    """The numbers of workers that a pipeline runs and wants, and of vCPUs that each of them takes."""
 
     priority: int
     vcpus: int
@@ -26,7 +26,7 @@ class VCpuShare:
 
     @property
     def unmet_vcpus(self) -> int:
-        """The vCPUs of the workers that the pipeline wants and does not have."""
+        """Return the vCPUs of the workers that the pipeline wants and does not have."""
         return max(0, self.wanted - self.running) * self.vcpus
 
 

@@ -41,7 +41,7 @@ class Asset(_ManifestPart):
 
 
 class File(Asset):
-    """One input file."""
+    """An input file of the run."""
 
     bucket: str
     key: str
@@ -50,7 +50,7 @@ class File(Asset):
 
 
 class Outputs(_ManifestPart):
-    """Where the results go: a bucket, and a prefix in it."""
+    """The place for the results: a bucket, and a prefix in it."""
 
     bucket: str = Field(min_length=1)
     files: str = Field(min_length=1)
@@ -73,7 +73,7 @@ class Manifest(_ManifestPart):
 
     @property
     def asset(self) -> Asset:
-        """The asset of the run's first file, or the one that its results go to where it has no files."""
+        """Return the asset of the run's first file, or the one that its results go to where it has no files."""
         return self.input_files[0] if self.input_files else self.output_target
 
 

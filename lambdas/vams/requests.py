@@ -40,7 +40,7 @@ class FileRequest:
 
 @dataclass(frozen=True)
 class Run:
-    """What one call of VAMS asks for.
+    """The content of one call of VAMS.
 
     `output_files` is the S3 URI of the prefix below which all results go; `event_prefix` is the run's source name on
     the orchestration bus, if it has one.
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What users wrote in VAMS: the workflow's configuration, the file's metadata and the metadata of its asset."""
+    """The settings that users wrote in VAMS: the workflow's configuration, and the file's and its asset's metadata."""
 
     configuration: dict[str, Any]
     of_file: dict[str, Any] = field(default_factory=dict)

@@ -41,7 +41,7 @@ ENGINE = "diffusers"  # on this machine, where config.json names none: it needs 
 
 
 class _GenerateCommand(CosmosCommand):
-    """The command, with `--condition-frames 0 2` read as `--condition-frames 0,2`."""
+    """A command that reads `--condition-frames 0 2` as `--condition-frames 0,2`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, joined_numbers(args, "--condition-frames"))

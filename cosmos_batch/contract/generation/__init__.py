@@ -1,1 +1,1 @@
-"""What crosses a boundary for a generation: request parameters, the settled generation, its outputs and document."""
+"""Define schemas of a generation: request parameters, the settled generation, its outputs and document."""

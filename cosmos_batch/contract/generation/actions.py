@@ -28,7 +28,7 @@ class ActionSettings(Model):
 
     @property
     def frames(self) -> int:
-        """The number of frames of the video: one before each action and one after the last."""
+        """Return the number of frames of the video: one before each action and one after the last."""
         return self.chunk_size + 1
 
 

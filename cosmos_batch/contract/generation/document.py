@@ -25,7 +25,7 @@ class DocumentedFile(Model):
 
 
 class DocumentedGuardrails(Model):
-    """Whether guardrails were required for a generation, and their verdicts on what was delivered."""
+    """A document's record of guardrails: whether they were required, and their verdicts on what was delivered."""
 
     requested: bool = Field(description="Whether this generation was to be checked")
     required: bool = Field(description="Whether the pipeline checks every generation, whatever a request says")
@@ -53,7 +53,7 @@ class Recipe(Model):
 
     @property
     def origin(self) -> Origin:
-        """The model, engine and files that the result was generated with."""
+        """Return the model, engine and files that the result was generated with."""
         return Origin(
             model=self.model,
             revision=self.revision,
@@ -64,7 +64,7 @@ class Recipe(Model):
 
     @property
     def parameters(self) -> GenerationParameters:
-        """The request parameters that settle to the same generation."""
+        """Return the request parameters that settle to the same generation."""
         generation = self.generation
         values: dict[str, Any] = {name: getattr(generation, name) for name in _SAME_IN_PARAMETERS}
         files = iter({"path": file.uri} for file in self.more_inputs)

@@ -33,7 +33,7 @@ class Transfer(Model):
 
 
 class Generation(Model):
-    """What to generate, in names and units that belong to no one engine."""
+    """A settled generation, in names and units that do not depend on the engine."""
 
     mode: Mode
     prompt: str = Field(description="Text, or NVIDIA's structured JSON as text")
@@ -95,25 +95,25 @@ class Generation(Model):
 
     @property
     def size(self) -> Size | None:
-        """The size in pixels; None if it depends on an input that has not been decoded yet."""
+        """Return the size in pixels; None if it depends on an input that has not been decoded yet."""
         return None if self.width is None or self.height is None else Size(self.width, self.height)
 
     @property
     def is_video(self) -> bool:
-        """Whether the result is a video, not an image."""
+        """Return whether the result is a video, not an image."""
         return self.mode != "t2i"
 
     @property
     def guidance_interval(self) -> tuple[float, float] | None:
-        """The timesteps, counted down from 1000, in which guidance applies; None applies it in all of them."""
+        """Return the timesteps, counted down from 1000, in which guidance applies; None if it applies in all."""
         return MODES[self.mode].guidance_interval
 
     @property
     def total_steps(self) -> int:
-        """The denoising steps of all chunks together."""
+        """Return the number of denoising steps of all chunks together."""
         return self.steps * (self.transfer.chunks(self.num_frames) if self.transfer and self.num_frames else 1)
 
     @property
     def guided(self) -> bool:
-        """Whether each step also runs the model for the negative prompt."""
+        """Return whether each step also runs the model for the negative prompt."""
         return self.guidance_scale != 1.0

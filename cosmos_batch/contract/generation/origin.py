@@ -1,4 +1,4 @@
-"""How the result that a job generates again was generated the first time."""
+"""Describe how the result that a job generates again was generated the first time."""
 
 from pydantic import Field
 

@@ -17,7 +17,7 @@ SEQUENCE_LIMIT = 16_384
 
 
 class Control(Model):
-    """One control video of a transfer."""
+    """A control video that a transfer follows, and how closely it follows it."""
 
     path: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
         default=None,

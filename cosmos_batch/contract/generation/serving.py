@@ -1,4 +1,4 @@
-"""How a generator pipeline is deployed: `plan` refuses jobs by it, and a worker loads its engine with it."""
+"""Describe how a generator pipeline is deployed: `plan` refuses jobs by it, and a worker loads its engine with it."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +10,7 @@ from cosmos_batch.contract.base import Model
 
 
 class ParallelPlan(Model):
-    """How the GPUs of one worker share each job."""
+    """The plan by which the GPUs of one worker share each job."""
 
     tp: int = Field(
         default=1, description="GPUs that share the weights: tensor parallelism, or sharding by Cosmos Framework"
@@ -21,7 +21,7 @@ class ParallelPlan(Model):
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs that the worker reserves: all that the plan uses."""
+        """Return the number of GPUs that the worker reserves: all that the plan uses."""
         return self.tp * self.cfg * self.ulysses
 
     def __str__(self) -> str:

@@ -1,6 +1,4 @@
-"""What is particular to NVIDIA's Cosmos Framework, for its reasoner and its generator alike: the driver
-of its group.
-"""
+"""The code for NVIDIA's Cosmos Framework that its reasoner and its generator share: the driver of its group."""
 
 REVISION = "5eee9ed574255f017b192161bfbb5a10253d65cf"
 """Commit of NVIDIA/cosmos-framework that the image in `containers/framework` has."""

@@ -30,7 +30,7 @@ VIDEO, ACTIONS = GeneratedFile(name="output.mp4", role="video"), GeneratedFile(n
 
 @dataclass(frozen=True)
 class GeneratedMedia:
-    """What an engine generated: frames (RGB, uint8, [T, H, W, 3]), sound, and one row for each action."""
+    """An engine's output: frames (RGB, uint8, [T, H, W, 3]), sound, and one row for each action."""
 
     frames: np.ndarray
     sound: Sound | None = None

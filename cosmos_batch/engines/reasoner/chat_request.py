@@ -47,7 +47,7 @@ WriteMedia = Callable[[Media, Path], dict[str, Any]]
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What preparing a request needs to know of a model; read from the checkpoint's files without loading it.
+    """The facts about a model that preparing a request takes, read from the checkpoint's files without loading it.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class CheckpointInfo:
 
     @property
     def markup(self) -> list[str]:
-        """The special tokens, which a person's text must not contain."""
+        """Return the special tokens, which a person's text must not contain."""
         if self.tokenizer is None:
             return _QWEN_MARKUP
         return [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]

@@ -56,7 +56,7 @@ class FrameworkReasoner:
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the group printed during its last start."""
+        """Return the lines that the group printed during its last start."""
         return self._served.startup_logs
 
     def load(self, model_dir: Path, context: int | None = None) -> None:

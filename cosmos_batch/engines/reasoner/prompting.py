@@ -1,4 +1,4 @@
-"""What every reasoner engine does with a job's prompt, sampling parameters and answer length."""
+"""Prepare a job's prompt, sampling parameters and answer length, the same for every reasoner engine."""
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job

@@ -1,4 +1,4 @@
-"""What a server program says in its own words, so that the rest of `serving` need not know which program it is."""
+"""Interpret what a server program prints and answers, so that nothing else in `serving` depends on the program."""
 
 import contextlib
 import time
@@ -18,7 +18,7 @@ Phases = dict[str, float]
 
 
 class ServerDialect:
-    """How one server program reports memory, progress and refusals.
+    """The base class of dialects, which interpret how one server program reports memory, progress and refusals.
 
     This base class knows torch's wording and nothing else, which is enough to start a server and to replace one that
     ends. A program's own dialect is a subclass in that program's folder, named in the registry of engines

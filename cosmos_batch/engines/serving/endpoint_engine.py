@@ -1,4 +1,4 @@
-"""What the engines share whose model runs on a user's own server: connecting to it, and disconnecting."""
+"""Connect to and disconnect from a user's own server, for the engines whose model runs there."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ class EndpointEngineBase:
 
     @property
     def remote_model(self) -> str:
-        """The model's name on the server; empty before `load`."""
+        """Return the model's name on the server; empty before `load`."""
         return self._model
 
     async def is_available(self) -> bool:

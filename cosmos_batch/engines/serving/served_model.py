@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class ServerPlan(ABC):
-    """How a program is started as a server, and how much memory it may use. Its `str` describes it in logs."""
+    """A plan of how a program is started as a server and how much memory it may use. Its `str` describes it in logs."""
 
     program: str
     """The program's name in messages."""
@@ -76,7 +76,7 @@ Answer = TypeVar("Answer")
 
 
 class ServedModel(Generic[Plan]):
-    """One checkpoint and the server that has it. All requests come from one event loop.
+    """A checkpoint and the server that has loaded it. All requests come from one event loop.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class ServedModel(Generic[Plan]):
 
     @property
     def lines_read(self) -> int:
-        """How many lines the server has printed."""
+        """Return how many lines the server has printed."""
         return 0 if self._server is None else self._server.lines_read
 
     def lines_since(self, count: int) -> list[str]:
@@ -207,7 +207,7 @@ class ServedModel(Generic[Plan]):
 
     @property
     def _has_caches(self) -> bool:
-        """Whether there is compiled code of an earlier start."""
+        """Return whether there is compiled code of an earlier start."""
         return self.caches is not None and any(path.is_file() for path in self.caches.rglob("*"))
 
     def _printed(self, server: Server, matches: Callable[[str], bool]) -> bool:

@@ -39,7 +39,7 @@ _LINE_LIMIT, _ERROR_LINES = 300, 10
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server on this machine listens: on a Unix socket, or at a URL."""
+    """The address at which a server on this machine listens: a Unix socket, or a URL."""
 
     url: str
     socket: Path | None = None
@@ -87,7 +87,7 @@ class ServerFault(Failure):
 
 
 class Server:
-    """One server process and its children.
+    """A server process and its children.
 
     Parameters
     ----------
@@ -165,24 +165,26 @@ class Server:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server's first process runs."""
+        """Return whether the server's first process runs."""
         return self._process.poll() is None
 
     @property
     def last_lines(self) -> list[str]:
-        """The last lines that the server printed."""
+        """Return the last lines that the server printed."""
         return list(self._lines)
 
     @property
     def error_lines(self) -> list[str]:
-        """The last lines that look like errors, shortened. Others may quote prompts: some programs dump their state
-        when they crash."""
+        """Return the last lines that look like errors, shortened.
+
+        Others may quote prompts: some programs dump their state when they crash.
+        """
         lines = (line for text in self.last_lines for line in plain_lines(text))
         return [line[:_LINE_LIMIT] for line in lines if _ERROR_LINE.search(line)][-_ERROR_LINES:]
 
     @property
     def exceptions(self) -> list[str]:
-        """The exceptions that the last lines name, each once, without what stands before them."""
+        """Return the exceptions that the last lines name, each once, without what stands before them."""
         matches = (_EXCEPTION.search(line) for text in self.last_lines for line in plain_lines(text))
         return list(dict.fromkeys(match[0][:_LINE_LIMIT] for match in matches if match))
 

@@ -51,7 +51,7 @@ class Blocked(Exception):  # noqa: N818 - it says what happened
 
 
 class WorkFailed(Exception):  # noqa: N818 - it says what happened
-    """One job failed, and the group can do the next."""
+    """A job failed, and the group can do the next one."""
 
 
 @dataclass
@@ -64,14 +64,14 @@ class LastWork:
 
 @dataclass
 class PendingWork:
-    """One request, and its answer as soon as there is one."""
+    """A request that waits for the group, and its answer as soon as there is one."""
 
     body: Body
     answer: "Future[Body]" = field(default_factory=Future)
 
 
 def serve(model: GroupModel, socket: str, is_first: bool) -> None:
-    """Work until killed."""
+    """Serve the group's model at a Unix socket until the process is killed."""
     group = _cpu_group()
     if is_first:
         arrived: queue.Queue[PendingWork] = queue.Queue()

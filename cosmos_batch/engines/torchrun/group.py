@@ -27,7 +27,7 @@ _POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class GroupPlan(ServerPlan):
-    """How one torchrun group is started.
+    """The settings with which one torchrun group is started.
 
     Attributes
     ----------
@@ -77,10 +77,10 @@ class GroupPlan(ServerPlan):
 
 
 class GroupDialect(ServerDialect):
-    """What a group reports whose driver counts its steps."""
+    """The dialect of a group whose driver counts its steps."""
 
     def progress(self, server: Server, client: httpx2.Client) -> str | None:  # noqa: ARG002 - of the protocol
-        """The driver's count of steps."""
+        """Return the driver's count of steps, or None if it does not answer."""
         with contextlib.suppress(httpx2.TransportError):
             return client.get("/health").text
         return None

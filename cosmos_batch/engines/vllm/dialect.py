@@ -26,27 +26,27 @@ class VllmDialect(ServerDialect):
     """The wording of vLLM's releases 0.19 to 0.32."""
 
     def ran_out_of_memory(self, line: str) -> bool:
-        """Also where the cache does not fit beside the weights, or other processes hold the memory."""
+        """Return True also if the cache does not fit beside the weights, or other processes hold the memory."""
         return super().ran_out_of_memory(line) or bool(_NO_CACHE.search(line)) or self.found_memory_in_use(line)
 
     def found_memory_in_use(self, line: str) -> bool:
-        """By vLLM's check of free memory before it loads weights."""
+        """Return whether vLLM's check of free memory, before it loads weights, has failed."""
         return _IN_USE.search(line) is not None
 
     def loaded_weights(self, line: str) -> bool:
-        """By the line with the seconds that loading took."""
+        """Return whether this is the line with the seconds that loading took."""
         return startup.WEIGHTS.search(line) is not None
 
     def reports_phase(self, line: str) -> bool:
-        """By the lines that name what took how long."""
+        """Return whether the line names a phase and how long it took."""
         return startup.reports_phase(line)
 
     def start_phases(self, lines: Iterable[str], total: float) -> Phases:
-        """By what vLLM prints; what it does not print is in `rest`."""
+        """Return the seconds of each phase that vLLM prints; all other time is in `rest`."""
         return startup.start_phases(lines, total)
 
     def progress(self, server: Server, client: httpx2.Client) -> str | None:  # noqa: ARG002 - of the protocol
-        """vLLM's own metrics: tokens, and cache memory that a prompt fills step by step.
+        """Return vLLM's own metrics: tokens, and cache memory that a prompt fills step by step.
 
         `/health` is of no use: a core that hangs does not change it. Metrics of Python and of the web server change
         without any work being done, so they are left out.
@@ -56,7 +56,7 @@ class VllmDialect(ServerDialect):
         return None
 
     def refusal(self, message: str) -> Failure | None:
-        """A prompt that is too long, a schema that no answer fits, or too many files."""
+        """Recognize a prompt that is too long, a schema that no answer fits, and too many files."""
         if any(words in message for words in _TOO_LONG):
             return Failure(
                 "InvalidInput", f"Prompt and media do not fit: {message}", "Shorten the prompt, or lower fps."
@@ -70,7 +70,7 @@ class VllmDialect(ServerDialect):
         return None
 
     def contradicts_itself(self, message: str) -> bool:
-        """By the words of llguidance, the grammar backend that our servers use."""
+        """Return whether the message has the words of llguidance, the grammar backend that our servers use."""
         return _UNSATISFIABLE in message
 
 

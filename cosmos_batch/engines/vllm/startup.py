@@ -1,4 +1,4 @@
-"""How long each phase of vLLM's start took, read from the lines that its releases 0.19 to 0.32 print."""
+"""Read how long each phase of vLLM's start took from the lines that its releases 0.19 to 0.32 print."""
 
 import re
 from collections.abc import Iterable

@@ -29,7 +29,7 @@ class Allotment:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable that shows a job its own GPUs alone, on a machine that has GPUs."""
+        """Return the variable that shows a job its own GPUs alone, on a machine that has GPUs."""
         return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)} if self.machine_has_gpus else {}
 
 

@@ -41,7 +41,7 @@ class BatchJob(models.Job):
 
     @property
     def status(self) -> str:
-        """The state of the job. Only this class changes it; moto's polling is not used."""
+        """Return the state of the job. Only this class changes it; moto's polling is not used."""
         return self._status
 
     @status.setter

@@ -14,7 +14,7 @@ from cosmos_batch.local import processes, runtime
 
 
 class Container:
-    """One running container.
+    """A running container.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class FunctionProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process can serve another invocation."""
+        """Return whether the process can serve another invocation."""
         return self._process.poll() is None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What all services share: the record of who calls what, and two caches."""
+"""Patch what all services share: record who calls what, and add two caches."""
 
 from __future__ import annotations
 

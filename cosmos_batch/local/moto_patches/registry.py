@@ -43,7 +43,7 @@ RESOURCE_PAGES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateR
 
 @dataclass(frozen=True)
 class Patch:
-    """One change to moto.
+    """A change to moto, and the behavior of AWS that it brings.
 
     Attributes
     ----------

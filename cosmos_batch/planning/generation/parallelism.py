@@ -1,4 +1,4 @@
-"""How the GPUs of a worker share one generation, and how many GPUs a worker reserves (decision 040).
+"""Plan how the GPUs of a worker share one generation, and how many GPUs a worker reserves (decision 040).
 
 A parallel plan belongs to a worker, which loads its model once, so it must carry the largest job that its pipeline
 admits, by the arithmetic of `memory`. Sharing costs GPU time: vLLM-Omni takes 202, 63 and 38 s for Nano at 720p on 1, 4

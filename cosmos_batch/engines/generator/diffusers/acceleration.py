@@ -1,4 +1,4 @@
-"""What makes a Diffusers pipeline faster without changing its output (decision 041), and the warm-up of a loaded model.
+"""Make a Diffusers pipeline faster without changing its output (decision 041), and warm up a loaded model.
 
 Modes that do change the output are in `lossy`. Importing this module imports neither torch nor Diffusers.
 """
@@ -17,7 +17,7 @@ HOPPER = 9  # major compute capability of H100 and H200, the only GPUs for which
 
 @dataclass(frozen=True)
 class Accelerations:
-    """Which accelerations are used: all of them, except where a benchmark measures one of them.
+    """The accelerations that are used: all of them, except where a benchmark measures one of them.
 
     Attributes
     ----------

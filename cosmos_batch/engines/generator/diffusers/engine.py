@@ -180,7 +180,7 @@ class DiffusersEngine:
 
 
 class _DiffusersJob:
-    """The three steps of one job, each of which runs in one of the engine's threads."""
+    """A job's three steps, each of which runs in one of the engine's threads."""
 
     def __init__(
         self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: Progress

@@ -1,4 +1,4 @@
-"""One generation with Diffusers' Cosmos 3 pipelines: the calls of each mode, steps, and verdicts of guardrails."""
+"""Run one generation with Diffusers' Cosmos 3 pipelines: the calls of each mode, steps, and verdicts of guardrails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -31,7 +31,7 @@ Send = Callable[..., Awaitable[httpx2.Response]]
 
 @dataclass(frozen=True)
 class ServerOutput:
-    """What a server generated.
+    """The output of a server for one request.
 
     Attributes
     ----------

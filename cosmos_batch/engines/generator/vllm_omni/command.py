@@ -1,4 +1,4 @@
-"""How `vllm-omni serve` is started for a checkpoint on this machine, and what its progress bars say."""
+"""Build the command that starts `vllm-omni serve` for a checkpoint on this machine, and read its progress bars."""
 
 import re
 from collections.abc import Mapping, Sequence

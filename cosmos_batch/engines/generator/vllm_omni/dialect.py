@@ -12,6 +12,8 @@ class VllmOmniDialect(VllmDialect):
     gives_up_with = "Orchestrator initialization failed"
 
     def progress(self, server: Server, client: httpx2.Client) -> str:  # noqa: ARG002 - of the protocol
-        """How much it has printed: a line for each step, and for decoding after them. Its metrics do not change while
-        it works, and it prints nothing without a request."""
+        """Return how many lines it has printed: it prints one for each step, and some while it decodes after them.
+
+        Its metrics do not change while it works, and it prints nothing without a request.
+        """
         return str(server.lines_read)

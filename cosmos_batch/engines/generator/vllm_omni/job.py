@@ -1,4 +1,4 @@
-"""One generation with a vLLM-Omni server: prepare the request, have it generated, write the output files.
+"""Run one generation with a vLLM-Omni server: prepare the request, have it generated, write the output files.
 
 The engine with a child process and the one with a remote server share it.
 """
@@ -34,7 +34,7 @@ class PreparedRequest:
 
 
 class OmniJob:
-    """One generation with a vLLM-Omni server. Call `prepare`, `generate` and `write` in this order.
+    """A generation with a vLLM-Omni server. Call `prepare`, `generate` and `write` in this order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How `vllm serve` is started: its options and environment for a checkpoint and a machine."""
+"""Build the options and the environment of `vllm serve` for a checkpoint and a machine."""
 
 import json
 import tempfile
@@ -33,7 +33,7 @@ _MARKED_VIDEO = f"<|vision_start|>{_VIDEO}<|vision_end|>"
 
 @dataclass(frozen=True)
 class VllmPlan(ServerPlan):
-    """How one vLLM server is started.
+    """The settings with which one vLLM server is started.
 
     Attributes
     ----------

@@ -45,17 +45,17 @@ class VllmEngine:
 
     @property
     def concurrency(self) -> int:
-        """As many jobs as the server works on at once, and some whose files are decoded meanwhile."""
+        """Return how many jobs run at once: as many as the server works on, and some whose files are decoded."""
         return self._served.plan.sequences + (os.cpu_count() or 1)
 
     @property
     def startup_logs(self) -> list[str]:
-        """What the server printed during its last start."""
+        """Return the lines that the server printed during its last start."""
         return self._served.startup_logs
 
     @property
     def startup_seconds(self) -> Phases:
-        """Seconds of each phase of the last start."""
+        """Return the seconds of each phase of the last start."""
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
