@@ -1,4 +1,4 @@
-"""A deployment without a cloud: moto's buckets, table and stacks, and a Step Functions with given executions."""
+"""A deployment without a cloud: moto's buckets, table and stacks, and a fake Step Functions."""
 
 import json
 import os
@@ -21,7 +21,7 @@ STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
 class FakeStepFunctions:
-    """Answers with the executions that a test has put, and records those that are started."""
+    """A fake that returns the executions that a test has put, and records those that are started."""
 
     class exceptions:  # noqa: N801 - boto3's names
         class ExecutionDoesNotExist(Exception):  # noqa: N818
@@ -98,7 +98,7 @@ def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
 
 @pytest.fixture
 def job(deployment: Deployment) -> Job:
-    """A planned job, with its row."""
+    """Provide a planned job, with its row."""
     job = Job(
         job_id="job-1",
         execution_arn=deployment.execution_arn("job-1"),

@@ -1,4 +1,4 @@
-"""The local cloud as this app starts it."""
+"""The local cloud, as this app starts it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which configuration is deployed on this machine, and when it is synthesized again."""
+"""Choosing the configuration that is deployed on this machine, and synthesizing it again when it has changed."""
 
 import json
 import stat
@@ -54,7 +54,7 @@ def test_a_model_is_an_id_or_a_checkpoint(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class Pool:
-    """Does the work at once, and counts it."""
+    """A process pool that calls the function at once, and counts the calls."""
 
     def __init__(self) -> None:
         self.calls = 0

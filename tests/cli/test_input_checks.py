@@ -1,4 +1,4 @@
-"""What can be seen to be wrong is said before anything starts."""
+"""Errors that the command line alone shows are reported before anything starts."""
 
 import os
 from pathlib import Path

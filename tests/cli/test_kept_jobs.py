@@ -20,7 +20,7 @@ ENDPOINT = "http://localhost:1"
 
 
 class Cloud:
-    """What `local down` uses of a cloud."""
+    """A fake with the attributes of a cloud that `local down` uses."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -36,7 +36,7 @@ class Cloud:
 def cloud(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Cloud:
-    """A local cloud with a job that has succeeded and one that runs; stopped, its endpoint does not answer."""
+    """Provide a local cloud with a job that has succeeded and one that runs; once stopped, it does not answer."""
     run_through(deployment, job, stepfunctions)
     put_document(deployment, job)
     stepfunctions.put("running", "RUNNING")

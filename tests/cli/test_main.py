@@ -1,4 +1,4 @@
-"""The command as a person meets it: its help, its errors, its exit statuses, its speed."""
+"""The command's help, errors, exit statuses and speed."""
 
 import subprocess
 import sys

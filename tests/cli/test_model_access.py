@@ -1,4 +1,4 @@
-"""A model that cannot be had is told within ten seconds, before anything is started for it."""
+"""A model that is not available is reported within ten seconds, before anything is started for it."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ MODEL = "nvidia/Cosmos-Reason2-2B"
 
 @pytest.fixture
 def clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clip; and a test that fails where a cloud is started."""
+    """Provide a clip, and fail the test if a cloud is started."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(local_deployment, "_own_deployment", lambda *_: pytest.fail("a cloud was started"))
     (tmp_path / "clip.mp4").write_bytes(b"content")

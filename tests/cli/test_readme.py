@@ -1,4 +1,4 @@
-"""The README's commands exist, and the Makefile hands on what it is given."""
+"""The README's commands exist, and the Makefile passes its variables on to them."""
 
 import re
 import shlex

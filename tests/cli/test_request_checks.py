@@ -1,4 +1,4 @@
-"""A request is refused on this machine for what the plan would refuse it for, with the same words."""
+"""The command line refuses what `plan` would refuse, with the same words."""
 
 import shlex
 from contextlib import nullcontext
@@ -16,7 +16,7 @@ from tests.cli.conftest import FakeStepFunctions
 
 @pytest.fixture
 def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of several kinds, beside a bucket with one."""
+    """Provide a folder with files of several kinds, and a bucket with one file."""
     for name in ("clip.mp4", "first.png", "notes.txt"):
         (tmp_path / name).write_bytes(b"content")
     (tmp_path / "empty.mp4").touch()

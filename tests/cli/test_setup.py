@@ -1,4 +1,4 @@
-"""Setting up: which Python and which torch are taken, and how pip's configuration reaches uv."""
+"""`setup.sh` chooses Python and torch, and passes pip's configuration on to uv."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ def install_vllm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def set_up(tmp_path: Path, **pythons: str) -> subprocess.CompletedProcess[str]:
-    """Run setup.sh where the only Pythons are scripts that give these answers."""
+    """Run setup.sh where the only Pythons are scripts that print these versions."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in ("dirname",):

@@ -25,7 +25,7 @@ def workers(deployment: Deployment) -> Workers:
 
 
 def fail(workers: Workers, name: str, error: Error) -> None:
-    """A worker starts and cannot load."""
+    """Record a worker that has started and could not load."""
     workers.submitted(name, "definition")
     workers.started(name)
     workers.ended(name, error)
@@ -85,7 +85,7 @@ def test_a_worker_that_has_served_and_left_is_none(workers: Workers) -> None:
 
 @pytest.fixture
 def waiting(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> Job:
-    """A job that waits, and a worker that could not load."""
+    """Provide a job that waits, and a worker that could not load."""
     monkeypatch.setattr(deployments, "find", lambda: deployment)
     stepfunctions.put(job.job_id, "RUNNING")
     fail(deployment.workers(PIPELINE), "w", NO_HUB)

@@ -1,4 +1,4 @@
-"""All that a deployment leaves where others may read it."""
+"""Collect everything that a deployment writes to places that others may read."""
 
 import io
 import json
@@ -11,22 +11,22 @@ from cosmos_batch.local.cloud import LocalCloud
 
 
 def open_places(cloud: LocalCloud) -> dict[str, bytes]:
-    """What is deployed, uploaded for that or logged, by `kind/name`: all but the secrets themselves."""
+    """Return all that is deployed, uploaded for a deployment or logged, by `kind/name`, but not the secrets."""
     return dict((*_described(cloud), *_uploaded(cloud), *_files(cloud.home / "logs")))
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """The files below a folder, and what is in archives among them."""
+    """Return the files below a folder, and the contents of archives among them."""
     return dict(_files(folder))
 
 
 def kinds(places: dict[str, bytes]) -> set[str]:
-    """Of places."""
+    """Return the kinds of places."""
     return {name.partition("/")[0] for name in places}
 
 
 def holding(text: str, places: dict[str, bytes]) -> list[str]:
-    """Where a text is."""
+    """Return the places that contain a text."""
     return sorted(name for name, content in places.items() if text.encode() in content)
 
 

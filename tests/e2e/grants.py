@@ -1,4 +1,4 @@
-"""What each role may do by the deployed policies, and what it did by the local cloud's record."""
+"""Read what each role may do by the deployed policies, and what it did by the local cloud's record."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _ENDS = {
 
 
 class Grant(NamedTuple):
-    """One allowed action; `role` is the part of the role's name that its construct gives."""
+    """An allowed action; `role` is the part of the role's name that comes from its construct."""
 
     role: str
     action: str  # in lower case: IAM does not tell cases apart
@@ -33,7 +33,7 @@ class Grant(NamedTuple):
 
 
 class Use(NamedTuple):
-    """One kind of call. `resource` is None where the record does not tell it."""
+    """A kind of call. `resource` is None if the record does not name it."""
 
     role: str
     action: str
@@ -41,12 +41,12 @@ class Use(NamedTuple):
 
 
 def grants(app: App) -> list[Grant]:
-    """Every allowed action of every role of ours."""
+    """Return every allowed action of every role of ours."""
     return [grant for role in _roles(app) for grant in _grants_of(app, role)]
 
 
 def uses(app: App) -> list[Use]:
-    """Every kind of call that a role of ours has made."""
+    """Return every kind of call that a role of ours has made."""
     return [
         Use(short(call["role"]), _action(call), _arn(call))
         for call in app.cloud.calls()
@@ -55,7 +55,7 @@ def uses(app: App) -> list[Use]:
 
 
 def covers(grant: Grant, use: Use) -> bool:
-    """Whether a grant allows a call."""
+    """Return whether a grant allows a call."""
     return (
         grant.role == use.role
         and fnmatchcase(use.action, grant.action)
@@ -64,7 +64,7 @@ def covers(grant: Grant, use: Use) -> bool:
 
 
 def short(role: str) -> str:
-    """`CosmosBatch-Pipelines-FunctionsUploadRole1E16...` as `FunctionsUpload`."""
+    """Return `FunctionsUpload` for `CosmosBatch-Pipelines-FunctionsUploadRole1E16...`."""
     found = re.match(r"CosmosBatch-[A-Za-z]+-(.+?)Role[0-9A-F]{4}", role)
     return found.group(1) if found else role
 

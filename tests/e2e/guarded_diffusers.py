@@ -1,4 +1,4 @@
-"""The Diffusers engine where `cosmos_guardrail` is installed, of which only the classifiers are stand-ins."""
+"""Provide the Diffusers engine with an installed `cosmos_guardrail`, in which only the classifiers are stand-ins."""
 
 import sys
 from pathlib import Path
@@ -10,4 +10,4 @@ from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 
 
 class GuardedDiffusers(DiffusersEngine):
-    """As it is: its own code loads the guardrails and asks them."""
+    """The Diffusers engine, whose own code loads the guardrails and calls them."""

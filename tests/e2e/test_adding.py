@@ -1,4 +1,4 @@
-"""The checklists of `docs/architecture.md`, followed in a copy of this repository.
+"""Following the checklists of `docs/architecture.md` in a copy of this repository.
 
 An engine, a parameter and an instance type are added by the files that the page names and by no other; the copy then
 answers with the engine, knows the parameter wherever a caller can set one, and deploys onto the instance type.
@@ -82,7 +82,7 @@ def insert(file: Path, anchor: str, lines: str) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the files that Git knows, with an engine, a parameter and an instance type more."""
+    """Provide a copy of the files in Git, to which an engine, a parameter and an instance type are added."""
     folder = tmp_path_factory.mktemp("copy") / "repository"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in listed.stdout.decode().split("\0"):
@@ -128,7 +128,7 @@ def run(copy: Path, *arguments: str) -> str:
 
 
 def checklist(title: str) -> str:
-    """The section of the page with this title."""
+    """Return the section of the page with this title."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     return page.split(f"## {title}\n")[1].split("\n## ")[0]
 

@@ -1,4 +1,4 @@
-"""Buckets that were there before us: one whose uploads start runs, one that is left alone."""
+"""Adopted buckets, which existed before the deployment: one whose uploads start runs, one whose uploads do not."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ VIDEOS, ARCHIVE = "their-videos", "their-archive"
 
 
 def make_buckets(cloud: LocalCloud) -> None:
-    """Theirs, each with a notification of its own to somebody else's queue."""
+    """Create the owner's buckets, each with a notification to a queue of the owner."""
     sqs, s3 = cloud.client("sqs"), cloud.client("s3")
     queue = sqs.create_queue(QueueName="theirs")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -75,7 +75,7 @@ def test_a_request_may_name_a_file_of_any_adopted_bucket(app: App, clip: Path) -
 def test_submit_uploads_below_the_prefix_and_starts_one_job(
     app: App, tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its extension triggers the 8B, and its bucket tells of uploads: it is marked, and nothing else starts."""
+    """The upload would trigger the 8B by its extension; it is marked, so only the submitted job starts."""
     deployment = deployments.find(app.client)
     monkeypatch.setattr(deployments, "find", lambda: deployment)
     assert main(["submit", str(video(tmp_path / "c.webm")), "--prompt", "What happens?"]) == 0

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused through the callback: a code, what happened to what, and what to do."""
+"""Input that cannot be used is refused through the callback, with a code, the cause and a remedy."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.support.deployed_app import TWO_B, App, Vams, error_of
 
 
 def refused(app: App, **start: Any) -> dict[str, Any]:
-    """The Error that VAMS's execution ends with."""
+    """Return the Error that VAMS's execution ends with."""
     return error_of(app.ended(Vams.of(app).start(**start)))
 
 

@@ -21,7 +21,7 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "node_modules", "cdk.out", 
 
 
 def commands() -> list[str]:
-    """The lines of the README's block."""
+    """Return the lines of the README's block of commands."""
     [block] = re.findall(r"^```\n(npm ci\n.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     return block.splitlines()
 
@@ -44,7 +44,7 @@ class Shell:
         }
 
     def run(self, *lines: str) -> str:
-        """Run commands; return what they said."""
+        """Run commands and return their output."""
         ran = subprocess.run(
             ["bash", "-ec", "\n".join(lines)],
             cwd=self.checkout, env=self._environment, stdin=subprocess.DEVNULL,
@@ -135,7 +135,7 @@ def keys(cloud: LocalCloud, bucket: str) -> list[str]:
 
 
 def left(cloud: LocalCloud) -> dict[str, list[str]]:
-    """What a deployment leaves: everything there is, less what every account and `cdk bootstrap` has."""
+    """Return what a deployment leaves behind, without what every account and `cdk bootstrap` has."""
     look = cloud.client
     repositories = names(look("ecr").describe_repositories()["repositories"], "repositoryName")
     buckets = [one["Name"] for one in look("s3").list_buckets()["Buckets"] if not one["Name"].startswith("cdk-")]

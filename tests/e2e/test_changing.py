@@ -29,7 +29,7 @@ ALSO: dict[str, dict[str, Any]] = {
 
 
 class Deployment:
-    """The example on a local cloud."""
+    """The example, deployed on a local cloud."""
 
     def __init__(self, cloud: LocalCloud, folder: Path) -> None:
         self.cloud = cloud
@@ -48,11 +48,11 @@ class Deployment:
         return synthesize(parse_config(json.dumps(config)), self.folder / name / "cdk.out")
 
     def all(self, assembly: Path) -> None:
-        """`npx cdk deploy --all`."""
+        """Deploy as `npx cdk deploy --all` does."""
         deploy(assembly, self.cloud, lambda _: None)
 
     def exclusively(self, assembly: Path, stack: str) -> None:
-        """`npx cdk deploy --exclusively STACK`: the others stay as they are."""
+        """Deploy as `npx cdk deploy --exclusively STACK` does, without changing the other stacks."""
         alone = assembly.parent / f"{stack}.only"
         alone.mkdir(exist_ok=True)
         for file in assembly.iterdir():
@@ -71,7 +71,7 @@ class Deployment:
         deploy(alone, self.cloud, lambda _: None)
 
     def backwards(self, assembly: Path) -> None:
-        """The commands of the page, in its order."""
+        """Run the page's commands for going back, in its order."""
         for stack, everything in BACKWARDS:
             if everything:
                 self.all(assembly)

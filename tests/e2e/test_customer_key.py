@@ -1,4 +1,4 @@
-"""Stores with a customer key: the same deployment, and the same result."""
+"""A deployment whose stores have a customer key gives the same result."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`cosmos-batch demo`, as a newcomer runs it: a true answer, and a picture with its boxes and times."""
+"""`cosmos-batch demo` gives a correct answer, and a picture with its boxes and times."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ORANGE = (255, 127, 14)  # of the first label, the red circle's
 
 
 def shares(picture: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
-    """Where a picture has a color, as a share of each of its 4 x 4 cells of frames."""
+    """Return the share of pixels with a color in each of 4 x 4 cells of a picture."""
     cells = np.abs(picture.astype(int) - color).max(axis=-1) < 30
     return np.array([[cell.mean() for cell in np.array_split(row, 4, axis=1)] for row in np.array_split(cells, 4)])
 

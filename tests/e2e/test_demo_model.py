@@ -1,4 +1,4 @@
-"""The demo model behind the whole app: its answers are true only if each part hands on what it was given.
+"""The demo model behind the whole app: its answers are correct only if each part passes its input on unchanged.
 
 A scripted engine cannot tell frames in order from frames reversed. Here the frames' order and rate, the cut, the
 prompt's precedence and the handling of images each have a test that fails when the worker breaks it.
@@ -30,7 +30,7 @@ HALF_SECOND = 0.5
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with the demo model in its smallest pipeline, on the Transformers engine."""
+    """Provide the app with the demo model in its smallest pipeline, on the Transformers engine."""
     folder = tmp_path_factory.mktemp("app")
     entry = {"engine": "transformers", "model": str(DEMO_REASON)}
     with running_app(folder, configuration(folder, entry, worker={"idleSeconds": 600})) as running:
@@ -51,7 +51,7 @@ def answer(app: App, path: Path, prompt: str, **parameters: Any) -> str:
 
 
 def movement(text: str) -> tuple[float, float]:
-    """Start and end of the first event of an answer that is a JSON list of events."""
+    """Return start and end of the first event of an answer that is a JSON list of events."""
     [event, *_] = json.loads(text)
     return event["start"], event["end"]
 
@@ -83,7 +83,7 @@ def test_a_clip_played_at_half_its_rate_takes_twice_as_long(app: App, tmp_path: 
 
 
 def test_times_within_a_cut_are_those_of_the_whole_clip(app: App, tmp_path: Path) -> None:
-    """Seconds 1.5 to 4 of a clip whose shape stands still at first: what is seen begins later, and says so."""
+    """The cut leaves out the first second of a clip whose shape starts to move at 1.5 s."""
     path = clip(tmp_path, LEFT, "cut")
     whole = movement(answer(app, path, "", task="temporal-localization"))
     cut = movement(answer(app, path, "", task="temporal-localization", start=1.0))
@@ -92,7 +92,7 @@ def test_times_within_a_cut_are_those_of_the_whole_clip(app: App, tmp_path: Path
 
 
 def test_a_cut_hides_what_happens_outside_of_it(app: App, tmp_path: Path) -> None:
-    """In the first two seconds the circle moves, in the last one and a half the square falls."""
+    """The circle moves in the first two seconds, and the square falls in the last one and a half."""
     path = clip(tmp_path, SAMPLE, "two-events")
     assert answer(app, path, "What happens last?") == "The blue square falls to the ground."
     assert answer(app, path, "What happens last?", end=2.25) == "The red circle moves to the right."
@@ -109,7 +109,7 @@ def test_an_image_is_seen_as_it_is(app: App, tmp_path: Path) -> None:
 
 
 def test_the_prompt_of_the_file_comes_before_that_of_the_input_parameters(app: App, tmp_path: Path) -> None:
-    """VAMS hands over the file's metadata and the workflow's own parameters."""
+    """VAMS sends both the file's metadata and the workflow's parameters."""
     app.upload("asset-1/clip.mp4", clip(tmp_path, SAMPLE, "vams"))
     vams = Vams.of(app)
     of_file = {"fileMetadata": {"COSMOS_REASON_PROMPT": "What colour is the circle?"}}

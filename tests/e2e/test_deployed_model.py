@@ -1,4 +1,4 @@
-"""Deploying another model under a busy queue: each job is answered by the model that it was planned for last."""
+"""When another model is deployed under a busy queue, each job is answered by the model of its last plan."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.support.deployed_app import TWO_B, App, configuration, wait_for
 
 
 def checkpoint(folder: Path, name: str) -> str:
-    """A folder that the scripted engine takes for a model; the document names the model by its folder."""
+    """Create a folder that the scripted engine takes for a model; documents name the model by its folder."""
     (folder / name).mkdir()
     (folder / name / "config.json").write_text("{}")
     return str(folder / name)
@@ -34,7 +34,7 @@ def start(app: App, number: int, **script: Any) -> str:
 
 @contextmanager
 def busy_queue(app: App, seconds: float) -> Iterator[list[str]]:
-    """Jobs keep coming, faster than one worker's patience ends; the list has their executions."""
+    """Start jobs without pause, so that no worker becomes idle; yield the list of their executions."""
     arns: list[str] = []
     enough = Event()
 
@@ -74,7 +74,7 @@ def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, t
 
 
 def planned_models(app: App, arn: str) -> list[str]:
-    """What each plan of an execution planned it for."""
+    """Return the model of each plan of an execution."""
     events = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
     exits: list[dict[str, Any]] = [one["stateExitedEventDetails"] for one in events if "stateExitedEventDetails" in one]
     planned = [json.loads(one["output"]) for one in exits if one["name"] == "Plan"]
@@ -90,7 +90,7 @@ def ended(app: App, worker: str) -> bool:
 def test_a_job_that_waits_while_another_model_is_deployed_is_planned_anew(
     app: App, picture: Path, tmp_path: Path
 ) -> None:
-    """One worker, which takes one job at a time: the second job waits until the first one ends, and that is held up."""
+    """One worker takes one job at a time, so the second job waits until the first one, which is held up, ends."""
     app.upload("p.png", picture)
     one_at_a_time = {"engine": "tests.support.scripted_engine:SlowOneAtATime", "maxVCpus": 12}
     before = configuration(app.folder, {**one_at_a_time, "model": checkpoint(tmp_path, "before")})

@@ -1,4 +1,4 @@
-"""A pipeline whose model is on somebody else's server, through the deployed app: address and key from config.json."""
+"""A pipeline whose model is on a remote server, through the deployed app: address and key come from config.json."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Faults, injected: whatever dies, there is one result and one callback."""
+"""Injected faults: whatever process is killed, there is one result and one callback."""
 
 import json
 import os
@@ -21,13 +21,13 @@ def ask(app: App, key: str, script: dict[str, Any], pipeline: str = TWO_B) -> st
 
 @pytest.fixture(scope="module", autouse=True)
 def image(app: App, picture: Path) -> Iterator[None]:
-    """One file for all of them."""
+    """Upload one file for all tests."""
     app.upload("p.png", picture)
     return
 
 
 def one_result(app: App, arn: str) -> None:
-    """The execution succeeded, its document was written by the winner alone, and nothing is left over."""
+    """Check that the execution succeeded, that the winning attempt alone wrote a document, and nothing else is left."""
     assert app.ended(arn)["status"] == "SUCCEEDED"
     row = app.row(arn)
     key = row.document.split("/", 3)[3]
@@ -51,7 +51,7 @@ def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, s
 
 
 def test_killed_during_inference_alone_counts_and_then_fails(app: App) -> None:
-    """Quick clocks allow two attempts; the first death is in company of none, so it counts."""
+    """The settings allow two attempts, and a crash with one job in flight counts as that job's."""
     arn = ask(app, "p.png", {"die": True})
     error = error_of(app.ended(arn, 90))
     assert error["code"] == "EngineFailed"
@@ -72,7 +72,7 @@ def test_of_twenty_in_flight_only_the_poison_fails(app: App) -> None:
 
 
 def test_two_workers_on_one_job_make_one_result(app: App) -> None:
-    """The message is delivered twice, as SQS may; both deliveries run."""
+    """SQS may deliver a message twice; both deliveries run."""
     arn = ask(app, "p.png", {"seconds": 2})
     row = wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt and row, 30, "never ran")
     attempt = row.open_attempt.id
@@ -145,7 +145,7 @@ def executions_with(app: App, text: str) -> list[dict[str, Any]]:
 
 
 def throttled(app: App, arn: str) -> int:
-    """How many calls of an execution were refused by Lambda."""
+    """Return how many calls of an execution Lambda refused."""
     history = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
     refused = [event.get("lambdaFunctionFailedEventDetails", {}).get("error") for event in history]
     return refused.count("Lambda.TooManyRequestsException")
@@ -153,7 +153,7 @@ def throttled(app: App, arn: str) -> int:
 
 @pytest.fixture
 def no_workers(app: App) -> None:
-    """None of the 8B is left over from another test."""
+    """Wait until the 8B has no workers of another test."""
     wait_for(lambda: not app.live_workers(EIGHT_B), 120, "a worker that has loaded does not leave")
 
 
@@ -182,7 +182,7 @@ def starting_worker(app: App) -> str | None:
 
 @pytest.mark.usefixtures("no_workers")
 def test_without_capacity_jobs_wait_until_there_is_some(app: App) -> None:
-    """Batch cancels a worker for which there is no instance; the local one leaves that to this test."""
+    """Batch cancels a worker without an instance; the local Batch does not, so this test does."""
     batch = app.client("batch")
     set_compute(app, "DISABLED")
     try:
@@ -202,7 +202,7 @@ def test_without_capacity_jobs_wait_until_there_is_some(app: App) -> None:
 
 
 def set_compute(app: App, state: str) -> None:
-    """Enable or disable the 8B's compute environments: one that is disabled has room for nobody."""
+    """Enable or disable the 8B's compute environments; a disabled one starts no workers."""
     batch = app.client("batch")
     queues = batch.describe_job_queues(jobQueues=[app.deployed(EIGHT_B).compute.job_queue])["jobQueues"]
     [queue] = queues
@@ -232,8 +232,8 @@ def test_workers_that_cannot_load_for_a_while_pause_and_their_jobs_wait(app: App
 
 
 @pytest.mark.usefixtures("no_workers")
-def test_workers_that_never_can_load_have_their_queue_refused(app: App) -> None:
-    """The model's owner refuses: the first worker is believed, and nothing more is submitted."""
+def test_jobs_fail_if_no_worker_can_ever_load_the_model(app: App) -> None:
+    """The model's owner denies access, so after the first worker no more workers are submitted."""
     before = len(app.worker_jobs(EIGHT_B))
     (app.folder / EIGHT_B / "refuses").touch()
     try:
@@ -252,8 +252,8 @@ def test_workers_that_never_can_load_have_their_queue_refused(app: App) -> None:
         (app.folder / EIGHT_B / "refuses").unlink()
 
 
-def test_no_process_of_a_dead_worker_lives_on(app: App) -> None:
-    """The inner process never outlives the job that Batch knows."""
+def test_no_process_outlives_its_worker(app: App) -> None:
+    """The inner process does not outlive the Batch job."""
     live = {*app.live_workers(TWO_B), *app.live_workers(EIGHT_B)}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
@@ -273,7 +273,7 @@ def test_no_process_of_a_dead_worker_lives_on(app: App) -> None:
 
 
 def test_a_worker_that_is_killed_from_outside_is_replaced(app: App) -> None:
-    """As by the loss of a host: nobody in it can say anything."""
+    """This is what the loss of a host looks like: no process of the worker can report it."""
     arn = ask(app, "p.png", {"seconds": 3})
     wait_for(lambda: (row := app.jobs.get(arn.rsplit(":", 1)[-1])) and row.open_attempt, 30, "never ran")
     [worker] = app.live_workers()
@@ -282,7 +282,7 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(app: App) -> None:
 
 
 def kill(worker: str) -> None:
-    """All processes of a worker, at once."""
+    """Kill all processes of a worker at once."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:

@@ -1,4 +1,4 @@
-"""Every way in and every way out, through the deployed template."""
+"""Every way to start a job and to receive its result, through the deployed template."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ from tests.support.media_files import video
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with CodeBuild: every call is compared with what is granted."""
+    """Provide the app with CodeBuild; every call is compared with the granted permissions."""
     folder = tmp_path_factory.mktemp("app")
     with running_app(folder, configuration(folder, use_code_build=True)) as running:
         yield running
@@ -29,7 +29,7 @@ TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"
 
 
 def encoded(text: str) -> str:
-    """A header's value as S3 takes it: one RFC 2047 encoded word, longer than the RFC's 75 characters."""
+    """Return a header's value as S3 accepts it: one RFC 2047 encoded word, longer than the RFC's 75 characters."""
     return f"=?utf-8?b?{base64.b64encode(text.encode()).decode()}?="
 
 
@@ -48,8 +48,8 @@ def test_upload_with_metadata(app: App, clip: Path) -> None:
     assert re.fullmatch(r"meta/clip_CosmosReason_\d{8}-\d{6}\.json", key)
 
 
-def test_a_message_says_whose_it_is_so_that_callers_are_served_fairly(app: App, clip: Path) -> None:
-    """SQS does the rest: it serves the groups of a standard queue in turn when one of them fills it."""
+def test_a_message_group_for_each_caller_shares_the_queue_fairly(app: App, clip: Path) -> None:
+    """SQS serves the message groups of a standard queue in turn when one of them fills it."""
     app.upload("ann/clip.mp4", clip, prompt="Ann asks")
     app.upload("bob/clip.mp4", clip, prompt="Bob asks")
     stepfunctions = app.client("stepfunctions")
@@ -152,7 +152,7 @@ def test_a_wrong_setting_of_a_file_is_named_where_its_uploader_sees_it(app: App,
 
 
 def error_beside(app: App, stem: str) -> dict[str, Any]:
-    """The error in the document beside an uploaded file."""
+    """Return the error in the document beside an uploaded file."""
     [key] = wait_for(lambda: [one for one in app.keys(stem) if "_CosmosError_" in one], 30, "no document of the error")
     assert re.fullmatch(rf"{stem}_CosmosError_\d{{8}}-\d{{6}}\.json", key)
     document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())
@@ -249,7 +249,7 @@ def test_vams_gets_its_own_mistakes_back_at_once(app: App, event: dict[str, Any]
 
 
 def waiting_in_the_queue(app: App, vams: Vams, key: str, **arguments: Any) -> tuple[str, str]:
-    """VAMS's execution and ours, which waits for its worker."""
+    """Start VAMS's execution; return it and ours, once ours waits for its worker."""
     before = {one["executionArn"] for one in app.executions()}
     theirs = vams.start(key, **arguments)
     [ours] = wait_for(
@@ -269,7 +269,7 @@ def test_a_stopped_execution_calls_vams_back(app: App, picture: Path) -> None:
 
 
 def test_an_execution_that_times_out_calls_vams_back(app: App, picture: Path) -> None:
-    """By the machine's own timeout, a backstop of days: shortened here, for its only word is the event of its end."""
+    """The machine's own timeout of days is shortened here; it reports only the event of the execution's end."""
     stepfunctions = app.client("stepfunctions")
     definition = stepfunctions.describe_state_machine(stateMachineArn=app.machine)["definition"]
     app.upload("asset-1/slow.png", picture)
@@ -286,7 +286,7 @@ def test_an_execution_that_times_out_calls_vams_back(app: App, picture: Path) ->
 
 
 def test_a_request_past_its_deadline_calls_back(app: App, picture: Path) -> None:
-    """The same way as VAMS's: a callback's token, and a deadline that passes while the job is in the engine."""
+    """The request has a task token and a deadline, as VAMS's requests do, and the deadline passes during inference."""
     app.upload("late/p.png", picture)
     vams = Vams.of(app)
     token_machine = {
@@ -370,8 +370,10 @@ def test_the_same_event_twice_is_one_run(app: App, picture: Path) -> None:
     assert len(app.executions("twice/p.png")) == 1
 
 
-def test_what_has_one_name_within_a_second_is_as_many_documents(app: App, picture: Path, clip: Path) -> None:
-    """Two inputs with one stem, one name in two folders of an asset, two pipelines on one file: all into one prefix."""
+def test_documents_of_equal_names_and_times_do_not_overwrite_each_other(app: App, picture: Path, clip: Path) -> None:
+    """Two inputs with one stem, one name in two folders of an asset, and two pipelines on one file write into one
+    prefix.
+    """
     output = f"s3://{app.assets}/same/"
     app.upload("asset-2/a/x.png", picture)
     app.upload("asset-2/b/x.png", picture)
@@ -388,8 +390,8 @@ def test_what_has_one_name_within_a_second_is_as_many_documents(app: App, pictur
     assert len(app.keys("same/")) == 4
 
 
-def test_nothing_of_ours_holds_a_token_in_the_clear(app: App, picture: Path) -> None:
-    """VAMS's token is in the state table and nowhere else: not in our execution's input, not in a log."""
+def test_no_log_and_no_execution_contains_a_task_token(app: App, picture: Path) -> None:
+    """VAMS's token is only in the state table: not in our execution's input and not in a log."""
     app.upload("asset-1/p.png", picture)
     vams = Vams.of(app)
     theirs = vams.start("asset-1/p.png")
@@ -430,7 +432,7 @@ def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Pat
 
 
 def test_every_call_is_granted_and_every_grant_has_a_use(app: App, picture: Path) -> None:
-    """No IAM decision is made locally. What the roles did is compared with the deployed policies, both ways."""
+    """The local cloud allows every call, so the recorded calls are compared with the deployed policies, both ways."""
     app.sweep()
     used, granted = {*uses(app)}, {*grants(app)}
     assert len({use.role for use in used}) >= 7, "the flows above went through every function but dead_letter"

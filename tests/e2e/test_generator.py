@@ -1,4 +1,4 @@
-"""A generator is another engine: uploads, requests and the console through the same functions, queue and worker."""
+"""A generator runs through the same functions, queue and worker, from uploads, requests and the console."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ SMALL = {"resolution": "256p", "numFrames": 5}
 
 
 def config(folder: Path, writer: str) -> Config:
-    """Nano beside the reasoners, on a generator that has no model."""
+    """Write a configuration with Nano beside the reasoners, on a generator that has no model."""
     (folder / NANO).mkdir()
     (folder / NANO / "config.json").write_text("{}")
     entry = {
@@ -36,7 +36,7 @@ def config(folder: Path, writer: str) -> Config:
 
 @pytest.fixture(scope="module")
 def writer() -> Iterator[Server]:
-    """A server whose model writes prompts."""
+    """Provide a server whose model writes prompts."""
     with Server() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
@@ -51,7 +51,7 @@ def app(tmp_path_factory: pytest.TempPathFactory, writer: Server) -> Iterator[Ap
 
 
 def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
-    """The document of an execution that has ended well, its video probed."""
+    """Return the document of an execution that has succeeded, having probed its video."""
     document = GeneratorDocument.model_validate(app.document(arn))
     [name] = [one.file for one in document.files if one.role == "video"]
     directory = app.row(arn).document.removeprefix(f"s3://{app.assets}/").rpartition("/")[0]
@@ -64,7 +64,7 @@ def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
 
 
 def requested(app: App, key: str) -> list[dict[str, Any]]:
-    """The executions that a request file started."""
+    """Return the executions that a request file started."""
     described = [
         app.client("stepfunctions").describe_execution(executionArn=one["executionArn"]) for one in app.executions()
     ]

@@ -1,4 +1,4 @@
-"""Every mode of the generator with the real Diffusers engine: from a request to files at their keys, each probed.
+"""Every mode of the generator with the real Diffusers engine, from a request to the probed files at their keys.
 
 One cloud and one resident worker with a tiny random checkpoint serve all of it: the requests are sent at once.
 """
@@ -49,7 +49,7 @@ TOKEN = "hf_of_one_who_accepted"
 
 
 def transfer(*given: str, **controls: Any) -> dict[str, Any]:
-    """Of controls that are computed, unless they are `given` as videos."""
+    """Return the parameters of a transfer whose controls are computed, except those `given` as videos."""
     paths = {hint: {"path": f"{hint}.mp4"} for hint in given}
     return {"mode": "transfer", "controls": {**controls, **paths}, **FEW}
 
@@ -93,13 +93,13 @@ class Running:
         return GeneratorDocument.model_validate(self.app.document(self.executions[name]))
 
     def outputs(self, name: str) -> dict[str, dict[str, Any]]:
-        """What Step Functions was told, by the file's name."""
+        """Return the outputs that Step Functions received, by the file's name."""
         told = json.loads(self.app.ended(self.executions[name])["output"])["outputs"]
         return {one["uri"].rpartition("/")[2]: one for one in told}
 
 
 def config(folder: Path) -> Config:
-    """The tiny checkpoint on Diffusers: as Nano without guardrails, as Super with them."""
+    """Write a configuration with the tiny checkpoint on Diffusers: as Nano without guardrails, as Super with them."""
     text: dict[str, Any] = json.loads(configuration_text(folder))
     shared = {"enabled": True, "model": str(build_random_generator(folder))}
     models = {
@@ -175,7 +175,7 @@ def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> No
 
 
 def made_video(app: App, arn: str, folder: Path) -> Path:
-    """The video of an execution, in a folder of its own."""
+    """Download the video of an execution to a folder of its own, and return its path."""
     place = parse_uri(app.row(arn).document)
     folder.mkdir()
     key = place.key.removesuffix(".json") + ".mp4"
@@ -184,8 +184,8 @@ def made_video(app: App, arn: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["t2v-sound", "i2v", "edge-blur-seg-wsm", "forward-of-a-file"])
-def test_an_uploaded_document_makes_the_same_again(running: Running, name: str, tmp_path: Path) -> None:
-    """Copied within S3, by which it keeps the metadata of what we wrote."""
+def test_an_uploaded_document_generates_the_same_again(running: Running, name: str, tmp_path: Path) -> None:
+    """The document is copied within S3, so it keeps the metadata of an object that we wrote."""
     app, before = running.app, running.document(name)
     place = parse_uri(app.row(running.executions[name]).document)
     key = f"again/{name}/{Path(place.key).stem}.cosmos.json"
@@ -202,10 +202,10 @@ def test_an_uploaded_document_makes_the_same_again(running: Running, name: str, 
     assert first.read_bytes() == again.read_bytes()
 
 
-def test_the_demo_says_what_it_makes_and_its_document_makes_it_again(
+def test_the_demo_names_its_output_and_its_document_generates_it_again(
     running: Running, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the cloud that runs; of the file of this machine."""
+    """Both commands use the cloud that runs and files of this machine."""
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(running.app.folder / "home"))
     # As if `local up` had started it, and no other command.
     monkeypatch.setattr(LocalCloud, "standing", property(lambda _: True, lambda *_: None), raising=False)
@@ -275,8 +275,8 @@ def test_what_a_guardrail_cannot_judge_is_not_delivered(running: Running) -> Non
     assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
 
 
-def test_the_guardrails_models_are_kept_as_the_model_is(running: Running) -> None:
-    """Downloaded with the token, which the worker alone reads, and backed up for the next one."""
+def test_the_guardrails_models_are_backed_up_like_the_model(running: Running) -> None:
+    """They are downloaded with the token, which only the worker reads, and backed up for the next worker."""
     guarded(running.app, "A forbidden cube.")
     bucket = running.app.outputs["ModelBucketName"]
     kept = running.app.client("s3").list_objects_v2(Bucket=bucket, Prefix="models/")["Contents"]

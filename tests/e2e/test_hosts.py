@@ -1,4 +1,4 @@
-"""Hosts: workers prove their disks and leave nothing on them, and give back what they hold when one is taken away."""
+"""Workers check their host's disks, leave no files on them, and give their jobs back when a host is taken away."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def start(app: App, clip: Path, pipeline: str) -> str:
 
 
 def test_jobs_wait_for_a_host_with_its_disk_and_say_so(app: App, clip: Path) -> None:
-    """Another host may have what this one lacks: the job is not failed, and is answered as soon as there is one."""
+    """Another host may have the missing disk, so the job is not failed, and is answered as soon as there is one."""
     missing = app.cloud.home / "hosts" / "no-instance-store"
     missing.parent.mkdir(exist_ok=True)
     missing.touch()

@@ -1,4 +1,4 @@
-"""A Batch job runs what its image's Dockerfile says, and nothing that the local cloud knows better."""
+"""A Batch job runs what its image's Dockerfile says; the local cloud adds nothing to it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.deployed_app import App, configuration, wait_for
 
 
 def dockerfile_of(assembly: Path) -> Path:
-    """The one Dockerfile of an assembly."""
+    """Return the only Dockerfile of an assembly."""
     [image] = [
         image["source"]
         for manifest in assembly.glob("*.assets.json")

@@ -1,4 +1,4 @@
-"""A deployment waits for its images: they are built once, and a build that fails fails it."""
+"""A deployment waits for its images: each is built once, and a failed build fails the deployment."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def builds(app: App) -> list[dict[str, Any]]:
 
 
 def image(app: App) -> str:
-    """The image that workers run."""
+    """Return the image that workers run."""
     [definition] = [
         one
         for one in app.client("batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"]
@@ -74,7 +74,7 @@ def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_
 
 
 def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Path) -> None:
-    """The next deployment goes on with the layers of the stages that were built."""
+    """The next deployment continues from the layers of the stages that were built."""
     config = configuration(tmp_path)
     broken = synthesize(config, tmp_path / "broken" / "cdk.out")
     for dockerfile in broken.glob("asset.*/containers/reasoner/Dockerfile"):

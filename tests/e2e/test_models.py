@@ -23,7 +23,7 @@ class Setting:
     folder: Path
 
     def publish(self, model: str, content: str) -> str:
-        """A new commit of a model that only the scripted engine loads."""
+        """Publish a new commit of a model that only the scripted engine loads."""
         folder = self.folder / "checkpoint-8b"
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(content)
@@ -32,7 +32,7 @@ class Setting:
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    """The 2B on Transformers with a tiny random checkpoint, the 8B on the scripted engine, both from a Hub."""
+    """Provide the 2B on Transformers with a tiny checkpoint and the 8B on the scripted engine, both from a Hub."""
     folder = tmp_path_factory.mktemp("models")
     models = {
         "reason2B": {"enabled": True},
@@ -81,7 +81,7 @@ def test_an_image_and_a_clip_in_flight_together(setting: Setting, clip: Path, pi
 
 
 def test_several_files_in_one_request(setting: Setting, clip: Path, picture: Path) -> None:
-    """By a request, and by a file's metadata; the document names them all."""
+    """A request and a file's metadata can each name them; the document lists them all."""
     app = setting.app
     versions = {key: app.upload(f"several/{key}", source) for key, source in (("c.mp4", clip), ("p.png", picture))}
     more = {"moreInputs": ["p.png", f"s3://{app.assets}/several/c.mp4"]}

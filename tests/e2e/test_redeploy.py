@@ -1,4 +1,4 @@
-"""A deployment under workers that are busy: they finish what they hold, new ones serve the rest, nothing is lost."""
+"""When busy workers are redeployed, they finish their jobs, new ones serve the rest, and nothing is lost."""
 
 import json
 from collections import Counter
@@ -54,7 +54,7 @@ def test_a_new_job_definition_drains_the_old_workers_and_loses_no_job(app: App, 
 
 
 def asked_to_leave(app: App, worker: str) -> bool:
-    """By the look of `scale` that comes every minute, or gone by itself before that."""
+    """Return whether `scale` has asked a worker to leave at its next call, or the worker has ended by itself."""
     app.sweep()
     row = app.workers().get(worker)
     return row.must_drain or row.state == "ENDED"

@@ -1,4 +1,4 @@
-"""`cosmos-batch run` with a model that is named: that one answers, and a standing cloud stays as it is."""
+"""`cosmos-batch run --model` answers with that model, and a running local cloud is not changed."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.support.deployed_app import configuration, configuration_text
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A cloud as `local up` leaves it, but that it ends with these tests."""
+    """Provide a cloud as `local up` leaves it, which ends with these tests."""
     folder = tmp_path_factory.mktemp("standing")
     (folder / "config.json").write_text(configuration_text(folder))
     with start_local_cloud(folder / "home") as cloud:
@@ -36,7 +36,7 @@ def templates(cloud: LocalCloud) -> dict[str, Any]:
 
 
 def run(standing: LocalCloud, *arguments: str) -> dict[str, Any]:
-    """The document that the command prints."""
+    """Run the command and return the document that it prints."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         "COSMOS_BATCH_HOME": str(standing.home),

@@ -1,4 +1,4 @@
-"""Many at once: as many workers as are wanted, every file answered, none twice."""
+"""With many jobs at once, the wanted number of workers starts, and every file is answered once."""
 
 import json
 import time
@@ -19,7 +19,7 @@ ONE_WORKER = 12  # vCPUs: a quarter of a g6e.12xlarge
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The 2B has room for one worker, the 8B for many, whose backlog should be gone in a minute."""
+    """Provide the app with room for one worker of the 2B and for many of the 8B, which drain a backlog in a minute."""
     folder = tmp_path_factory.mktemp("many")
     config = configuration(
         folder,
@@ -32,8 +32,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.mark.timeout(1800)  # two busy cores, and 600 executions
-def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Path) -> None:
-    """As many files are uploaded with a prompt as VAMS's workflows ask for, at the same time."""
+def test_concurrent_uploads_and_callbacks_are_answered_once_each(app: App, picture: Path) -> None:
+    """Files with prompts are uploaded while the same number of VAMS's workflows call, at the same time."""
     vams = Vams.of(app)
     app.upload("asked/p.png", picture)
     with ThreadPoolExecutor(4) as threads:
@@ -62,12 +62,12 @@ def test_as_many_uploads_and_callbacks_are_told_once_each(app: App, picture: Pat
 
 
 def ask(vams: Vams, number: int) -> str:
-    """A workflow of VAMS asks for one file; returns its execution."""
+    """Start an execution of VAMS on one file and return it."""
     return vams.start("asked/p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": f"callback {number}"}})
 
 
 def callbacks(app: App, role: str) -> int:
-    """How often functions or workers of this kind of role have called SendTaskSuccess."""
+    """Return how often functions or workers with this kind of role have called SendTaskSuccess."""
     return sum(
         call["count"] for call in app.cloud.calls() if call["operation"] == "SendTaskSuccess" and role in call["role"]
     )
@@ -79,7 +79,7 @@ def statuses(app: App, machine: str) -> Counter[str]:
 
 
 def failures(app: App) -> Counter[str]:
-    """Why executions failed, and how many of each reason."""
+    """Return the reasons of failed executions, each with its number."""
     arns = [one["executionArn"] for one in app.executions() if one["status"] == "FAILED"]
     ends = [app.client("stepfunctions").describe_execution(executionArn=arn) for arn in arns]
     return Counter(f"{one.get('error')}: {one.get('cause')}" for one in ends)
@@ -90,8 +90,8 @@ def ended(app: App, machine: str) -> int:
     return sum(count for status, count in statuses(app, machine).items() if status != "RUNNING")
 
 
-def test_as_many_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
-    """At 2 s an item and 60 s to drain, 110 waiting items want 4 workers: ceil(110 * 2 / 60)."""
+def test_concurrent_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
+    """At 2 s per item and 60 s to drain, 110 waiting items want 4 workers: ceil(110 * 2 / 60)."""
     app.workers(EIGHT_B).measured(seconds_per_unit=2.0, cold_start_seconds=1.0)
     app.upload("plans/p.png", picture)
     request = {"pipeline": EIGHT_B, "input": f"s3://{app.assets}/plans/p.png", "prompt": json.dumps({"seconds": 60})}

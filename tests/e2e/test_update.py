@@ -38,7 +38,7 @@ WAITING = 4  # jobs in the queue, besides those in the engine
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the earlier commit."""
+    """Provide the files of the earlier commit."""
     folder = tmp_path_factory.mktemp("earlier")
     with tarfile.open(fileobj=io.BytesIO(archived(EARLIER))) as archive:
         archive.extractall(folder, filter="data")
@@ -48,7 +48,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def archived(commit: str) -> bytes:
-    """A commit as a tar. A shallow clone fetches it first."""
+    """Return a commit as a tar. A shallow clone fetches it first."""
     git = ["git", "-C", str(ROOT)]
     known = subprocess.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], capture_output=True, check=False)
     if known.returncode != 0:
@@ -63,7 +63,7 @@ def archived(commit: str) -> bytes:
 
 
 def python_of_containers(folder: Path, earlier: Path) -> Path:
-    """A folder with a `python` that runs the code of the deployment that the container belongs to."""
+    """Create a folder with a `python` that runs the code of the deployment that the container belongs to."""
     script = folder / "python"
     folder.mkdir()
     script.write_text(
@@ -94,7 +94,7 @@ CONFIGURATION = json.dumps(
 
 
 def synthesized_by(earlier: Path, folder: Path) -> Path:
-    """The assembly that the earlier commit makes of the configuration."""
+    """Return the assembly that the earlier commit makes of the configuration."""
     (folder / "config.json").write_text(CONFIGURATION)
     program = (
         "import sys; from pathlib import Path; from cosmos_batch.contract import Config; import infra.synth;"
@@ -109,7 +109,7 @@ def synthesized_by(earlier: Path, folder: Path) -> Path:
 
 @dataclass
 class Updated:
-    """A cloud that has the earlier deployment, until `update` is called."""
+    """A cloud that has the earlier deployment until `update` is called."""
 
     app: App
     hub: Hub
@@ -118,7 +118,7 @@ class Updated:
 
 @pytest.fixture
 def deployed(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Updated]:
-    """The earlier commit, deployed to a cloud of today, and a Hub with the model."""
+    """Deploy the earlier commit to a local cloud of today, with a Hub that has the model."""
     monkeypatch.setenv(CONTAINER_PROGRAMS, str(python_of_containers(tmp_path / "programs", earlier)))
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
@@ -138,7 +138,7 @@ def outputs(stacks: dict[str, dict[str, str]]) -> dict[str, str]:
 
 
 def publish(hub: Hub, folder: Path, version: str) -> str:
-    """A new commit of the model on the Hub."""
+    """Publish a new commit of the model on the Hub."""
     (folder / "model").mkdir(exist_ok=True)
     (folder / "model" / "config.json").write_text(json.dumps({"version": version}))
     return hub.add(MODEL, folder / "model")
@@ -158,7 +158,7 @@ def ask(app: App, number: int, prompt: str = "What is it?") -> str:
 
 @contextmanager
 def asking(app: App, first: int) -> Iterator[list[str]]:
-    """Jobs keep coming: some of them are planned while half of the functions are updated."""
+    """Start jobs without pause; some of them are planned while half of the functions are updated."""
     arns: list[str] = []
     enough = Event()
 
@@ -181,7 +181,7 @@ def is_running(app: App, arn: str) -> bool:
 
 
 def state(app: App) -> dict[str, Any]:
-    """Every object in the buckets for results and models, by its version."""
+    """Return every object in the buckets for results and models, with its version."""
     listed = {}
     for bucket in (app.assets, app.outputs["ModelBucketName"]):
         pages = app.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket)

@@ -43,7 +43,7 @@ def handler(event, context):
 
 
 def make_vams(cloud: LocalCloud) -> None:
-    """What is in the account before us: VAMS's bucket, bus, role and import function."""
+    """Create what is in the account before our deployment: VAMS's bucket, bus, role and import function."""
     s3, iam = cloud.client("s3"), cloud.client("iam")
     for bucket in (BUCKET, RECORD):
         s3.create_bucket(Bucket=bucket)
@@ -64,7 +64,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow of VAMS 2.6: it writes what a run is about to S3, and its body says where."""
+    """A workflow of VAMS 2.6, which writes a run's manifest to S3 and sends its location in the body."""
 
     app: App
     machine: str
@@ -74,7 +74,7 @@ class Workflow:
         return cls(app, create_machine(app.cloud, definition_2_6(app.vams_function(TWO_B), TWO_B, BASE)))
 
     def start(self, files: dict[str, str | None], prompts: dict[str, str] | None = None, manifest: bool = True) -> str:
-        """Run on files of one asset, each a path and the version to use; returns the ARN of VAMS's execution."""
+        """Start a run on files of one asset, each a path and a version; return the ARN of VAMS's execution."""
         run = uuid.uuid4().hex
         inputs = f"{BASE}pipelines/workflowExecutionInputs/{run}"
         if manifest:
@@ -98,14 +98,14 @@ class Workflow:
         return arn
 
     def moved(self, arn: str) -> dict[str, dict[str, Any]]:
-        """The documents that VAMS has moved onto the asset at the end of a run, by their path within it."""
+        """Return the documents that VAMS has moved onto the asset at the end of a run, by their path within it."""
         output = json.loads(self.app.ended(arn)["output"])
         [moved] = [value["output"]["Payload"]["moved"] for name, value in output.items() if name.startswith("process-")]
         s3 = self.app.client("s3")
         return {path: json.loads(s3.get_object(Bucket=BUCKET, Key=f"{ASSET}{path}")["Body"].read()) for path in moved}
 
     def error(self, arn: str) -> dict[str, Any]:
-        """Our error, as VAMS's error handler was told it; the workflow itself has failed with VAMS's own words."""
+        """Return our error as VAMS's error handler received it; the workflow itself fails with VAMS's own error."""
         ended = self.app.ended(arn, 90)
         assert (ended["status"], ended["error"]) == ("FAILED", "States.TaskFailed"), ended
         key = f"errors/{arn.rpartition(':')[2]}.json"
@@ -143,21 +143,21 @@ class Workflow:
 
 
 def put(app: App, path: str, body: bytes | Path) -> str:
-    """A file of the asset; returns its version."""
+    """Upload a file of the asset and return its version."""
     data = body.read_bytes() if isinstance(body, Path) else body
     version: str = app.client("s3").put_object(Bucket=BUCKET, Key=f"{ASSET}{path}", Body=data)["VersionId"]
     return version
 
 
 def answers_to(app: App, arn: str) -> list[str]:
-    """How each try of the pipeline's step was answered."""
+    """Return how each try of the pipeline's step was answered."""
     history = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
     first_step = [one for one in history if one["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
     return [one["type"] for one in first_step if "waitForTaskToken" in json.dumps(one, default=str)]
 
 
 def asked_of_vams(app: App) -> list[dict[str, Any]]:
-    """What the import function was asked, in order."""
+    """Return the requests to the import function, in order."""
     s3 = app.client("s3")
     keys = sorted(one["Key"] for one in s3.list_objects_v2(Bucket=RECORD).get("Contents", []))
     return [json.loads(s3.get_object(Bucket=RECORD, Key=key)["Body"].read()) for key in keys]
@@ -207,7 +207,7 @@ def test_a_run_without_any_result_fails_once_for_each_try_and_vams_is_told_the_w
 
 
 def executions_for(app: App, key: str, since: str) -> list[str]:
-    """Our executions for a file that began after an execution of VAMS."""
+    """Return our executions for a file that began after an execution of VAMS."""
     stepfunctions = app.client("stepfunctions")
     began = stepfunctions.describe_execution(executionArn=since)["startDate"]
     described = [
@@ -226,8 +226,8 @@ def test_a_missing_manifest_is_said_at_once(app: App) -> None:
     assert error["message"].startswith(f"The manifest does not exist: {place}")
 
 
-def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, picture: Path) -> None:
-    """As VAMS's abort does: it stops what was registered."""
+def test_executions_are_registered_on_the_bus_and_can_be_stopped(app: App, picture: Path) -> None:
+    """VAMS's abort stops the registered executions."""
     sqs, events = app.client("sqs"), app.client("events")
     queue = sqs.create_queue(QueueName="heard")["QueueUrl"]
     queue_arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -253,7 +253,7 @@ def test_executions_are_on_the_orchestration_bus_and_a_stop_is_heard(app: App, p
 
 
 def test_tokens_are_answered_by_the_role_in_their_account(app: App) -> None:
-    """What the roles did is what they may: nobody of ours answers a token of VAMS as itself."""
+    """No role of ours answers a token of VAMS directly, and every call is granted."""
     used, granted = uses(app), grants(app)
     assert not [one for one in used if not any(covers(grant, one) for grant in granted)]
     assumed = {one.role for one in used if one.action == "sts:assumerole"}
@@ -263,7 +263,7 @@ def test_tokens_are_answered_by_the_role_in_their_account(app: App) -> None:
 
 
 def test_registration_follows_the_configuration(app: App) -> None:
-    """Last of the module: it deploys again, thrice."""
+    """This test is the last of the module because it deploys three times."""
     created = {one["ResourceProperties"]["resourceOverrides"]: one for one in asked_of_vams(app)}
     assert len(created) == 2 and {one["RequestType"] for one in created.values()} == {"Create"}
     bundle = json.loads(next(iter(created.values()))["ResourceProperties"]["inlineBundle"])

@@ -29,7 +29,7 @@ def machine(app: App) -> str:
 
 
 def run(app: App, machine: str, path: str, metadata: dict[str, Any] | None = None) -> str:
-    """VAMS starts the workflow on a file of an imported asset, whose root is not called as the asset is."""
+    """Start the workflow of VAMS on a file of an imported asset, whose folder does not have the asset's name."""
     given = {
         "bucketAsset": app.assets,
         "bucketAssetAuxiliary": "auxiliary",
@@ -50,7 +50,7 @@ def run(app: App, machine: str, path: str, metadata: dict[str, Any] | None = Non
 
 
 def failures(app: App, arn: str) -> list[dict[str, str]]:
-    """Each try of the pipeline's step that failed, with error and cause."""
+    """Return error and cause of each failed try of the pipeline's step."""
     history = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
     return [one["taskFailedEventDetails"] for one in history if one["type"] == "TaskFailed"]
 
@@ -98,7 +98,7 @@ def test_a_stop_by_a_person_is_not_undone_by_the_retry(app: App, machine: str, p
 
 
 def test_a_failure_that_may_pass_is_run_again(app: App, machine: str, picture: Path) -> None:
-    """Our state machine gives up after five seconds, and is mended before VAMS tries again."""
+    """Our state machine times out after five seconds, and is restored before VAMS retries."""
     stepfunctions = app.client("stepfunctions")
     definition = stepfunctions.describe_state_machine(stateMachineArn=app.machine)["definition"]
     app.upload(f"{ROOT}late.png", picture)
@@ -121,7 +121,7 @@ def test_a_failure_that_may_pass_is_run_again(app: App, machine: str, picture: P
 
 
 def test_ten_retries_at_once_are_one_run_and_ten_answers(app: App, picture: Path) -> None:
-    """Ten tasks wait, each with its token, and the function is called with all of them at the same time."""
+    """Ten tasks wait, each with its token, and call the function at the same time."""
     app.upload(f"{ROOT}storm.png", picture)
     queue = app.client("sqs").create_queue(QueueName="storm")["QueueUrl"]
     waits = {

@@ -1,4 +1,4 @@
-"""The real vLLM through the deployed app: both architectures, a full batch with all that is wrong in it, its death."""
+"""The real vLLM through the deployed app: both architectures, a full batch with broken files, and a crash."""
 
 import json
 import os
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """vLLM in two pipelines, whose workers stay until they are told to go."""
+    """Provide vLLM in two pipelines, whose workers stay until they are asked to leave."""
     folder = tmp_path_factory.mktemp("vllm")
     models = {
         "reason2B": {"enabled": True, "engine": "vllm", "model": str(build_random_checkpoint(folder))},
@@ -56,8 +56,10 @@ def answer(app: App, arn: str) -> dict[str, Any]:
 
 
 def engine_cores(app: App, pipeline: str) -> list[int]:
-    """vLLM's processes that hold a pipeline's model: children of the servers that are children of its workers. Their
-    titles may be their server's, of which they are forked."""
+    """Return vLLM's processes that hold a pipeline's model: children of the servers of its workers.
+
+    A process may still have the title of the server that forked it.
+    """
     ours = set(processes.marked(runtime.MARK, f"{app.cloud.cloud_id}:")) & set(processes.marked("PIPELINE", pipeline))
     commands = dict(titles())
     serving = {process for process, command in commands.items() if "vllm\0serve\0" in command}
@@ -98,8 +100,8 @@ def test_an_upload_with_a_prompt_is_answered_by_vllm(app: App, clip: Path) -> No
         assert "seen: 16 frames" in document["jobLogs"], "four seconds at 4 frames a second"
 
 
-def test_what_vllm_made_at_its_start_is_kept_for_the_next_worker(app: App) -> None:
-    """By each pipeline's workers in a place of their own."""
+def test_code_that_vllm_compiled_is_kept_for_the_next_worker(app: App) -> None:
+    """Each pipeline's workers store it in a place of their own."""
     s3 = app.client("s3")
     [models] = [one["Name"] for one in s3.list_buckets()["Buckets"] if "models" in one["Name"]]
 
@@ -110,8 +112,8 @@ def test_what_vllm_made_at_its_start_is_kept_for_the_next_worker(app: App) -> No
     wait_for(lambda: kept() == {TWO_B, NANO}, 60, "nothing was kept")
 
 
-def test_a_full_batch_with_everything_bad_in_it(app: App, clip: Path, tmp_path: Path) -> None:
-    """What is wrong fails alone and says so; no neighbour is lost or answered differently, or reads of another."""
+def test_broken_files_in_a_full_batch_fail_alone(app: App, clip: Path, tmp_path: Path) -> None:
+    """Each broken file fails alone with its reason; no other job is lost or gets another answer."""
     app.upload("batch/clip.mp4", clip)
     bad = [(f"batch/{name}{path.suffix}", path) for name, path in made(tmp_path)]
     for key, path in bad:
@@ -144,7 +146,7 @@ def test_a_full_batch_with_everything_bad_in_it(app: App, clip: Path, tmp_path: 
 
 
 def made(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Each kind of broken file."""
+    """Write and yield each kind of broken file."""
     for number, (make, _) in enumerate(REFUSED.values()):
         own = folder / str(number)
         own.mkdir()

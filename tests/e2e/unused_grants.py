@@ -1,4 +1,4 @@
-"""What is granted and not used by the flows of `test_flows.py`, each with the reason why it is granted all the same."""
+"""List the permissions that the flows of `test_flows.py` do not use, each with the reason why it is granted."""
 
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -19,7 +19,7 @@ WITHOUT_RESOURCE = {
 
 
 class Unused(NamedTuple):
-    """Actions of roles, on resources of a pattern."""
+    """Actions that roles are granted on resources that match a pattern."""
 
     roles: list[str]
     actions: list[str]
@@ -27,7 +27,7 @@ class Unused(NamedTuple):
     resource: str = "*"
 
     def excuses(self, grant: Grant) -> bool:
-        """Whether this is said of a grant."""
+        """Return whether this entry explains a grant."""
         return grant.role in self.roles and grant.action in self.actions and fnmatchcase(grant.resource, self.resource)
 
 

@@ -1,4 +1,4 @@
-"""State machines in the form that VAMS generates, with the functions of VAMS that they call.
+"""Create state machines in the form that VAMS generates, with the functions of VAMS that they call.
 
 The definitions follow `createWorkflow.py` and `stepfunctions_builder.py` of VAMS 2.5.1, and `workflowAslBuilder.py` of
 2.6: names that begin with five hexadecimal digits, result paths that have them, retries and catches of everything, and
@@ -50,7 +50,7 @@ def handler(event, context):
 
 
 def make_functions(cloud: LocalCloud) -> None:
-    """VAMS's functions, which stand in the account before any workflow."""
+    """Create VAMS's functions, which exist in the account before any workflow."""
     trust = {"Version": "2012-10-17", "Statement": []}
     cloud.client("iam").create_role(RoleName="vams", AssumeRolePolicyDocument=json.dumps(trust))
     for name, source in ((PROCESS, PROCESS_SOURCE), (HANDLE, HANDLE_SOURCE)):
@@ -58,7 +58,7 @@ def make_functions(cloud: LocalCloud) -> None:
 
 
 def make_function(cloud: LocalCloud, name: str, source: str) -> None:
-    """A function that is nobody's stack."""
+    """Create a function that belongs to no stack."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("index.py", source)
@@ -73,7 +73,7 @@ def make_function(cloud: LocalCloud, name: str, source: str) -> None:
 
 
 def create_machine(cloud: LocalCloud, definition: dict[str, Any]) -> str:
-    """The ARN of a machine with a name as VAMS gives it."""
+    """Create a machine with a name as VAMS generates it, and return its ARN."""
     arn: str = cloud.client("stepfunctions").create_state_machine(
         name=f"vams-{uuid.uuid4().hex[:12]}", definition=json.dumps(definition, indent=2), roleArn=ROLE
     )["stateMachineArn"]
@@ -81,7 +81,7 @@ def create_machine(cloud: LocalCloud, definition: dict[str, Any]) -> str:
 
 
 def definition_2_5(function: str, pipeline: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Of a workflow with one pipeline, which waits for its callback."""
+    """Return the definition of a workflow with one pipeline, which waits for its callback."""
     job = f"{JOB}-{pipeline}"
     outputs = f"pipelines/{pipeline}/{job}/output/{{}}"
     execution = "$$.Execution.Name"
@@ -120,7 +120,7 @@ def definition_2_5(function: str, pipeline: str, parameters: dict[str, Any] | No
 
 
 def definition_2_6(function: str, pipeline: str, base_prefix: str) -> dict[str, Any]:
-    """Of a workflow with one pipeline, in a VAMS whose default bucket is registered with a base prefix."""
+    """Return the definition of a workflow with one pipeline, in a VAMS whose default bucket has a base prefix."""
     step = f"{JOB}-{pipeline}"
     bucket, execution = "$.workflowExecutionS3InputOutputBucket", "$$.Execution.Name"
     inputs = f"{base_prefix}pipelines/workflowExecutionInputs/{{}}/pipeline1"
@@ -162,12 +162,12 @@ def definition_2_6(function: str, pipeline: str, base_prefix: str) -> dict[str, 
 
 
 def run_files(base_prefix: str, pipeline: str) -> str:
-    """The prefix of a run's results, with `{}` for the execution's name."""
+    """Return the prefix of a run's results, with `{}` for the execution's name."""
     return f"{base_prefix}pipelines/{pipeline}/{JOB}-{pipeline}/output/{{}}/files/"
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Fields that are passed on as they are."""
+    """Return fields that are passed on as they are."""
     return {f"{name}.$": f"$.{name}" for name in names}
 
 

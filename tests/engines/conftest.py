@@ -1,4 +1,4 @@
-"""Fixtures for tests of engines: tiny checkpoints, loaded engines, jobs, and a server that plays vLLM."""
+"""Fixtures for tests of engines: tiny checkpoints, loaded engines, jobs, and a stand-in for vLLM's server."""
 
 import asyncio
 import shutil
@@ -98,7 +98,7 @@ def run(engine: TransformersEngine, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def server_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with what the stand-in is server_options when it starts."""
+    """Provide a file with the options that the stand-in server reads when it starts."""
     file = tmp_path / "server_options"
     file.touch()
     stand_in(monkeypatch, file)
@@ -133,7 +133,7 @@ def run_all(dying: VllmEngine, picture: Path, tmp_path: Path) -> RunAll:
 
 @pytest.fixture
 def caches(tmp_path: Path) -> Path:
-    """A folder with code that another worker compiled."""
+    """Provide a folder with code that another worker compiled."""
     folder = tmp_path / "caches"
     (folder / "vllm").mkdir(parents=True)
     (folder / "vllm" / "graph.py").touch()
@@ -150,7 +150,7 @@ def load(checkpoint_dir: Path, caches: Path) -> VllmEngine:
 
 @pytest.fixture
 def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The device folder of a machine with two GPUs."""
+    """Provide the device folder of a machine with two GPUs."""
     monkeypatch.setattr(gpus, "DEVICES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
@@ -160,7 +160,7 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with what the fake `nvidia-smi` prints."""
+    """Provide a file with the output of the fake `nvidia-smi`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program, said = folder / "nvidia-smi", tmp_path / "said"

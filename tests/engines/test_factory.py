@@ -1,4 +1,4 @@
-"""Which engine a configured name creates, on which machine."""
+"""Creating the engine that a configuration names, on machines with and without GPUs."""
 
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version

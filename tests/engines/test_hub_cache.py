@@ -19,7 +19,7 @@ COMMIT = "5" * 40
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """As the store has them."""
+    """Provide copies of models as the store keeps them."""
     folder = tmp_path_factory.mktemp("store") / "Qwen--Qwen3Guard-Gen-0.6B" / COMMIT
     (folder / "words").mkdir(parents=True)
     (folder / "words" / "list").write_text("one")
@@ -65,7 +65,7 @@ def test_without_copies_nothing_is_downloaded(tmp_path: Path) -> None:
     ],
 )
 def test_the_error_of_a_failed_start_names_guardrails(line: str, code: str, told: bool) -> None:
-    """Where memory ran out while they loaded, that is the reason."""
+    """If memory ran out while guardrails loaded, they are the cause."""
     with pytest.raises(Failure) as raised, explain_guardrail_failures(lambda: ["Traceback", line]):
         raise Failure(code, "It ended with status 1.", "See the log.")  # type: ignore[arg-type]
     error = raised.value.error

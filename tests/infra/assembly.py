@@ -1,4 +1,4 @@
-"""A synthesized app, and its templates as plain values."""
+"""Read a synthesized app, with its templates as plain values."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ STACKS = ["Network", "Storage", "Images", "Builds", "Pipelines", "Monitoring"]
 
 
 class Assembly:
-    """What one synthesis wrote."""
+    """The folder that one synthesis wrote, with its templates and assets."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,21 +52,21 @@ class Assembly:
         self.templates = {name: self._read(file) for name, file in names.items() if (folder / file).exists()}
 
     def resources(self, stack: str, kind: str) -> dict[str, Resource]:
-        """Logical id to resource, of one type such as `SQS::Queue`."""
+        """Return the resources of one type, such as `SQS::Queue`, by their logical ids."""
         found = self.templates[stack]["Resources"]
         return {name: resource for name, resource in found.items() if resource["Type"] == f"AWS::{kind}"}
 
     def properties(self, stack: str, kind: str, part_of_id: str = "") -> list[Resource]:
-        """Properties of those whose logical id has a part."""
+        """Return the properties of the resources whose logical id contains `part_of_id`."""
         return [one["Properties"] for name, one in self.resources(stack, kind).items() if part_of_id in name]
 
     def one(self, stack: str, kind: str, part_of_id: str = "") -> Resource:
-        """Properties of the only one."""
+        """Return the properties of the only resource whose logical id contains `part_of_id`."""
         (found,) = self.properties(stack, kind, part_of_id)
         return found
 
     def roles(self) -> dict[str, list[Resource]]:
-        """Logical id of each role of all stacks, with its IAM statements."""
+        """Return the IAM statements of each role of all stacks, by the role's logical id."""
         roles: dict[str, list[Resource]] = {
             name: [] for stack in self.templates for name in self.resources(stack, "IAM::Role")
         }
@@ -77,16 +77,16 @@ class Assembly:
         return roles
 
     def statements(self, part_of_role: str) -> list[Resource]:
-        """The IAM statements of the roles whose logical id has a part."""
+        """Return the IAM statements of the roles whose logical id contains `part_of_role`."""
         found = self.roles().items()
         return [statement for role, statements in found if part_of_role in role for statement in statements]
 
     def assets(self, stack: str) -> dict[str, Any]:
-        """The asset manifest of a stack."""
+        """Return the asset manifest of a stack."""
         return self._read(f"CosmosBatch-{stack}.assets.json")
 
     def asset_folder(self, key: str) -> Path:
-        """The folder behind a function's or a layer's S3 key."""
+        """Return the folder that a function's or a layer's S3 key stands for."""
         path: str = self.assets("Pipelines")["files"][key.removesuffix(".zip")]["source"]["path"]
         return self.folder / path
 
@@ -96,13 +96,13 @@ class Assembly:
 
 
 def endpoint_service(endpoint: Resource) -> str:
-    """`ecr.api` of the VPC endpoint `com.amazonaws.<region>.ecr.api`."""
+    """Return `ecr.api` for the VPC endpoint `com.amazonaws.<region>.ecr.api`."""
     text: str = endpoint["ServiceName"]["Fn::Join"][1][-1]
     return text.removeprefix(".")
 
 
 def resolve(value: Any) -> str:
-    """A property as one text: joins are joined, and every other intrinsic is some text that stands for it alone."""
+    """Return a property as one text: joins are joined, and every other intrinsic becomes a text that names it."""
     if not isinstance(value, dict):
         return str(value)
     if "Fn::Join" in value:

@@ -1,4 +1,4 @@
-"""One synthesis for all tests of the templates: it is what takes time."""
+"""Fixtures: one synthesis for all tests of the templates, because synthesis takes long."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.infra.assembly import SEED, Assembly
 
 @pytest.fixture(scope="session")
 def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The seed's configuration, both pipelines enabled, with a token."""
+    """Provide the seed's configuration, with both pipelines enabled and with a token."""
     path = tmp_path_factory.mktemp("config") / "config.json"
     path.write_text(json.dumps(SEED), encoding="utf-8")
     return path
@@ -20,5 +20,5 @@ def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def assembly(config_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """The app of that configuration."""
+    """Provide the synthesized app of that configuration."""
     return Assembly(synthesize(load_config(config_file), tmp_path_factory.mktemp("cdk") / "cdk.out", config_file))

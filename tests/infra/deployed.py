@@ -1,4 +1,4 @@
-"""What a template's values become when it is deployed: texts as long as those of CloudFormation.
+"""Compute what a template's values become when it is deployed: texts as long as those of CloudFormation.
 
 CloudFormation calls a resource that has no name `<stack>-<logical id>-<suffix>`, cut where the service allows less;
 AWS Batch has the logical id and a suffix of 16 characters.
@@ -30,14 +30,14 @@ ARNS = {
 
 
 class Deployed:
-    """One region, and the templates of an app by the names of their stacks."""
+    """The templates of an app by the names of their stacks, as one region resolves them."""
 
     def __init__(self, templates: dict[str, dict[str, Any]], region: str = LONGEST_REGION) -> None:
         self._templates = templates
         self._region = region
 
     def text(self, stack: str, value: Any) -> str:
-        """A property of a stack's template as the service reads it."""
+        """Return a property of a stack's template as the service reads it."""
         if not isinstance(value, dict):
             return str(value)
         ((function, argument),) = value.items()
@@ -83,7 +83,7 @@ class Deployed:
 
 
 def size_of_environment(variables: dict[str, str]) -> int:
-    """As Lambda measures it against its 4 KB: bytes of the map as JSON, in which the quotes of a value are escaped."""
+    """Return a function's variables in bytes as Lambda measures them against its 4 KB: as JSON, with escaped quotes."""
     return len(json.dumps(variables, separators=(",", ":"), ensure_ascii=False).encode())
 
 

@@ -1,4 +1,4 @@
-"""The example configurations, each synthesized once."""
+"""Synthesize each of the example configurations once."""
 
 import os
 from fcntl import LOCK_EX, flock
@@ -17,7 +17,7 @@ OF_THIS_RUN = Path(gettempdir()) / f"cosmos-batch-examples-{os.environ.get('PYTE
 
 @cache
 def example(name: str) -> Assembly:
-    """The app of `examples/<name>.json`: one of a run's processes writes it, and the others read it."""
+    """Return the app of `examples/<name>.json`. One process of a test run writes it, and the others read it."""
     config_file, outdir = FOLDER / f"{name}.json", OF_THIS_RUN / name / "cdk.out"
     outdir.parent.mkdir(parents=True, exist_ok=True)
     with (outdir.parent / "lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""`python app.py`, the templates as a whole, and the Node behind them."""
+"""`python app.py`, the templates as a whole, and the Node.js that runs the CDK."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_a_stack_is_within_cloudformations_limits(assembly: Assembly, stack: str
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Node has been chosen yet."""
+    """Let each test choose Node.js anew."""
     monkeypatch.delenv("JSII_NODE", raising=False)
 
 

@@ -1,4 +1,4 @@
-"""What a change of one file makes be built again: what is made of it, and nothing else."""
+"""A changed file causes a new build only of the image or zip that contains it."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ USED = ["cosmos_batch", "lambdas", "containers", "pyproject.toml", "README.md"]
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the sources that synthesis takes for the repository."""
+    """Provide a copy of the sources, which synthesis takes for the repository."""
     root = tmp_path / "repository"
     for name in USED:
         source, target = ROOT / name, root / name
@@ -31,7 +31,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def hashes() -> tuple[str, str]:
-    """The image's tag, and the key of the functions' code."""
+    """Return the image's tag and the key of the functions' code."""
     choose_nodejs()
     from aws_cdk import App, Stack
     from aws_cdk import aws_lambda as lambda_

@@ -1,4 +1,4 @@
-"""Which hosts there are, and what a worker asks for."""
+"""The instances that Batch starts, and the resources that a worker reserves."""
 
 import json
 from pathlib import Path
@@ -70,10 +70,10 @@ def test_the_definition_before_stays_until_nobody_submits_it(assembly: Assembly)
         assert definition["ResourceRetentionPolicy"] == {"SkipDeregisterOnUpdate": True}
 
 
-def test_another_word_for_the_host_image_makes_another_version_of_the_launch_template(
+def test_another_value_of_host_image_makes_another_version_of_the_launch_template(
     assembly: Assembly, tmp_path: Path
 ) -> None:
-    """Batch replaces the hosts then, and takes AWS's newest image for the new ones."""
+    """Batch then replaces the hosts, and starts the new ones from AWS's newest image."""
     templates = [
         one.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
         for one in (assembly, *(changed(tmp_path / day, operations={"hostImage": day}) for day in ("monday", "friday")))
@@ -86,7 +86,7 @@ def test_another_word_for_the_host_image_makes_another_version_of_the_launch_tem
 
 
 def changed(folder: Path, **own: object) -> Assembly:
-    """The app of SEED with settings of our own."""
+    """Return the app of SEED with this block `cosmosBatch`."""
     config = {"app": {**SEED["app"], "cosmosBatch": own}}
     return Assembly(synthesize(parse_config(json.dumps(config)), folder / "cdk.out"))
 
@@ -209,7 +209,7 @@ def worker(assembly: Assembly, pipeline: str) -> Resource:
 
 
 def mounted(definition: Resource, container_path: str) -> Resource:
-    """The volume behind a path of the container."""
+    """Return the volume that is mounted at a path of the container."""
     container = definition["ContainerProperties"]
     (name,) = [one["SourceVolume"] for one in container["MountPoints"] if one["ContainerPath"] == container_path]
     (volume,) = [one for one in container["Volumes"] if one["Name"] == name]

@@ -1,4 +1,4 @@
-"""A pipeline whose model is on somebody else's server: its worker knows it, and may read its key and no other's."""
+"""The worker of a pipeline with a remote model server gets its address, and may read that server's key alone."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every example configuration synthesizes, and its templates say what the example is for."""
+"""Every example configuration synthesizes, and its templates contain what the example demonstrates."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_private_workers_go_out_by_one_nat_gateway() -> None:
 
 
 class TestExistingVpc:
-    """`examples/existing-vpc.json`"""
+    """Tests of `examples/existing-vpc.json`."""
 
     def test_makes_no_network(self) -> None:
         made = {one["Type"] for one in example("existing-vpc").templates["Network"]["Resources"].values()}
@@ -58,7 +58,7 @@ class TestExistingVpc:
 
 
 class TestAdoptedBuckets:
-    """`examples/existing-vpc.json`: one bucket whose uploads start runs, one that is left alone."""
+    """Tests of `examples/existing-vpc.json`, with one bucket whose uploads start runs and one whose uploads do not."""
 
     def test_no_bucket_of_ours_is_made_for_files(self) -> None:
         buckets = example("existing-vpc").resources("Storage", "S3::Bucket")
@@ -107,7 +107,7 @@ def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
 
 
 class TestVpcOnly:
-    """`examples/vpc-only.json`"""
+    """Tests of `examples/vpc-only.json`."""
 
     def test_there_is_no_way_out(self) -> None:
         made = {one["Type"] for one in example("vpc-only").templates["Network"]["Resources"].values()}
@@ -122,7 +122,7 @@ class TestVpcOnly:
         }  # fmt: skip
 
     def test_no_worker_asks_for_a_token_that_it_cannot_reach(self) -> None:
-        """It is told at once that its model is not in place, and by whom it can be put there."""
+        """Such a worker's job fails at once with an error that says who can put the model into the bucket."""
         (definition,) = example("vpc-only").properties("Pipelines", "Batch::JobDefinition")
         names = [one["Name"] for one in definition["ContainerProperties"]["Environment"]]
         assert "MODEL_BUCKET" in names and "HF_TOKEN_SECRET" not in names
@@ -160,7 +160,7 @@ GENERATOR_IDS = [name.replace("-", "") for name in GENERATORS]
 
 
 def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
-    """The variables of a worker, whose role may fetch and keep the models that its guardrails load."""
+    """Return the variables of a worker, having checked that its role may fetch and store its guardrails' models."""
     container = assembly.one("Pipelines", "Batch::JobDefinition", worker)["ContainerProperties"]
     variables = {one["Name"]: one["Value"] for one in container["Environment"]}
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
@@ -177,7 +177,7 @@ def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
 
 
 class TestGenerators:
-    """`examples/generator-only.json` and `everything.json`"""
+    """Tests of `examples/generator-only.json` and `everything.json`."""
 
     @pytest.mark.parametrize("name", ["generator-only", "everything"])
     def test_an_upload_starts_generators_too(self, name: str) -> None:
@@ -187,7 +187,7 @@ class TestGenerators:
 
     @pytest.mark.parametrize(("name", "workers"), [("generator-only", ["cosmos3nano"]), ("everything", GENERATOR_IDS)])
     def test_guardrails_come_from_the_model_store(self, name: str, workers: list[str]) -> None:
-        """Downloaded with the token, which the worker reads: its engine has files."""
+        """The worker reads the token and downloads the models; its engine gets files."""
         for worker in workers:
             assert has_guardrails(example(name), f"{worker}Worker")["HF_TOKEN_SECRET"]
 
@@ -208,13 +208,13 @@ REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "c
 
 
 def asked(pipeline: str) -> dict[str, str]:
-    """What a worker asks of Batch."""
+    """Return the resources that a worker's job definition reserves in Batch."""
     definition = example("everything").one("Pipelines", "Batch::JobDefinition", f"{pipeline}Worker")
     return {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
 
 
 class TestReasoners:
-    """`examples/everything.json`"""
+    """Tests of the reasoners of `examples/everything.json`."""
 
     @pytest.mark.parametrize(("pipeline", "gpus"), list(zip(REASONERS, "1114", strict=True)))
     def test_one_gpu_is_one_replica_and_more_share_the_weights(self, pipeline: str, gpus: str) -> None:
@@ -240,7 +240,7 @@ class TestReasoners:
 
 @pytest.mark.parametrize("name", ["everything", "generator-only"])
 def test_jobs_are_planned_for_the_workers_that_are_deployed_with_plan(name: str) -> None:
-    """Where the two differed, each job would be planned again for ever."""
+    """If the identities of `plan` and its workers differed, each job would be planned again without end."""
     assembly = example(name)
     parameters = [resolve(one["Value"]) for one in assembly.properties("Pipelines", "SSM::Parameter")]
     queues = [DeployedPipeline.read(text).queue for text in parameters]

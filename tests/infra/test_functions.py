@@ -1,4 +1,4 @@
-"""The functions: names, code, layer, environments."""
+"""The names, code, layer and environment variables of the Lambda functions."""
 
 import json
 import re
@@ -178,6 +178,6 @@ def tags(wheel: Path) -> list[str]:
 
 
 def fits(tag: str) -> bool:
-    """Whether a wheel of this tag runs on python3.12, arm64, Amazon Linux 2023 (glibc 2.34)."""
+    """Return whether a wheel with this tag runs on Python 3.12, arm64 and Amazon Linux 2023 (glibc 2.34)."""
     python, _, platform = tag.split("-")
     return (python in ("py3", "cp312")) and (platform == "any" or platform.endswith("_aarch64"))

@@ -1,4 +1,4 @@
-"""`host_setup.sh`, run with programs that stand in for those of a host."""
+"""`host_setup.sh` runs with stubs in place of a host's programs."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ ROOT_DISK = "/dev/nvme0n1 Amazon Elastic Block Store"
 
 
 class Host:
-    """A folder in which `/etc` and `/mnt` lie, and stubs that note how they were called."""
+    """A folder that contains `/etc` and `/mnt`, and stubs that record how they were called."""
 
     def __init__(self, folder: Path, disks: list[str], formatted: bool = False, broken: str = "") -> None:
         self.folder, self.calls = folder, folder / "calls"

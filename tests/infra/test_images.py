@@ -1,4 +1,4 @@
-"""Images are built by CodeBuild or by Docker on the machine that deploys, and CloudFormation waits for CodeBuild."""
+"""CodeBuild, or Docker on the machine that deploys, builds the images; CloudFormation waits for CodeBuild."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ DOCKER_HUB = "arn:aws:secretsmanager:us-east-1:123456789012:secret:docker-hub-Ab
 
 
 def built(assembly: Assembly) -> dict[str, Resource]:
-    """The custom resources that wait, by logical id."""
+    """Return the custom resources that wait for a build, by logical id."""
     resources = assembly.templates.get("Builds", {}).get("Resources", {})
     return {name: one for name, one in resources.items() if one["Type"] == "Custom::ImageBuild"}
 
@@ -97,8 +97,8 @@ def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
     assert "ImageTagMutability" not in assembly.one("Images", "ECR::Repository", "Cache")
 
 
-def test_an_image_that_is_no_longer_needed_can_go() -> None:
-    """CloudFormation removes nothing whose export another stack imports."""
+def test_an_image_that_is_no_longer_needed_can_be_removed() -> None:
+    """CloudFormation does not remove an output that another stack imports."""
     outputs = example("everything").templates["Images"]["Outputs"]
     assert not [name for name, output in outputs.items() if "Export" in output]
 
@@ -132,14 +132,14 @@ def test_builds_run_one_after_the_other() -> None:
     assert first[0] in second[1]["DependsOn"]
 
 
-def test_a_build_that_fails_takes_no_repository_with_it() -> None:
-    """CloudFormation deletes what a stack has made when its first deployment fails."""
+def test_a_failed_build_does_not_delete_a_repository() -> None:
+    """CloudFormation deletes everything that a stack has created when its first deployment fails."""
     kinds = {one["Type"] for one in example("everything").templates["Builds"]["Resources"].values()}
     assert kinds == {"Custom::ImageBuild"}
 
 
 def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replaces_no_repository() -> None:
-    """The logical ids and names of commit 0f4e7e0."""
+    """The logical ids and names are those of commit 0f4e7e0."""
     repositories = example("everything").resources("Images", "ECR::Repository")
     names = {name: one["Properties"].get("RepositoryName") for name, one in repositories.items()}
     assert names == {

@@ -1,4 +1,4 @@
-"""The local cloud knows every CloudFormation type of our templates."""
+"""The local cloud supports every CloudFormation type of our templates."""
 
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
 from tests.infra.examples import example
@@ -6,7 +6,7 @@ from tests.local.resource_types import TYPES
 
 
 def test_every_type_of_our_templates_is_tested_or_accepted() -> None:
-    """Custom resources are no types of their own: the local cloud calls their function."""
+    """Custom resources are left out: the local cloud only calls their function."""
     known = {tested.name for tested in TYPES} | set(ACCEPTED_TYPES)
     templates = example("everything").templates.values()
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}

@@ -1,4 +1,4 @@
-"""The dashboard and the alarms are of metrics that exist, and each alarm says what to do."""
+"""The dashboard and the alarms use metrics that exist, and each alarm says what to do."""
 
 import json
 import re
@@ -164,13 +164,15 @@ def test_every_pipeline_that_is_enabled_is_shown() -> None:
 
 
 def test_a_pipeline_that_is_watched_can_be_disabled(assembly: Assembly) -> None:
-    """Pipelines is updated first: CloudFormation refuses to delete an export that Monitoring still imports."""
+    """Pipelines is updated first, and CloudFormation refuses to delete an export that Monitoring still imports."""
     template = json.dumps(assembly.templates["Monitoring"])
     assert "Fn::GetStackOutput" in template and "Fn::ImportValue" not in template
 
 
 def test_tags_of_the_user_replace_no_compute_environment(tmp_path: Path) -> None:
-    """CloudFormation replaces one whose own tags change; what it starts has the tags of the launch template."""
+    """CloudFormation replaces a compute environment whose own tags change, so instances get tags by the launch
+    template.
+    """
     config = parse_config(
         '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
         ' "cosmosBatch": {"operations": {"tags": {"team": "robots"}}}}}'

@@ -1,4 +1,4 @@
-"""Networks at their limits: the smallest of our own, and an existing VPC with two subnets in one zone."""
+"""The smallest networks: the smallest that the app creates, and an existing VPC with two subnets in one zone."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ ZONES = {FIRST: "us-east-1a", TWIN: "us-east-1a", OTHER: "us-east-1b"}
 
 @pytest.fixture(scope="module")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """A VPC without a way out, whose owner asks for one endpoint."""
+    """Provide the app with a VPC that has no internet access and one configured endpoint."""
     config = json.loads((FOLDER / "existing-vpc.json").read_text(encoding="utf-8"))
     network = config["app"]["cosmosBatch"]["network"]
     network["mode"] = "vpcOnly"
@@ -52,7 +52,7 @@ def test_workers_run_in_every_subnet(assembly: Assembly) -> None:
 
 
 def resources(settings: dict[str, Any], kind: str) -> list[Resource]:
-    """Properties of those of a type, in the network's stack alone."""
+    """Return the properties of the resources of one type, from the network's stack alone."""
     choose_nodejs()
     from aws_cdk import App
     from aws_cdk.assertions import Template
@@ -79,7 +79,7 @@ def test_the_smallest_network_that_is_taken_holds_its_subnets(mode: str, cidr: i
 
 
 def networks(cidr: str, zones: int | None = None, mode: str = "private") -> list[str]:
-    """The networks of the workers' subnets, in the order of their zones."""
+    """Return the networks of the workers' subnets, in the order of their zones."""
     settings = {"mode": mode, "cidr": cidr} | ({"zoneCount": zones} if zones else {})
     subnets = resources(settings, "EC2::Subnet")
     of_nat = {"Key": "aws-cdk:subnet-type", "Value": "Public"}

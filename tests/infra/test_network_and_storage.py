@@ -1,4 +1,4 @@
-"""What the network lets through, and what is kept."""
+"""The traffic that the network allows, and the data that the stores keep."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Templates and code that hold in GovCloud and in China."""
+"""Templates and code also work in GovCloud and in China."""
 
 import json
 import re
@@ -42,7 +42,7 @@ EXISTING = {
 
 
 def resolved(value: Any, partition: str, conditions: dict[str, Any]) -> Any:
-    """A template's value as CloudFormation would have it there; what it cannot know stays."""
+    """Return a template's value as CloudFormation resolves it in that partition; what only a deployment knows stays."""
     region, suffix = PARTITIONS[partition]
     known = {
         "AWS::Partition": partition,

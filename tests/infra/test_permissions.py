@@ -1,4 +1,4 @@
-"""Each role does what it needs, on what it needs it for."""
+"""Each role may do what it needs, on the resources that it needs it for."""
 
 import json
 import re
@@ -112,7 +112,7 @@ def listed(value: object) -> list[object]:
 
 
 def resources_of(statements: list[Resource], action: str) -> list[str]:
-    """As texts, every resource that the statements allow an action on."""
+    """Return as texts all resources on which the statements allow an action."""
     return [
         json.dumps(resource)
         for statement in statements
@@ -122,13 +122,15 @@ def resources_of(statements: list[Resource], action: str) -> list[str]:
 
 
 def kind_of(role: str) -> str:
-    """`cosmosreason22bWorkerRole4BCBEA66` as `Worker`: what roles of several pipelines or images have in common."""
+    """Return `Worker` for `cosmosreason22bWorkerRole4BCBEA66`: the part that roles of several pipelines or images
+    share.
+    """
     name = re.sub(r"Role[0-9A-F]{8}$", "", role)
     return re.sub(r"cosmos[a-z0-9]+|^[A-Z][a-z]+(?=BuildProject$)", "", name)
 
 
 def found_actions(name: str) -> dict[str, set[object]]:
-    """Of each role of an example."""
+    """Return the allowed actions of each role of an example."""
     return {
         role: {action for statement in statements for action in listed(statement["Action"])}
         for role, statements in example(name).roles().items()
@@ -199,8 +201,8 @@ def test_a_worker_touches_its_own_model_only(assembly: Assembly) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_compiled_code_is_written_by_the_workers_that_run_it_and_by_nobody_else(name: str) -> None:
-    """Whoever may write it has a worker run what they like."""
+def test_compiled_code_is_written_only_by_the_workers_that_run_it(name: str) -> None:
+    """Whoever may write compiled code decides what a worker executes."""
     writers: dict[str, list[str]] = {}
     for role, statements in example(name).roles().items():
         for statement in statements:

@@ -1,4 +1,4 @@
-"""Queues, their dead letters, and the events that fill them."""
+"""The queues, their dead-letter queues, and the events that are sent to them."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def only(found: dict[str, Resource], *parts: str) -> Resource:
 
 
 def source_of(assembly: Assembly, function: str) -> Resource:
-    """The only event source mapping of a function."""
+    """Return the only event source mapping of a function."""
     (found,) = sources_of(assembly, function)
     return found
 

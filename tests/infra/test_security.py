@@ -1,4 +1,4 @@
-"""What cdk-nag and cfn-lint say of every example, and what neither looks at."""
+"""cdk-nag and cfn-lint accept every example, and tests check what both tools miss."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from tests.infra.examples import FOLDER, NAMES, example
 
 @cache
 def found(name: str) -> frozenset[Finding]:
-    """By cdk-nag, in `examples/<name>.json`."""
+    """Return the findings of cdk-nag in `examples/<name>.json`."""
     outdir = Path(mkdtemp(prefix=f"cosmos-batch-nag-{name}-")) / "cdk.out"
     return frozenset(findings(load_config(FOLDER / f"{name}.json"), outdir))
 
@@ -68,7 +68,7 @@ KEYS = {
 
 
 def encryption_of(assembly: Assembly, kind: str) -> dict[str, str]:
-    """Logical id to what a resource says of its key, for all of a type."""
+    """Return the encryption settings of all resources of a type as text, by logical id."""
     return {
         name: json.dumps(one["Properties"].get(KEYS[kind]))
         for stack in assembly.templates
@@ -77,7 +77,7 @@ def encryption_of(assembly: Assembly, kind: str) -> dict[str, str]:
 
 
 class TestCustomerKey:
-    """`examples/vpc-only.json`"""
+    """Tests of the customer key in `examples/vpc-only.json`."""
 
     @pytest.mark.parametrize("kind", KEYS)
     def test_every_store_has_the_key(self, kind: str) -> None:
@@ -136,7 +136,7 @@ def test_the_key_of_an_adopted_bucket_is_used_through_s3_alone(tmp_path: Path) -
 
 
 def everywhere(kind: str) -> list[tuple[str, Resource]]:
-    """Example and properties, for all resources of a type in all examples."""
+    """Return the example's name and the properties for all resources of a type in all examples."""
     return [
         (name, properties)
         for name in NAMES
@@ -146,7 +146,7 @@ def everywhere(kind: str) -> list[tuple[str, Resource]]:
 
 
 class TestWhatTheToolsMiss:
-    """cdk-nag has no rules for Batch, and cfn-lint passes values that AWS refuses."""
+    """cdk-nag has no rules for Batch, and cfn-lint accepts values that AWS refuses."""
 
     def test_workers_are_not_privileged_and_tried_once(self) -> None:
         definitions = everywhere("Batch::JobDefinition")

@@ -1,4 +1,4 @@
-"""The Hugging Face token reaches its secret, and nothing on the way keeps it."""
+"""The Hugging Face token reaches its secret, and appears nowhere else."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ STACK = "CosmosBatch-Storage"
 
 
 def commands(assembly: Assembly) -> list[list[str]]:
-    """Of the assets that a command makes."""
+    """Return the commands that build assets."""
     files = assembly.assets("Pipelines")["files"].values()
     return [file["source"]["executable"] for file in files if "executable" in file["source"]]
 
@@ -51,7 +51,7 @@ def test_no_token_needs_no_command(tmp_path: Path) -> None:
 
 @pytest.fixture
 def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The ARN of a secret without a value, in the outputs of a deployed storage stack."""
+    """Provide the ARN of a secret without a value, which a deployed storage stack has as an output."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="token")["ARN"]

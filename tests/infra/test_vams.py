@@ -1,4 +1,4 @@
-"""What the app makes for a VAMS deployment, and what it makes without one."""
+"""The resources that the app creates for a VAMS deployment, and that it creates none without one."""
 
 import json
 from functools import cache
@@ -20,7 +20,7 @@ ROLE = "arn:aws:iam::999999999999:role/cosmos-callbacks"
 
 
 def configuration(**vams: Any) -> dict[str, Any]:
-    """The example, with changes to its block `vams`; None removes a field."""
+    """Return the example's configuration with changes to its block `vams`; None removes a field."""
     given: dict[str, Any] = json.loads((FOLDER / "vams.json").read_text(encoding="utf-8"))
     block = given["app"]["cosmosBatch"]["vams"]
     given["app"]["cosmosBatch"]["vams"] = {name: value for name, value in (block | vams).items() if value is not None}
@@ -47,7 +47,7 @@ def listed(value: object) -> list[Any]:
 
 
 def actions(assembly: Assembly, role: str) -> dict[str, list[str]]:
-    """Each allowed action with its resources, as texts."""
+    """Return the resources of each action that a role allows, as texts."""
     found: dict[str, list[str]] = {}
     for statement in assembly.statements(role):
         for action in listed(statement["Action"]):
@@ -56,7 +56,7 @@ def actions(assembly: Assembly, role: str) -> dict[str, list[str]]:
 
 
 class TestRegistration:
-    """One custom resource for each pipeline that asks for it."""
+    """Each pipeline that is configured for it has one custom resource that registers it."""
 
     def test_is_of_those_that_ask_for_it(self) -> None:
         [registration] = registrations(example("vams"))
@@ -104,7 +104,7 @@ class TestRegistration:
 
 
 class TestSchemaBundle:
-    """VAMS 2.6's `vamsSchema`."""
+    """Tests of the property `vamsSchema`, by which VAMS 2.6 registers a pipeline."""
 
     @pytest.fixture
     def properties(self) -> dict[str, str]:
@@ -123,7 +123,7 @@ class TestSchemaBundle:
         assert "arn:" not in properties["inlineBundle"] and "vams-prod" not in properties["inlineBundle"]
 
     def test_every_property_is_text(self, properties: dict[str, str]) -> None:
-        """CloudFormation makes text of every scalar: `"false"` would be true in VAMS."""
+        """CloudFormation turns every scalar into text, and VAMS would take `"false"` for true."""
         assert {type(value) for value in properties.values()} == {str}
 
     def test_its_parts_name_each_other(self, bundle: dict[str, Any]) -> None:
@@ -165,13 +165,13 @@ class TestSchemaBundle:
         assert body == {"MODEL_TYPE": "reason", "MODEL_SIZE": "2B", "PROMPT": "{{PROMPT}}"}
 
     def test_a_form_that_is_left_blank_fills_every_tag(self, bundle: dict[str, Any]) -> None:
-        """Older development versions of 2.6 refuse a run whose template has a tag without a value."""
+        """Development versions of 2.6 refused a run whose template has a tag without a value."""
         [template] = bundle["templates"]
         assert [(tag["required"], tag["default"]) for tag in template["tagSchema"]] == [(False, "")]
 
 
 class TestPermissions:
-    """Least privilege."""
+    """The functions for VAMS have only the permissions that they need."""
 
     def test_vams_reads_manifests_where_vams_writes_them(self) -> None:
         found = actions(example("vams"), f"Vams{PIPELINE.replace('-', '')}")
@@ -183,7 +183,7 @@ class TestPermissions:
             assert "s3:GetObject" not in actions(assembly, "FunctionsVams")
 
     def test_a_bucket_with_a_base_prefix_has_its_manifests_below_that(self) -> None:
-        """Any of the buckets may be VAMS's default one; nothing else in them is read by the function."""
+        """Any of the buckets may be VAMS's default one; the function reads nothing else in them."""
         assembly = with_vams(buckets=["robots/vamsroot/", "vams-prod-assets/pipelines/"])
         places = actions(assembly, "FunctionsVamscosmosreason22b")["s3:GetObject"]
         assert [place.partition(":::")[2] for place in places] == [
@@ -241,7 +241,7 @@ class TestPermissions:
 
 
 class TestAnotherAccount:
-    """`vams.callbackRoleArn`"""
+    """Tests of `vams.callbackRoleArn`, for a VAMS in another account."""
 
     def test_tokens_are_answered_by_the_role_and_by_nothing_else(self) -> None:
         for role in ("FunctionsReport", "FunctionsVamscosmosreason22b"):
@@ -266,7 +266,7 @@ class TestAnotherAccount:
 
 
 class TestClocks:
-    """VAMS's own, ours within it, and the state machine's behind it."""
+    """Our timeouts lie within VAMS's timeout, and the state machine's timeout is the longest."""
 
     def test_the_function_knows_how_long_vams_waits(self) -> None:
         [function, *_] = with_vams(taskTimeoutSeconds=7200).properties("Pipelines", "Lambda::Function", "FunctionsVams")

@@ -1,4 +1,4 @@
-"""What VAMS is told of generators: one pipeline for modes that look at files, one for those that do not."""
+"""Generators are registered with VAMS as one pipeline for modes with input files and one for modes without."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ NANO, TO_IMAGE, TO_VIDEO = "cosmos3-nano", "cosmos3-super-text2image", "cosmos3-
 
 
 def generators(**changes: Any) -> dict[str, dict[str, str]]:
-    """What VAMS is told of three generators, by the ids that it knows them by."""
+    """Return the registrations of three generators, by their ids in VAMS."""
     given = configuration(**changes)
     models = {key: {"enabled": True} for key in ("nano16B", "superText2Image64B", "superImage2Video64B")}
     models["nano16B"]["autoTriggerOnFileExtensionsUpload"] = ".png"
@@ -43,7 +43,7 @@ def bundles() -> dict[str, dict[str, Any]]:
 
 
 def test_files_and_text_have_a_pipeline_each(bundles: dict[str, dict[str, Any]]) -> None:
-    """VAMS 2.6 refuses a run with a file where none is declared, and one without where several are."""
+    """VAMS 2.6 refuses a run with a file if the arity is `none`, and one without a file if it is `multi`."""
     arities = {name: one["workflow"]["systemConfig"]["inputFileArity"] for name, one in bundles.items()}
     assert arities == {NANO: "multi", f"{NANO}-text": "none", TO_IMAGE: "none", TO_VIDEO: "multi"}
     for name, bundle in bundles.items():
@@ -95,7 +95,7 @@ def test_every_mode_has_a_form(bundles: dict[str, dict[str, Any]]) -> None:
 
 
 def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
-    """Each key of a configuration means something to us, and a blank one nothing."""
+    """Each key of a form's configuration sets a field of the request, and a blank value sets nothing."""
     pipeline = pipeline_named(NANO)
     assert pipeline is not None
     for template in bundles[NANO]["templates"] + bundles[f"{NANO}-text"]["templates"]:

@@ -1,4 +1,4 @@
-"""The state machine, read as Step Functions will."""
+"""The definition of the state machine, as Step Functions reads it."""
 
 import json
 from typing import Any
@@ -31,8 +31,8 @@ def test_it_is_a_standard_machine_whose_log_holds_no_data(assembly: Assembly) ->
     assert machine["LoggingConfiguration"]["Level"] == "ALL"
 
 
-def test_its_log_takes_no_room_in_the_policy_that_all_state_machines_of_an_account_share(assembly: Assembly) -> None:
-    """And the log group that a deployment had before is kept, with what it holds."""
+def test_its_log_group_needs_no_entry_in_the_account_wide_resource_policy(assembly: Assembly) -> None:
+    """The log group of an earlier deployment is kept, with its logs."""
     (log,) = [
         one for name, one in assembly.resources("Pipelines", "Logs::LogGroup").items() if name.startswith("WorkflowLog")
     ]

@@ -53,7 +53,7 @@ def sqs_batch(*bodies: object) -> dict[str, Any]:
 
 
 class FakeTokens:
-    """moto's Step Functions, with a record of the answers to task tokens, which it may be told to refuse."""
+    """A client of moto's Step Functions that records answers to task tokens, and refuses them if a test says so."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -82,7 +82,7 @@ class FakeTokens:
 
 
 class FakeBatch:
-    """Batch, with a record of the submitted jobs, whose descriptions a test may change."""
+    """A fake of Batch that records submitted jobs, whose descriptions a test may change."""
 
     def __init__(self) -> None:
         self.submitted: list[dict[str, Any]] = []
@@ -122,7 +122,7 @@ class FakeBatch:
 
 
 class FakeEvents:
-    """EventBridge, with a record of the published entries."""
+    """A fake of EventBridge that records the published entries."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, str]] = []

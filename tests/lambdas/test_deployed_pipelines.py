@@ -29,7 +29,7 @@ def deploy(cloud: Cloud, number: int) -> str:
 
 
 def test_they_are_read_in_the_order_of_the_names_however_many_there_are(cloud: Cloud) -> None:
-    """`plan` names the smallest model first, and AWS answers ten names in any order."""
+    """`plan` names the smallest model first, and AWS returns ten parameters in any order."""
     names = [deploy(cloud, number) for number in reversed(range(2 * NAMES_AT_ONCE + 1))]
     assert [f"CFN-{one.queue.id}" for one in read_pipelines(names)] == names
 
@@ -43,7 +43,7 @@ def test_a_parameter_that_is_not_there_is_named(cloud: Cloud) -> None:
 def test_scale_knows_a_new_job_definition_as_soon_as_it_is_deployed(
     cloud: Cloud, configure: Callable[..., None]
 ) -> None:
-    """Its process is older than the deployment, and no variable of the function changes with the revision."""
+    """The function's process is older than the deployment, and its variables do not change with the revision."""
     configure(ScaleEnvironment)
     assert [one.job_definition for one in scale.deployed_pipelines()] == [DEFINITION]
     queue = DeployedQueue(id=SMALL, queue_url="q", identity=IDENTITY)
@@ -54,7 +54,7 @@ def test_scale_knows_a_new_job_definition_as_soon_as_it_is_deployed(
 def test_plan_reads_them_once_for_a_burst_of_files(
     cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parameter Store answers 40 calls a second, and 200 files are planned in one."""
+    """Parameter Store accepts 40 calls a second, and 200 files are planned within one second."""
     calls: list[Any] = []
     real = cloud.ssm
     monkeypatch.setattr(cloud, "ssm", Counting(real, calls))
@@ -66,7 +66,7 @@ def test_plan_reads_them_once_for_a_burst_of_files(
 
 
 class Counting:
-    """The client of SSM, which notes the calls of `get_parameters`."""
+    """A client of SSM that records the calls of `get_parameters`."""
 
     def __init__(self, real: Any, calls: list[Any]) -> None:
         self._real = real

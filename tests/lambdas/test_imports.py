@@ -1,4 +1,4 @@
-"""The functions import only what their zip holds, and leave slow imports for later."""
+"""The functions import only what their zip contains, and import slow modules only when they need them."""
 
 import ast
 import subprocess
@@ -43,8 +43,11 @@ def test_only_what_the_zip_holds(path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_an_import_leaves_boto3_and_all_else_that_is_slow_for_later(function: str) -> None:
-    """A function's cold start waits for these imports. What is loaded is compared, for time depends on the machine."""
+def test_importing_a_handler_does_not_import_boto3_or_other_slow_modules(function: str) -> None:
+    """A cold start waits for these imports.
+
+    The test compares the loaded modules, because times depend on the machine.
+    """
     program = (
         "import sys\n"
         "before = set(sys.modules)\n"

@@ -1,4 +1,4 @@
-"""`generate`: options and request files become one request of the state machine, and its files are saved."""
+"""`generate` turns options and request files into one request of the state machine, and saves the job's files."""
 
 import json
 from multiprocessing.pool import ThreadPool
@@ -32,7 +32,7 @@ NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 
 @pytest.fixture
 def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    """A deployment with generators beside the reasoner."""
+    """Provide a deployment with generators beside the reasoner."""
     found = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
     monkeypatch.setattr(deployments, "find", lambda: found)
     return found
@@ -40,14 +40,14 @@ def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with a file of each kind."""
+    """Provide a folder with a file of each kind."""
     for name in ("first.png", "clip.mp4", "depth.mp4", "moves.json", "notes.txt"):
         (tmp_path / name).write_bytes(b"content")
     return tmp_path
 
 
 def submitted(stepfunctions: FakeStepFunctions, *options: str) -> dict[str, Any]:
-    """The input of the execution that a command starts, which `plan` reads."""
+    """Return the input of the execution that a command starts, which `plan` reads."""
     assert main(["generate", "--submit", *options]) == 0
     sent: dict[str, Any] = json.loads(stepfunctions.started[-1]["input"])
     read_request(sent)
@@ -108,7 +108,7 @@ def test_a_request_names_files_beside_it_and_options_go_before_it(
 
 @pytest.fixture
 def document(files: Path) -> Path:
-    """The document of a transfer whose input lies on this machine, and whose depth map lies in S3."""
+    """Provide the document of a transfer whose input lies on this machine and whose depth map lies in S3."""
     made = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
     content = document_of(made.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
     clip = files / "clip.mp4"
@@ -296,7 +296,7 @@ def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatc
         assert generate.on_a_server(request) == (request, {})
 
 
-def test_guardrails_that_are_not_here_are_refused_before_anything_starts(
+def test_guardrails_that_are_not_installed_are_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The environment of the tests has no guardrails installed."""

@@ -1,4 +1,4 @@
-"""`status`, `result`, `wait`, `cancel`, `retry` and `logs`, as a person types them."""
+"""The commands `status`, `result`, `wait`, `cancel`, `retry` and `logs`, as a person types them."""
 
 import json
 import shlex
@@ -35,7 +35,7 @@ def put_document(deployment: Deployment, job: Job) -> None:
 
 
 def in_its_sleep(happens: Callable[[], object]) -> SimpleNamespace:
-    """A `time` for one module alone: threads of other tests may still use the real one."""
+    """Return a replacement of `time` for one module: threads of other tests may still use the real one."""
     return SimpleNamespace(sleep=lambda _: happens(), monotonic=monotonic)
 
 

@@ -1,4 +1,4 @@
-"""Starting, using and stopping the local cloud, with a cloud that only remembers."""
+"""Starting, using and stopping the local cloud, with a fake cloud that records calls."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from tests.cli.conftest import PIPELINE
 
 
 class Cloud:
-    """What the command uses of a LocalCloud."""
+    """A fake with the attributes of a LocalCloud that the command uses."""
 
     endpoint = "http://localhost:1"
     home = Path("/home")
@@ -44,7 +44,7 @@ class Cloud:
 
 
 class Pool:
-    """Calls the function at once."""
+    """A process pool that calls the function at once."""
 
     def apply_async(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         value = function(*arguments)
@@ -53,7 +53,7 @@ class Pool:
 
 @pytest.fixture
 def clouds(monkeypatch: pytest.MonkeyPatch, deployment: Deployment, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The cloud that runs, the one that was started, and the configurations that were deployed."""
+    """Provide a record of the running cloud, the one that was started, and the deployed configurations."""
     seen: dict[str, Any] = {"running": None, "started": None, "deployed": []}
 
     def start(home: Path, parent_pid: int | None) -> Cloud:
@@ -117,8 +117,8 @@ def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[s
     assert not clouds["home"].exists() and (tmp_path / "efs" / "model").exists()
 
 
-def test_the_own_cloud_of_another_command_is_not_used(clouds: dict[str, Any]) -> None:
-    """It ends with that command, and has the model of that command."""
+def test_a_cloud_that_another_command_started_for_itself_is_not_used(clouds: dict[str, Any]) -> None:
+    """That cloud ends with its command, and has that command's model."""
     clouds["running"] = Cloud()
     clouds["running"].standing = False
     with local_deployment.local_deployment(POOL, lambda: CONFIG):
@@ -180,7 +180,7 @@ def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.Cap
 
 @pytest.fixture
 def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Every request is answered with one document. The list has the requests."""
+    """Answer every request with one document; provide the list of requests."""
     requests: list[tuple[Any, ...]] = []
     deployment.clients("s3").put_object(
         Bucket="assets", Key="uploads/20261120-120000-00000000/d.json", Body=b'{"result": "a cube"}'

@@ -1,4 +1,4 @@
-"""`cosmos-batch models update`: a recorded tag or branch moves to what it is on the Hub now, and nothing else does."""
+"""`cosmos-batch models update` moves recorded tags and branches to their present commits, and nothing else."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`submit`: what arrives in S3 and Step Functions."""
+"""`submit` uploads files to S3 and starts executions in Step Functions."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def clip(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def objects(deployment: Deployment) -> None:
-    """Objects that requests name."""
+    """Upload the objects that requests name."""
     for key in ("b.mp4", "c.png"):
         deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=b"content")
 
@@ -98,7 +98,7 @@ def test_an_adopted_bucket_is_written_below_its_prefix_and_needs_no_versions(
 
 @pytest.fixture
 def closed(deployment: Deployment) -> Iterator[Deployment]:
-    """The first of two buckets takes nothing from this person; the second takes what lies below a prefix."""
+    """Deny this person the first of two buckets; the second accepts keys below a prefix."""
     s3 = deployment.clients("s3")
     s3.create_bucket(Bucket="videos")
 

@@ -11,7 +11,7 @@ from cosmos_batch.contract.result import Answer, Usage
 
 
 class HeldEngine:
-    """A prompt that is an absolute path is a job that ends when there is a file with that path."""
+    """An engine whose job, if its prompt is an absolute path, ends when there is a file with that path."""
 
     name = "held 1"
     concurrency = 2
@@ -35,4 +35,4 @@ class HeldEngine:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

@@ -51,7 +51,7 @@ def test_fenced_json_is_found(value: Any, before: str, after: str) -> None:
 
 
 def _bare(text: str) -> Any:
-    """Prose that happens to be JSON, such as a number alone."""
+    """Return a text parsed as JSON, such as prose that is a number alone."""
     try:
         return json.loads(text)
     except ValueError:
@@ -113,10 +113,10 @@ class ScriptedAnswers:
         self.asked: list[Job] = []
 
     def load(self, model_dir: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         self.asked.append(job)
@@ -253,7 +253,7 @@ LONG = [1] * 4000
 
 
 def test_a_long_answer_is_checked_against_a_long_schema() -> None:
-    """In a process of its own."""
+    """The check runs in a process of its own."""
     assert read_data(json.dumps(LONG), LONG_SCHEMA) == (LONG, None)
     data, error = read_data(json.dumps(["z" * 10_000]), LONG_SCHEMA)
     assert data is None and error is not None and "does not fit the schema at $[0]" in error

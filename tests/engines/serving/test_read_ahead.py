@@ -1,4 +1,4 @@
-"""Reading weights ahead: every byte once, in many streams, if they stay in memory."""
+"""Reading weights ahead reads every byte once, in many streams, if they stay in memory."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ from cosmos_batch.engines.serving.read_ahead import read_ahead
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As Cosmos 3's: weights in folders, one file larger than a range."""
+    """Provide a checkpoint like Cosmos 3's: weights in folders, one file larger than a range."""
     monkeypatch.setattr(module, "RANGE", 1000)
     monkeypatch.setattr(module, "BLOCK", 300)
     (tmp_path / "transformer").mkdir()
@@ -30,7 +30,7 @@ Reads = list[tuple[str, int]]
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """File and bytes of each read; several threads append."""
+    """Provide a list of the file and bytes of each read, to which several threads append."""
     reads: Reads = []
     preadv = os.preadv
 

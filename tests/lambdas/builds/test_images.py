@@ -17,7 +17,7 @@ TAG = "0123abcd"
 
 
 class Fakes:
-    """ECR with the images of the tags in `tags`, CodeBuild with one build, and CloudWatch with that build's log."""
+    """Fakes of ECR with the images of the tags in `tags`, CodeBuild with one build, and CloudWatch with its log."""
 
     def __init__(self) -> None:
         self.tags: set[str] = set()
@@ -114,7 +114,7 @@ def test_a_deletion_leaves_the_image(fakes: Fakes, cloudformation) -> None:
 def test_an_answer_that_times_out_is_not_followed_by_a_failure(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, request_type: str
 ) -> None:
-    """Lambda calls the handler again; until then CloudFormation must not be told of a failure."""
+    """Lambda calls the handler again; until then CloudFormation must not receive a failure."""
     statuses: list[Any] = []
 
     def time_out(request: Any, timeout: int) -> None:

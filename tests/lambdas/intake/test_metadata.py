@@ -1,4 +1,4 @@
-"""What an uploader says about a file: three places, any alphabet."""
+"""Metadata of an upload is read from its sidecar, its user metadata and its tags, in any alphabet."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A sidecar speaks for its file, whether it comes before it or after it."""
+"""A sidecar sets its file's metadata, whether it is uploaded before the file or after it."""
 
 import json
 from collections.abc import Callable
@@ -23,19 +23,19 @@ def _environment(configure: Callable[..., None]) -> None:
 
 
 def put_sidecar(cloud: Cloud, prompt: str = "from the sidecar") -> dict[str, Any]:
-    """Write it; returns its event."""
+    """Write the sidecar; returns its event."""
     return created(SIDECAR, cloud.put(SIDECAR, json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode()))
 
 
 def start_without(cloud: Cloud) -> str:
-    """The file runs before there is a sidecar. Returns the run's name."""
+    """Upload the file and start its run before there is a sidecar; returns the run's name."""
     version = cloud.put("clip.mp4")
     handler(sqs_batch(created("clip.mp4", version)), None)
     return execution_name(SMALL, "assets", "clip.mp4", str(version))
 
 
 def plan(cloud: Cloud, name: str) -> Jobs:
-    """The run gets as far as its queue."""
+    """Create the run's job, as if it had been planned and put into its queue."""
     jobs = Jobs(cloud.table)
     jobs.create(make_job(name))
     return jobs

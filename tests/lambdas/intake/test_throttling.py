@@ -36,7 +36,7 @@ def _environment(configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(params=REFUSALS)
 def busy(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
-    """A service refuses what has to do with `busy.mp4`, after all retries of its client. Returns how to end that."""
+    """Make a service refuse calls about `busy.mp4` after all retries; return a function that ends that."""
     service, operation = request.param.split()[0].split(".")
     status, code = REFUSALS[request.param]
 
@@ -79,7 +79,7 @@ def test_the_records_of_a_batch_are_handled_at_the_same_time() -> None:
 
 
 def test_only_a_late_record_goes_back_to_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
-    """Lambda would end the function at its timeout, and return the whole batch."""
+    """Without that, Lambda would end the function at its timeout and return the whole batch."""
     released, others = threading.Event(), threading.Semaphore(0)
 
     def take(record: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_only_a_late_record_goes_back_to_the_queue(capsys: pytest.CaptureFixture
         others.release()
 
     def remaining() -> int:
-        """So little, when the others are done, that there is half a second to see that they are."""
+        """Return so little time, once the other records are done, that half a second is left to notice it."""
         for _ in range(2):
             others.acquire()
         return MARGIN_SECONDS * 1000 + 500

@@ -1,4 +1,4 @@
-"""An upload starts what it asks for, once, and nothing that we wrote starts anything."""
+"""An upload starts what its metadata asks for, once, and an object that Cosmos Batch wrote starts nothing."""
 
 import json
 from collections.abc import Callable

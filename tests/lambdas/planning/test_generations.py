@@ -32,7 +32,7 @@ def _environment(configure: Callable[..., None]) -> None:
 
 
 def plan(name: str = "job-1", **request: Any) -> Job:
-    """Read as a worker reads it."""
+    """Plan a request and return the job as a worker reads it."""
     execution = {"id": f"arn:execution:{name}", "name": name, "startTime": STARTED.isoformat()}
     planned = handler({"request": {"pipeline": NANO, **request}, "execution": execution}, None)
     return Job.model_validate_json(json.dumps(planned["job"]))
@@ -51,7 +51,7 @@ def refused(**request: Any) -> Error:
 
 
 def uploaded(cloud: Cloud, key: str, body: bytes = b"hello", **arguments: Any) -> list[dict[str, Any]]:
-    """The requests that a file starts, as `plan` gets them."""
+    """Return the requests that an uploaded file starts, as `plan` receives them."""
     version = cloud.put(key, body, **arguments)
     created = event("s3_object_created")
     created["detail"]["bucket"]["name"] = "assets"
@@ -73,7 +73,7 @@ def test_text_becomes_a_video(cloud: Cloud) -> None:
 
 
 def test_the_largest_job_passes_through_step_functions(cloud: Cloud) -> None:
-    """Prompts of as many bytes as are taken, each letter six as JSON, and as many actions as a request carries."""
+    """Its prompts are as long as accepted, six bytes per character as JSON, and it has the most actions."""
     cloud.put("car.png")
     text = "é" * (PROMPT_LIMIT // 2)
     action = [[-0.1234567890123] * 9] * 196
@@ -235,8 +235,8 @@ def test_a_request_file_lies_within_the_buckets() -> None:
     assert "requestFile: outside" in refused(requestFile=place).message
 
 
-def test_an_uploaded_document_is_made_again_of_the_files_as_they_were(cloud: Cloud) -> None:
-    """Though it is called as we call what we write, and though there are newer files by the same names."""
+def test_an_uploaded_document_is_generated_again_from_the_same_versions_of_its_files(cloud: Cloud) -> None:
+    """Its name is that of a document we wrote, and newer versions of its files exist."""
     versions = [cloud.put(key) for key in ("in/car.mp4", "in/depth.mp4")]
     said = {"mode": "transfer", "edge": True, "depth": "depth.mp4", "seed": 3}
     before = plan(prompt="x", input="s3://assets/in/car.mp4", parameters=said)
@@ -260,8 +260,8 @@ def test_an_uploaded_document_is_made_again_of_the_files_as_they_were(cloud: Clo
     assert "s3://assets/in/car.mp4 was deleted" in refused(**request).message
 
 
-def test_a_prompt_that_a_model_wrote_is_made_again_beside_the_one_that_was_given(cloud: Cloud) -> None:
-    """Unless the caller says another: of that one nothing was given before."""
+def test_generating_again_keeps_the_upsampled_prompt_and_the_original(cloud: Cloud) -> None:
+    """If the caller sends another prompt, the earlier caller's prompt is dropped."""
     before = made(plan(prompt='{"subjects": ["a robot"]}', output="s3://assets/out/", parameters={"seed": 3}))
     written = before.model_copy(update={"given_prompt": "A robot."})
     document = {

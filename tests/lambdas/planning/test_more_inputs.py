@@ -1,4 +1,4 @@
-"""Several files in one request: each is held to what the first one is."""
+"""A request with several files applies the checks of the first file to each of them."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The function `plan` makes a job of a request, twice the same one, or refuses it with a reason and a remedy."""
+"""`plan` turns a request into a job, the same one each time, or refuses it with a reason and a remedy."""
 
 import json
 import re
@@ -298,7 +298,7 @@ def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
 
 
 def plan_for(schema_version: int | None, **request: Any) -> dict[str, Any]:
-    """The job, planned for an execution whose state machine says this version, or none."""
+    """Return the job that `plan` makes for a state machine with this schema version, or with none."""
     version = {} if schema_version is None else {"schemaVersion": schema_version}
     execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": datetime.now(UTC).isoformat()}
     asked = {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}
@@ -312,8 +312,8 @@ def test_a_job_says_what_it_was_planned_for(cloud: Cloud) -> None:
     assert plan_for(4)["plannedFor"] == IDENTITY.model_dump(mode="json")
 
 
-def test_a_job_of_an_execution_from_before_has_the_fields_of_before(cloud: Cloud) -> None:
-    """Workers of commit 0f4e7e0 fail a job with a field that they do not know."""
+def test_a_job_of_an_older_execution_has_only_the_older_fields(cloud: Cloud) -> None:
+    """Workers of commit 0f4e7e0 fail a job that has a field that they do not know."""
     cloud.put(KEY)
     body = plan_for(None)
     assert set(body) <= {
@@ -333,7 +333,7 @@ def test_a_job_is_planned_for_the_commit_that_is_recorded(cloud: Cloud) -> None:
 
 
 def test_a_job_that_asks_for_a_new_copy_names_no_commit(cloud: Cloud) -> None:
-    """The recorded one is what it moves."""
+    """Such a job replaces the recorded commit."""
     cloud.put(KEY)
     Revisions(cloud.table, SMALL).record(IDENTITY.model, "main", "1" * 40)
     assert plan_for(4, invalidateModel=True)["plannedFor"]["revision"] is None

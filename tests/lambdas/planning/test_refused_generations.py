@@ -1,4 +1,4 @@
-"""The bad input that the generator's issue lists, each refused by `plan`: before a queue, a worker or a GPU has it.
+"""`plan` refuses each bad input that the generator's issue lists, before a queue, a worker or a GPU is used.
 
 What only a worker can see (a PDF called .png, a control video of another length, actions in a file) is refused in
 `tests/e2e/test_generator_modes.py`, what an engine does wrong in `tests/worker/test_generations.py`.
@@ -34,7 +34,7 @@ def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
 
 
 def refused(cloud: Cloud, request: dict[str, Any]) -> Error:
-    """The error, after which nothing is left of the request."""
+    """Plan a request and return the error with which it is refused, having checked that nothing is left behind."""
     execution = {"id": "arn:execution:bad", "name": "bad", "startTime": datetime.now(UTC).isoformat()}
     given = {"pipeline": NANO, "prompt": "A car.", "output": "s3://assets/out/", **request}
     with pytest.raises(Failure) as failure:

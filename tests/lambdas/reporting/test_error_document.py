@@ -1,4 +1,4 @@
-"""What goes wrong with an upload is told beside the file."""
+"""An error document is written beside an uploaded file that fails."""
 
 import json
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_a_run_that_was_stopped_has_none(cloud: Cloud) -> None:
 
 @pytest.fixture
 def refused(cloud: Cloud, request: pytest.FixtureRequest) -> Any:
-    """S3 answers PutObject with this HTTP status, after all retries of its client."""
+    """Make S3 answer PutObject with this HTTP status, after all retries of its client."""
 
     def refuse(**_: Any) -> None:
         answer: Any = {"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": request.param}}

@@ -1,4 +1,4 @@
-"""`report` tells who waits and the world, once, however an execution ended."""
+"""`report` answers a job's callers and publishes its end once, however its execution ended."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _environment(configure: Callable[..., None]) -> None:
 
 @pytest.fixture
 def jobs(cloud: Cloud) -> Jobs:
-    """One planned job, for which somebody waits."""
+    """Provide the rows of jobs, with one planned job and a task token that waits for it."""
     jobs = Jobs(cloud.table)
     jobs.create(make_job("job-1"))
     Callbacks(cloud.table).keep("job-1", "token-of-vams")
@@ -43,7 +43,7 @@ def failed(name: str, cause: str | None) -> dict[str, Any]:
 
 
 def changed(*events: dict[str, Any]) -> dict[str, Any]:
-    """Changes of status, as they come from EventBridge by way of SQS."""
+    """Send changes of an execution's status to the function, as EventBridge does by way of SQS."""
     return handler(sqs_batch(*events), None)
 
 
@@ -167,13 +167,13 @@ def test_no_token_is_logged_or_published(cloud: Cloud, jobs: Jobs, lines: Callab
 
 
 def run_to(jobs: Jobs, result: Result) -> None:
-    """A worker has decided how the job ends."""
+    """Record the result that a worker has decided for the job."""
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
     jobs.commit("job-1", "a", result)
 
 
 def failed_as(name: str, cause: str | None = None) -> dict[str, Any]:
-    """The change of status of an execution that failed of something else than its job."""
+    """Return the event of an execution that failed for another reason than its job."""
     status = event("step_functions_aborted")
     status["detail"].update(status="FAILED", error=name, cause=cause)
     return dict(status)

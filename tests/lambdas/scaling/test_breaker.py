@@ -71,13 +71,13 @@ class TestWhatDoesNotPass:
         assert breaker.refuses and pause_of(breaker) == 900
 
     def test_passing_and_permanent_failures_do_not_add_up(self) -> None:
-        """Two hosts without a network and one without an image: that is no image which is broken three times."""
+        """Two hosts without a network and one without an image are not three hosts without an image."""
         assert not after([PASSING_FAILURE], [PASSING_FAILURE], [PERMANENT_FAILURE]).refuses
         assert not after([PERMANENT_FAILURE], [PERMANENT_FAILURE], [PASSING_FAILURE]).refuses
         assert after([PASSING_FAILURE], [PERMANENT_FAILURE], [PERMANENT_FAILURE], [PERMANENT_FAILURE]).refuses
 
     def test_an_old_row_that_is_open_for_lack_of_capacity_refuses_no_job(self) -> None:
-        """As commit 0f4e7e0 wrote them, whose errors of Batch were all marked as ones that may pass."""
+        """Commit 0f4e7e0 wrote such rows, with all errors of Batch marked as retryable."""
         no_capacity = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True)
         assert not PipelineRow(failures=16, open=True, reason=no_capacity).refuses
         assert PipelineRow(failures=3, open=True, reason=PERMANENT).refuses
@@ -89,7 +89,7 @@ class TestWaves:
         assert after([PERMANENT_FAILURE] * 16).failures == 1
 
     def test_workers_submitted_before_the_last_count_belong_to_its_wave(self) -> None:
-        """Their ends are heard one after another, in as many looks."""
+        """`scale` sees their ends one after another, at several calls."""
         earlier = replace(PASSING_FAILURE, submitted_at=(NOW - timedelta(seconds=1)).isoformat())
         later = replace(PASSING_FAILURE, submitted_at=(NOW + timedelta(seconds=1)).isoformat())
         breaker = after(*[[earlier]] * 16)

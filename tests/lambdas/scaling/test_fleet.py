@@ -1,4 +1,4 @@
-"""What else decides about workers: warm ones, those that are old, those that find no instance, and a shared total."""
+"""Warm workers, old workers, workers without an instance, and the shared total of vCPUs."""
 
 import json
 from collections.abc import Callable
@@ -31,13 +31,13 @@ def workers(cloud: Cloud) -> Workers:
 
 @pytest.fixture(autouse=True)
 def _five_seconds_for_a_job(workers: Workers) -> None:
-    """With ten seconds to drain a backlog, two jobs are one worker's."""
+    """Measure a pace at which one worker drains a backlog of two jobs within the configured ten seconds."""
     workers.measured(seconds_per_unit=5)
 
 
 @pytest.fixture
 def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`scale` with one pipeline changed, and perhaps others of lower or higher priority."""
+    """Provide a function that deploys the pipeline with changes, and others with lower or higher priority."""
 
     def deploy(
         scaling: dict[str, Any] | None = None, others: dict[str, dict[str, Any]] | None = None, **pipeline: Any
@@ -159,7 +159,7 @@ class TestLife:
 
 
 class TestEnds:
-    """How workers ended that never served: with twenty jobs waiting and room for sixteen workers."""
+    """Workers end before they serve, while twenty jobs wait and there is room for sixteen workers."""
 
     @pytest.fixture
     def sixteen(self, cloud: Cloud, workers: Workers, deployed) -> list[str]:
@@ -171,7 +171,7 @@ class TestEnds:
         return list(cloud.batch.jobs)
 
     def end(self, cloud: Cloud, reason: str, exit_code: int | None = None) -> None:
-        """All that live."""
+        """End all workers that have not ended."""
         for job in cloud.batch.jobs.values():
             if job["status"] != "FAILED":
                 container = {} if exit_code is None else {"exitCode": exit_code}
@@ -190,10 +190,12 @@ class TestEnds:
         ids=["cancelled by Batch", "quota", "Spot"],
     )
     @pytest.mark.usefixtures("sixteen")
-    def test_without_capacity_all_jobs_wait_and_workers_are_asked_for_again(
+    def test_without_capacity_all_jobs_wait_and_workers_are_submitted_again(
         self, cloud: Cloud, workers: Workers, reason: str
     ) -> None:
-        """Batch cancels them together, again and again; the breaker would open at the third time."""
+        """Batch cancels the workers together, again and again; ends that counted would open the breaker at the third
+        time.
+        """
         for times in range(1, 5):
             self.end(cloud, reason)
             nudge(SWEEP)
@@ -287,7 +289,7 @@ class TestStuck:
 
 
 class TestTotal:
-    """12 vCPUs a worker, 24 for all: two workers."""
+    """A worker takes 12 vCPUs of a total of 24, so two workers fit."""
 
     def test_no_pipeline_goes_beyond_it(self, cloud: Cloud, deployed) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {}})

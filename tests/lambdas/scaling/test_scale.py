@@ -1,4 +1,4 @@
-"""`scale` against the state table, the queues and a fake Batch."""
+"""`scale` with the state table, the queues and a fake Batch."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def nudge(*bodies: object) -> None:
 
 
 def enqueue(cloud: Cloud, count: int = 1) -> None:
-    """Planned jobs that wait in the queue, `job-0` and on."""
+    """Plan jobs named `job-0` and on, and put them into the queue."""
     for number in range(count):
         job = make_job(f"job-{number}")
         Jobs(cloud.table).create(job)
@@ -49,7 +49,7 @@ def enqueue(cloud: Cloud, count: int = 1) -> None:
 
 
 def fail_worker(cloud: Cloud, workers: Workers, error: Error | None = UNLOADABLE) -> None:
-    """The last worker dies before it served."""
+    """End the last submitted worker before it has served."""
     worker = f"job-{len(cloud.batch.submitted) - 1}"
     cloud.batch.jobs[worker] |= {"status": "FAILED", "statusReason": "Essential container in task exited"}
     if error is not None:
@@ -193,8 +193,8 @@ def test_a_failure_counts_once_and_delays_the_next(cloud: Cloud, workers: Worker
     assert len(cloud.batch.submitted) == 2
 
 
-def test_one_poison_does_not_stop_the_pipeline(cloud: Cloud, workers: Workers) -> None:
-    """Workers that had loaded, then died: of one job in company, then of it alone, again and again."""
+def test_a_job_that_crashes_its_workers_does_not_stop_the_pipeline(cloud: Cloud, workers: Workers) -> None:
+    """Workers that had loaded crash: one with several jobs in flight, then again and again with that one job alone."""
     enqueue(cloud)
     for number in range(5):
         let_pauses_pass(workers)
@@ -266,8 +266,8 @@ def test_a_worker_that_can_never_load_says_so_and_its_queue_is_refused_at_once(c
     assert len(cloud.stepfunctions.answers) == 9
 
 
-def test_while_another_worker_lives_nobody_is_refused(cloud: Cloud, workers: Workers) -> None:
-    """One kind of GPU may be too small for a model, and another not."""
+def test_no_job_is_refused_while_another_worker_serves(cloud: Cloud, workers: Workers) -> None:
+    """One kind of GPU may be too small for a model, and another large enough."""
     workers.started("on-a-larger-gpu")
     cloud.batch.jobs["on-a-larger-gpu"] = {"jobId": "x", "status": "RUNNING", "jobDefinition": DEFINITION}
     workers.measured(seconds_per_unit=100, cold_start_seconds=1)
@@ -280,7 +280,7 @@ def test_while_another_worker_lives_nobody_is_refused(cloud: Cloud, workers: Wor
 
 
 def test_a_deployment_closes_the_breaker_of_the_one_before(cloud: Cloud, workers: Workers) -> None:
-    """Whatever was wrong with the workers before it: those of the new job definition have yet to be tried."""
+    """The failures of earlier workers say nothing about workers of the new job definition."""
     enqueue(cloud)
     nudge(PLANNED)
     fail_worker(cloud, workers, UNLOADABLE)
@@ -292,8 +292,8 @@ def test_a_deployment_closes_the_breaker_of_the_one_before(cloud: Cloud, workers
     assert cloud.stepfunctions.answers == []
 
 
-def test_who_had_loaded_its_model_refuses_nobody(cloud: Cloud, workers: Workers) -> None:
-    """A new copy of the model was not to be had; the next worker starts with the one that is there."""
+def test_a_worker_that_had_loaded_its_model_refuses_no_job(cloud: Cloud, workers: Workers) -> None:
+    """The worker could not get a newer copy of the model; the next one starts with the stored copy."""
     enqueue(cloud)
     nudge(PLANNED)
     workers.started("job-0")
@@ -451,7 +451,10 @@ def test_a_failed_look_comes_back(cloud: Cloud, monkeypatch: pytest.MonkeyPatch)
 
 
 class TestTotals:
-    """Of what waits, by weight. Each test leaves a job in them that is in no queue, as a process that died does."""
+    """The totals of waiting jobs and their weight.
+
+    Each test leaves a job that is in no queue, as a crashed process does.
+    """
 
     @pytest.fixture
     def totals(self, cloud: Cloud) -> Callable[[], tuple[int, float]]:

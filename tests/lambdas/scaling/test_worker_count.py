@@ -1,4 +1,4 @@
-"""How many workers."""
+"""Computing how many workers a pipeline needs."""
 
 import pytest
 from hypothesis import given
@@ -67,14 +67,14 @@ def test_always_within_bounds(backlog: int, live: int, job_seconds: float, cold:
 
 
 class TestPace:
-    def test_before_anything_was_measured_one_file_is_one_worker_and_a_thousand_too(self) -> None:
-        """A thousand clips are 76 s of an H100, and 295 s of an L40S."""
+    def test_before_any_measurement_one_file_and_a_thousand_each_want_one_worker(self) -> None:
+        """A thousand clips take 76 s on an H100, and 295 s on an L40S."""
         for gpu in ("H100", "L40S"):
             compute = COMPUTE.model_copy(update={"gpu": gpu})
             assert [wanted_by_pipeline(compute, PipelineRow(), jobs, 0, 600) for jobs in (1, 1000)] == [1, 1]
 
     def test_a_quiet_hour_does_not_make_ten_thousand_files_want_fifteen_workers(self) -> None:
-        """With one job in flight an answer takes 0.9 s, at a full batch 0.076 s: two workers do in ten minutes."""
+        """An answer takes 0.9 s with one job in flight and 0.076 s in a full batch: two workers suffice."""
         quiet = narrowed(first_seconds_per_unit("cosmos-reason2-2b", "H100", 1), 0.9, in_flight=1, places=256)
         assert wanted_by_pipeline(COMPUTE, PipelineRow(seconds_per_unit=quiet), 10_000, 0, 600) == 2
 
@@ -83,7 +83,7 @@ class TestPace:
         assert narrowed(0.076, 0.02, in_flight=256, places=256) == 0.02
 
     def test_a_guess_that_a_quiet_hour_contradicts_is_corrected(self) -> None:
-        """One job in flight takes 40 s: a worker with two places takes between 20 and 40 s for each."""
+        """One job in flight takes 40 s, so a worker with two places takes between 20 and 40 s for each."""
         assert narrowed(10, 40, in_flight=1, places=2) == 20
         assert narrowed(100, 40, in_flight=1, places=2) == 40
 
@@ -91,7 +91,7 @@ class TestPace:
         assert narrowed(1, 4, in_flight=3, places=2) == 4
 
     def test_several_gpus_to_a_worker_are_faster_than_one(self) -> None:
-        """NVIDIA's published times for Nano at 720p: 202 s on one H100, 63 s on four, 38 s on eight."""
+        """NVIDIA published these times for Nano at 720p: 202 s on one H100, 63 s on four, 38 s on eight."""
         one, four, eight = (first_seconds_per_unit("cosmos3-nano", "H100", gpus) for gpus in (1, 4, 8))
         assert one / four == pytest.approx(202 / 63, rel=0.1)
         assert one / eight == pytest.approx(202 / 38, rel=0.1)
@@ -116,8 +116,8 @@ class TestWeight:
         assert wanted_by_pipeline(self.NANO, small, 40, 0, 600) == 1
         assert wanted_by_pipeline(self.NANO, large, 40, 0, 600) == 10
 
-    def test_the_queue_says_how_many_and_the_totals_what_one_weighs(self) -> None:
-        """A hundred jobs that commit 0f4e7e0 planned are in no total; they are taken to weigh what the others do."""
+    def test_the_backlog_is_the_number_of_queued_jobs_times_the_average_weight(self) -> None:
+        """A hundred jobs of commit 0f4e7e0 are in no total, and count with the average weight of the others."""
         row = PipelineRow(waiting_jobs=10, waiting_weight=20, seconds_per_unit=3)
         assert backlog_seconds(COMPUTE, row, 110) == 110 * 2 * 3
 

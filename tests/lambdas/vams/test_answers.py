@@ -1,4 +1,4 @@
-"""A run of VAMS is answered once for all of its files, and brings what succeeded."""
+"""A run of VAMS is answered once for all of its files, and delivers the results that succeeded."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ FILES = "s3://assets/pipelines/cosmos-reason2-2b/job1/output/exec1/files/"
 
 
 def ended(job_id: str, error: Error | None = None) -> Result:
-    """The state machine says that a job has ended."""
+    """Call `report` as the state machine does when a job has ended."""
     execution = {"id": f"arn:execution:{job_id}", "name": job_id, "startTime": "2026-11-12T00:00:00Z"}
     if error is not None:
         report.handler({"execution": execution, "error": {"Error": error.code, "Cause": error.cause()}}, None)
@@ -34,12 +34,12 @@ def failure(code: str, message: str, retryable: bool = False) -> Error:
 
 
 def documents(cloud: Cloud) -> list[str]:
-    """What lies among the results."""
+    """Return the keys of the objects among the results."""
     return [one["Key"] for one in cloud.s3.list_objects_v2(Bucket="assets", Prefix="pipelines/").get("Contents", [])]
 
 
 def forget_report(cloud: Cloud, job_id: str) -> None:
-    """As after a crash before the end was noted as published."""
+    """Delete the row that says that the end was published, as if the function had crashed before it wrote it."""
     cloud.dynamodb.delete_item(TableName="state", Key={"pk": {"S": f"job#{job_id}"}, "sk": {"S": "report"}})
 
 
@@ -111,10 +111,10 @@ def test_where_every_file_failed_the_run_does(cloud: Cloud) -> None:
     assert documents(cloud) == []
 
 
-def test_errors_that_cannot_be_written_down_fail_the_run_and_it_says_where_the_results_lie(
+def test_a_run_whose_errors_cannot_be_stored_fails_with_the_place_of_its_results(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody would hear of the files that failed."""
+    """Without this, nothing would name the files that failed."""
 
     def forbidden(**_: Any) -> None:
         raise PermissionError
@@ -130,7 +130,7 @@ def test_errors_that_cannot_be_written_down_fail_the_run_and_it_says_where_the_r
 
 
 def test_a_run_that_began_before_decision_033_is_answered_as_it_was(cloud: Cloud) -> None:
-    """Rows of commit 0f4e7e0: one token, no prefix, no attempt."""
+    """Rows of commit 0f4e7e0 have one token, no prefix and no attempt."""
     put = cloud.table.put_new
     put("group#old", "group", {"id": "old", "taskToken": "old-token", "jobs": 2, "since": "2026-11-01T00:00:00+00:00"})
     for number in range(2):

@@ -1,4 +1,4 @@
-"""A VAMS workflow asks: it is answered at once, and whatever is wrong reaches its token."""
+"""A call of VAMS returns at once, and every error reaches its task token."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def call(**changes: Any) -> dict[str, Any]:
 
 
 def waiting(cloud: Cloud) -> set[str]:
-    """The tokens that wait for the one execution there is."""
+    """Return the tokens that wait for the only execution."""
     [execution] = cloud.executions()
     group = Groups(cloud.table).get(execution["name"])
     assert group is not None
@@ -46,7 +46,7 @@ def waiting(cloud: Cloud) -> set[str]:
 
 
 def refusal(cloud: Cloud) -> dict[str, Any]:
-    """The Error that the token was answered with; nothing was started."""
+    """Return the error that the token was answered with, having checked that nothing was started."""
     [answer] = cloud.stepfunctions.answers
     assert answer["taskToken"] == TOKEN
     assert cloud.executions() == []

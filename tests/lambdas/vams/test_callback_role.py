@@ -1,4 +1,4 @@
-"""Tokens of another account are answered by a role there."""
+"""A role in VAMS's account answers tokens of that account."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +23,7 @@ TOKEN = "AQCcAAAAKgAAAAMAAAAAAAAAAXVhbXM="
 
 @pytest.fixture
 def sessions(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Who each client of VAMS's account is, as moto's STS tells."""
+    """Provide the identity of each client for VAMS's account, as moto's STS returns it."""
     who: list[str] = []
 
     def client(service: str, **arguments: Any) -> Any:
@@ -41,7 +41,7 @@ def sessions(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
 
 
 def ended(job_id: str, error: Error | None = None) -> None:
-    """The state machine says that a job has ended."""
+    """Call `report` as the state machine does when a job has ended."""
     execution = {"id": f"arn:execution:{job_id}", "name": job_id, "startTime": "2026-11-12T00:00:00Z"}
     if error is not None:
         report.handler({"execution": execution, "error": {"Error": error.code, "Cause": error.cause()}}, None)
@@ -56,7 +56,7 @@ def failure(code: str, message: str) -> Error:
 
 
 class TestAnotherAccount:
-    """`vams.callbackRoleArn`"""
+    """Tests of `vams.callbackRoleArn`."""
 
     def test_report_answers_as_the_role(
         self, cloud: Cloud, sessions: list[str], configure: Callable[..., None]
@@ -87,7 +87,7 @@ class TestAnotherAccount:
     def test_a_role_that_may_not_be_assumed_is_tried_again(
         self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None]
     ) -> None:
-        """`report` raises, so the state machine calls it again; nothing counts as reported."""
+        """`report` raises, so the state machine calls it again; nothing is recorded as reported."""
         configure(ReportEnvironment, callback_role=ROLE)
 
         def refuses(*_: str) -> None:

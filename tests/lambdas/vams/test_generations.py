@@ -1,4 +1,4 @@
-"""What VAMS asks of a generator, by the names of its own Cosmos 3 pipeline, in 2.5 and in 2.6."""
+"""VAMS's requests to a generator, with the names of its own Cosmos 3 pipeline, in 2.5 and in 2.6."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""VAMS 2.6: manifest, configuration and metadata lie in S3, and there may be several files."""
+"""Runs of VAMS 2.6, whose manifest, configuration and metadata lie in S3, with one or several files."""
 
 import json
 from collections.abc import Callable
@@ -88,7 +88,7 @@ def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
 
 
 def test_one_path_in_two_assets_is_told_apart(cloud: Cloud) -> None:
-    """Errors name files, and each result lies where its own file does."""
+    """Errors name the files, and each result is written beside its own file."""
     [file, _] = event("vams_26_manifest")["inputFiles"]
     other = {**file, "assetId": "xasset2", "key": file["key"].replace("arm", "leg")}
     run_id = call(cloud, manifest={"inputFiles": [file, other]})
@@ -208,7 +208,7 @@ def test_nothing_that_can_be_started_is_a_failure_at_once(cloud: Cloud, monkeypa
 
 
 class TestOrchestration:
-    """Executions on VAMS's orchestration bus."""
+    """Tests of VAMS's orchestration bus, on which executions are registered."""
 
     def test_each_execution_is_registered(self, cloud: Cloud) -> None:
         call(cloud)

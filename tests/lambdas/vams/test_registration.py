@@ -1,4 +1,4 @@
-"""Registration: VAMS's import function is asked as CDK's framework asks it, and CloudFormation hears what it said."""
+"""Registration calls VAMS's import function as CDK's framework does, and returns its answer to CloudFormation."""
 
 import io
 import json
@@ -18,7 +18,7 @@ ID = "vams-import/cosmos-reason2-2b"
 
 
 class ImportFunction:
-    """VAMS's, behind Lambda's API."""
+    """A fake of VAMS's import function, behind Lambda's API."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def vams(monkeypatch: pytest.MonkeyPatch) -> ImportFunction:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A ResponseURL; what is put to it comes in `answers`."""
+    """Provide a ResponseURL; what is put to it is appended to `answers`."""
     answers.clear()
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,7 +65,7 @@ answers: list[dict[str, Any]] = []
 
 
 def ask(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
-    """Let CloudFormation ask; returns its answer."""
+    """Send a request as CloudFormation does; returns the answer."""
     register_vams.handler(
         {**event("cloudformation_vams"), "RequestType": request_type, "ResponseURL": url, **more}, None
     )
@@ -105,7 +105,7 @@ def test_an_update_brings_what_was_before(vams: ImportFunction, url: str) -> Non
 
 
 def test_another_vams_is_another_registration(vams: ImportFunction, url: str) -> None:
-    """CloudFormation sees a new id, and has the old one deleted at the old VAMS."""
+    """CloudFormation receives a new id, and deletes the old one at the old VAMS."""
     answer = ask(url, "Update", PhysicalResourceId="old-vams/cosmos-reason2-2b", OldResourceProperties={"Import": {}})
     [request] = vams.requests
     assert request["RequestType"] == "Create" and "OldResourceProperties" not in request

@@ -1,4 +1,4 @@
-"""VAMS invokes the function again, with another token: it joins the run that it repeats, and nothing is done twice."""
+"""When VAMS invokes the function again with another token, the token joins the run and nothing is done twice."""
 
 import json
 from collections.abc import Callable
@@ -27,12 +27,12 @@ def _environment(configure: Callable[..., None]) -> None:
 
 @pytest.fixture
 def atomic_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DynamoDB serves one write after another, of which moto alone loses some."""
+    """Make moto serve one write to DynamoDB after another; without this it loses some."""
     monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
 
 
 def call(token: str, **changes: Any) -> str:
-    """VAMS 2.5 invokes the function; returns the run."""
+    """Invoke the function as VAMS 2.5 does; returns the run."""
     body = {**event("vams_object_body")["body"], "TaskToken": token, **changes}
     answer = vams.handler({"body": body}, None)
     assert answer["statusCode"] == 200
@@ -45,7 +45,7 @@ def names(cloud: Cloud) -> list[str]:
 
 
 def answers(cloud: Cloud) -> dict[str, str]:
-    """What each token was answered with; none was answered twice."""
+    """Return the answer to each token, having checked that none was answered twice."""
     told = {one["taskToken"]: one.get("error", "success") for one in cloud.stepfunctions.answers}
     assert len(told) == len(cloud.stepfunctions.answers)
     return told
@@ -66,8 +66,8 @@ def test_another_execution_of_vams_is_another_run(cloud: Cloud) -> None:
     assert len(names(cloud)) == 2
 
 
-def test_a_retry_joins_the_run_that_is_under_way_and_both_hear_of_its_end(cloud: Cloud) -> None:
-    """As where the call itself failed after it had started the run."""
+def test_a_retry_joins_the_running_run_and_both_tokens_are_answered(cloud: Cloud) -> None:
+    """VAMS retries so when the call itself failed after it had started the run."""
     run = call("one")
     assert call("two") == run and names(cloud) == [run]
     ended(run)
@@ -75,7 +75,7 @@ def test_a_retry_joins_the_run_that_is_under_way_and_both_hear_of_its_end(cloud:
 
 
 def test_a_retry_after_a_success_is_answered_with_it_at_once(cloud: Cloud) -> None:
-    """As where the task whose token was answered had timed out by then."""
+    """VAMS retries so when the first task had timed out before its token was answered."""
     run = call("one")
     result = ended(run)
     call("two")
@@ -106,7 +106,7 @@ def test_a_retry_after_a_failure_that_may_pass_runs_again(cloud: Cloud) -> None:
 
 
 def test_a_token_that_was_answered_starts_nothing_again(cloud: Cloud) -> None:
-    """Step Functions delivered a call twice: nobody waits with that token any more."""
+    """Step Functions delivered a call twice, and no task waits with that token any more."""
     run = call("one")
     ended(run, PASSING)
     call("one")
@@ -128,7 +128,7 @@ def test_a_late_word_on_an_earlier_attempt_does_not_end_the_later_one(cloud: Clo
 def test_a_token_that_comes_while_another_begins_the_next_attempt_waits_for_that(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It finds the run answered, and then, when it looks at the answer, under way again."""
+    """The call reads the run as answered, but when it reads the answer the run is under way again."""
     first = call("one")
     ended(first, PASSING)
     look = Groups.get
@@ -145,8 +145,8 @@ def test_a_token_that_comes_while_another_begins_the_next_attempt_waits_for_that
     assert answers(cloud) == {"one": "NoCapacity", "two": "success", "three": "success"}
 
 
-def test_who_answers_late_does_not_answer_the_next_attempt(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two note the last end at once; one answers, VAMS retries, and then the other comes to its answer."""
+def test_a_late_answer_does_not_end_the_next_attempt(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes note the last end; one answers, VAMS retries, and then the other one sends its answer."""
     first = call("one")
     send = cloud.stepfunctions.send_task_failure
 
@@ -190,11 +190,11 @@ def test_ten_retries_at_once_of_a_failure_that_may_pass_are_one_further_run(clou
 
 
 class TestSeveralFiles:
-    """Of VAMS 2.6's manifest, which has two."""
+    """Tests of a manifest of VAMS 2.6 with two files."""
 
     @pytest.fixture
     def jobs(self, cloud: Cloud) -> dict[str, str]:
-        """The first attempt's executions by the end of their input."""
+        """Provide the first attempt's executions, by the end of their input's key."""
         call_with_manifest(cloud, TaskToken="one")
         return self.started(cloud)
 

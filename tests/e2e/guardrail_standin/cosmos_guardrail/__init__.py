@@ -1,4 +1,4 @@
-"""What Diffusers imports of `cosmos_guardrail` 0.3.2, by its names: a checker that needs no weights.
+"""A stand-in for `cosmos_guardrail` 0.3.2 with the names that Diffusers imports: a checker that needs no weights.
 
 The real one loads a block list, Qwen3Guard and a face detector from the Hub, by name; this one finds its files the same
 way. How it judges is in `tests/support/guardrail_runners.py`.
@@ -14,7 +14,7 @@ from tests.support.guardrail_runners import Checker
 
 
 class CosmosSafetyChecker(Checker, torch.nn.Module):
-    """As Diffusers makes it."""
+    """The checker with the constructor that Diffusers calls."""
 
     dtype = torch.bfloat16  # that of its Qwen3Guard; like it, it has no `device`
 

@@ -1,4 +1,4 @@
-"""Our samples for Cosmos Framework for each case of the table, and wrong ones. `framework.json` records its answers."""
+"""Build our samples for Cosmos Framework for each case of the table, and wrong ones."""
 
 import json
 from pathlib import Path

@@ -23,7 +23,7 @@ TEXT_TO_IMAGE, IMAGE_TO_VIDEO = "cosmos3-super-text2image", "cosmos3-super-image
 
 @dataclass(frozen=True)
 class Case:
-    """One generation as a caller may request it."""
+    """A generation as a caller may request it."""
 
     name: str
     parameters: dict[str, Any]

@@ -107,7 +107,7 @@ def test_long_prompt_is_not_truncated(make: Make) -> None:
 def test_out_of_memory_error_has_a_remedy(
     make: Make, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
-    """Only the host's memory makes it retryable: a GPU has one job at a time, which would need as much again."""
+    """Only a lack of host memory is retryable: on a GPU the same job, which runs alone, would need as much again."""
     import torch
 
     def full(*_: Any) -> None:

@@ -155,7 +155,7 @@ def test_jobs_are_generated_one_at_a_time(
 def test_next_job_is_sent_after_the_last_step_of_the_one_before(
     engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    """The stand-in completes the first job only after the second was sent: both complete only then."""
+    """The stand-in completes the first job only after the second was sent, so both complete only then."""
 
     async def both() -> list[GeneratorOutput]:
         (tmp_path / "other").mkdir()
@@ -240,7 +240,7 @@ def test_incomplete_checkpoint_is_refused(sent_requests: Any, checkpoint: Path, 
 def test_server_that_neither_starts_nor_ends_is_killed(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a plan that its workers refuse: the error has the reason, and no process is left."""
+    """A plan that its workers refuse has this effect. The error has the reason, and no process is left."""
     child = tmp_path / "child"
     script = (
         "import subprocess, sys, time\n"

@@ -1,4 +1,4 @@
-"""A user's server that speaks OpenAI's protocol, and an engine that asks it."""
+"""Fixtures: a user's server that speaks OpenAI's protocol, and an engine that sends requests to it."""
 
 import asyncio
 import base64
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Suppress the server's log."""
 
     def do_GET(self) -> None:
         assert self.path == "/v1/models"
@@ -115,7 +115,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def keys() -> list[str | None]:
-    """The values of the API key's secret, one for each read; the last one stays."""
+    """Provide the values of the API key's secret, one for each read; the last one repeats."""
     return [None]
 
 

@@ -1,4 +1,4 @@
-"""What the reasoner does when a user's server is busy, unreachable, slow, or refuses its key."""
+"""The reasoner with a user's server that is busy, unreachable or slow, or refuses its key."""
 
 import asyncio
 import logging
@@ -94,7 +94,7 @@ def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
 def test_polling_for_started_work_is_retried_as_often_as_a_busy_server(
     server: Server, load: Callable[..., EndpointEngine]
 ) -> None:
-    """A generation may have taken an hour, and another job may have found the server away just now."""
+    """A generation may have taken an hour already, even if another job was just refused a connection."""
     remote_server = load()._server
     assert remote_server is not None
     looks: list[int] = []
@@ -245,7 +245,7 @@ def test_a_server_that_stopped_is_unavailable_until_it_is_back(
 
 
 def certificate(folder: Path, days: int, name: str = "localhost") -> Path:
-    """Key and certificate, signed by itself and valid until so many days from now."""
+    """Write a key and a self-signed certificate that is valid for so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     until = datetime.now(UTC) + timedelta(days=days)

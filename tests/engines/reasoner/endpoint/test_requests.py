@@ -1,4 +1,4 @@
-"""What the reasoner sends to a user's server, and how it reads the answers."""
+"""The requests that the reasoner sends to a user's server, and its answers."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""What reaches the model: the processor's output is read back."""
+"""The prompts that reach the model, read back from the processor's output."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_frames_reach_the_model_in_pairs(checkpoint: Checkpoint, clip: Path, fps
 
 
 def test_frames_carry_their_time(checkpoint: Checkpoint, clip: Path) -> None:
-    """Four of the 48 frames at 12 fps are 0, 16, 31 and 47; a pair bears its mean time, before its pixels."""
+    """Frames 0, 16, 31 and 47 of 48 at 12 fps are used; each pair has its mean time before its pixels."""
     text = text_of(checkpoint, prepared(checkpoint, clip, fps=1.0))
     assert "user\n<0.7 seconds><|vision_start|><|video_pad|>" in text
     assert "<|video_pad|><|vision_end|><3.2 seconds><|vision_start|>" in text
@@ -71,7 +71,7 @@ def test_colors_reach_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
 
 
 def test_frames_shrink_where_few_tokens_are_left(checkpoint: Checkpoint, clip: Path) -> None:
-    """Prompt and answer may leave few tokens; nothing fails."""
+    """Prompt and answer may leave few tokens; the job does not fail."""
     plain = prepared(checkpoint, clip)
     crowded = prepare_inputs(checkpoint, _crowded(clip), [clip], lambda: None)
     assert crowded.inputs["pixel_values_videos"].shape[0] < plain.inputs["pixel_values_videos"].shape[0]
@@ -88,12 +88,12 @@ def test_the_answer_never_goes_beyond_the_context(checkpoint: Checkpoint, clip: 
 
 
 def test_the_budget_is_nvidias_rule(checkpoint: Checkpoint) -> None:
-    """(context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
+    """The rule is (context - max_tokens) * pixels per token * 0.9; a token of video is 32 x 32 pixels of two frames."""
     assert MediaLimits.from_processor(checkpoint.processor).video_budget(50).total == int(50 * 32 * 32 * 2 * 0.9)
 
 
 def test_an_answer_shorter_than_max_tokens_has_a_note(checkpoint: Checkpoint, checkpoint_dir: Path, clip: Path) -> None:
-    """Of the Transformers engine, and of those that send a request. Nobody asked for the default."""
+    """The Transformers engine and the engines that send requests both add it, but not for the default."""
     reader = CheckpointInfo.from_folder(checkpoint_dir, checkpoint.context)
     for tokens, cut in ((32_768, True), (100, False), (None, False)):
         job = prepared(checkpoint, clip, maxTokens=tokens)
@@ -111,7 +111,7 @@ def test_the_seed_is_the_requests_or_nvidias(
 
 @pytest.fixture(scope="module")
 def minute(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A minute of video at ten frames a second."""
+    """Provide a minute of video at ten frames a second."""
     return media_files.video(tmp_path_factory.mktemp("media") / "minute.mp4", frames=600)
 
 

@@ -106,7 +106,7 @@ def test_fps_is_kept_or_a_note_says_that_it_is_not(
     endpoint: tuple[Endpoint, bool], engine: EndpointEngine, clip: Path, tmp_path: Path, fps: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The prompt as the server itself reads it back: one mark for each pair of frames, with its time in the clip."""
+    """The server returns the prompt, which has one mark for each pair of frames, with its time in the clip."""
     job = make_job(clip.name, fps=fps, maxTokens=8, more=["two.mp4"])
     place(clip, job, tmp_path, media_files.video(tmp_path / "two.mp4", frames=20))
     prompts: list[list[int]] = []

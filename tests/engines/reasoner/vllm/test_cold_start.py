@@ -20,7 +20,7 @@ Start = Callable[[], VllmEngine]
 
 @pytest.fixture(scope="module")
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for compiled code, at the same path on all machines."""
+    """Provide the folder for compiled code, which has the same path on all machines."""
     return tmp_path_factory.mktemp("machine") / "caches"
 
 
@@ -40,7 +40,7 @@ def start(caches: Path, checkpoint_dir: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def packed(caches: Path, checkpoint_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled code of a first worker, which found a broken file."""
+    """Provide the compiled code of a first worker, which found a broken file."""
     (caches / LEARNED).parent.mkdir(parents=True)
     (caches / LEARNED).write_bytes(b"\0" * 10)
     engine = VllmEngine()

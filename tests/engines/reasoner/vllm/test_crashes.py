@@ -1,4 +1,4 @@
-"""What the vLLM engine does when its server crashes, hangs or fails, on a stand-in that does so on request."""
+"""The vLLM engine recovers when its server crashes, hangs or fails, with a stand-in that does so on request."""
 
 import asyncio
 import json

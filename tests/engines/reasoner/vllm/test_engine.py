@@ -45,7 +45,7 @@ SCHEMA = {
 
 @pytest.fixture(scope="module", params=[build_random_checkpoint, build_random_cosmos3], ids=["reason2", "cosmos3"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of each architecture."""
+    """Provide a checkpoint of each architecture."""
     made: Path = request.param(tmp_path_factory.mktemp("models"))
     return made
 
@@ -123,7 +123,7 @@ def engine(folder: Path) -> Iterator[TransformersEngine]:
 def test_vllm_sees_the_frames_that_transformers_sees(
     ask: Ask, run: Callable[..., Answer], clip: Path, fps: float
 ) -> None:
-    """By the tokens of the prompts, each counted by its engine: the trap of vLLM's own fps does not exist."""
+    """Each engine counts the tokens of its prompt: vLLM's own fps must not apply on top of ours."""
     assert ask(clip, fps=fps).usage.prompt_tokens == run(clip, fps=fps).usage.prompt_tokens
 
 
@@ -135,7 +135,7 @@ def test_vllm_and_transformers_see_images_of_one_size(ask: Ask, run: Callable[..
 def test_as_many_frames_reach_the_model_as_fps_says(
     vllm: VllmEngine, ask: Ask, clip: Path, tmp_path: Path, fps: float, frames: int
 ) -> None:
-    """Counted in the prompt as the server itself reads it back: a mark with its time for each pair of frames."""
+    """They are counted in the prompt that the server returns: it has a mark with its time for each pair of frames."""
     path = shutil.copy(clip, tmp_path)
     prompt, tokens = read_back(vllm, make_job(clip.name, fps=fps, maxTokens=8), [Path(path)])
     times = [float(time) for time in re.findall(r"<(\d+\.\d) seconds>", prompt)]
@@ -146,7 +146,7 @@ def test_as_many_frames_reach_the_model_as_fps_says(
 
 
 def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
-    """The prompt of a request, as the server itself has it, and how many tokens it has."""
+    """Return the prompt of a request as the server itself has it, and its number of tokens."""
     assert vllm._checkpoint is not None
     question = prepare_request(vllm._checkpoint, job, paths, lambda: None)
 
@@ -163,7 +163,7 @@ def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
 def test_several_files_are_seen_in_order(
     vllm: VllmEngine, run: Callable[..., Answer], clip: Path, picture: Path, tmp_path: Path
 ) -> None:
-    """The prompt as the server itself reads it back, with clips of different rates: each is its own file."""
+    """The server returns the prompt. The clips have different rates, and each keeps its own."""
     paths = [tmp_path / name for name in ("a.mp4", "b.png", "c.mp4")]
     for path, source in zip(paths, (clip, picture, media_files.video(tmp_path / "grey.mp4", frames=20)), strict=True):
         shutil.copy(source, path)
@@ -225,7 +225,7 @@ def test_bad_files_in_a_full_batch_fail_alone(
 def test_broken_and_unusual_files_do_not_change_other_answers(
     gather: Callable[..., list[Answer | BaseException]], clip: Path, tmp_path: Path
 ) -> None:
-    """Every kind of file that is refused and every odd one that is not, and what does not fit, in one full batch."""
+    """One full batch holds every kind of refused file, every unusual accepted one, and prompts that are too long."""
 
     def made(kinds: Iterable[Callable[[Path], Path]], name: str) -> list[tuple[Path, str, dict[str, object]]]:
         folders = [tmp_path / f"{name}-{number}" for number, _ in enumerate(kinds)]
@@ -267,7 +267,7 @@ def test_64_concurrent_jobs_have_separate_logs(
 
 
 def test_the_server_reads_only_files_of_jobs(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
-    """One of the same content beside the folder that jobs' folders lie in is refused for where it is."""
+    """A file with the same content beside the folder of jobs' folders is refused because of its path."""
     inside = Path(shutil.copy(picture, tmp_path / "inside.png"))
 
     async def post(path: Path) -> httpx2.Response:
@@ -346,7 +346,7 @@ def test_a_stopped_core_makes_no_progress_while_health_answers(vllm: VllmEngine,
 
 
 def cores(server: int) -> list[int]:
-    """The processes of a server that have a model."""
+    """Return the processes of a server that have a model."""
     group = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and group_of(path) == server]
     return [one for one in group if "EngineCore" in Path(f"/proc/{one}/cmdline").read_text()]
 

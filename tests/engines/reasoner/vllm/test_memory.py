@@ -1,4 +1,4 @@
-"""What the vLLM engine does when GPU memory runs out, on a stand-in that prints vLLM's messages."""
+"""The vLLM engine when GPU memory runs out, with a stand-in that prints vLLM's messages."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def test_a_start_that_does_not_fit_is_repeated_with_a_smaller_plan(server_option
 def test_a_model_that_never_fits_is_an_error_with_a_remedy(
     server_options: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
 ) -> None:
-    """Each try is a whole start, so there are few. Weights that do not fit are not tried again."""
+    """Each attempt is a complete start, so there are few. Weights that do not fit are not tried again."""
     server_options.write_text(f"--most {fit} --starts {tmp_path / 'starts'}")
     with pytest.raises(Failure) as raised:
         VllmEngine().load(checkpoint_dir)

@@ -28,7 +28,7 @@ GENERATORS = json.loads((ENGINES / "generator" / "argument_models" / "framework.
 
 
 class OmniSampleOverrides:
-    """One sample before it is checked against the model."""
+    """A sample before it is checked against the model."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
@@ -53,7 +53,7 @@ class OmniSampleOverrides:
 
 
 class Pipe:
-    """The loaded model."""
+    """A stand-in for the loaded model."""
 
     model_config = "config"
     loaded = 0
