@@ -8,8 +8,14 @@ from tests.support.deployed_app import App, configuration, running_app
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def use_code_build() -> bool:
+    """Whether the app's images are built in CodeBuild; a module that tests the builds has this fixture say so."""
+    return False
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory, use_code_build: bool) -> Iterator[App]:
     """Provide the app with the scripted engine in both pipelines, and short timeouts."""
     folder = tmp_path_factory.mktemp("app")
-    with running_app(folder, configuration(folder)) as running:
+    with running_app(folder, configuration(folder, use_code_build=use_code_build)) as running:
         yield running

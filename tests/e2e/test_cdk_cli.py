@@ -94,7 +94,7 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
     [document] = [key for key in keys(cloud, app.assets) if key.endswith(".json")]
     assert re.fullmatch(r"p_CosmosReason_\d{8}-\d{6}\.json", document)
 
-    handler = shell.checkout / "lambdas" / "dead_letter.py"
+    handler = shell.checkout / "lambdas" / "handlers" / "dead_letter.py"
     handler.write_text(handler.read_text() + "\n# changed\n")
     updated = shell.run(point, deploy)
     assert set(re.findall(r"✅  (\S+)$", updated, re.MULTILINE)) == {"CosmosBatch-Pipelines"}

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,14 @@ import pytest
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from tests.e2e.grants import covers, grants, uses
 from tests.e2e.unused_grants import UNUSED, WITHOUT_RESOURCE
-from tests.support.deployed_app import EIGHT_B, TWO_B, App, Vams, configuration, error_of, running_app, wait_for
+from tests.support.deployed_app import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
 from tests.support.media_files import video
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """Provide the app with CodeBuild; every call is compared with the granted permissions."""
-    folder = tmp_path_factory.mktemp("app")
-    with running_app(folder, configuration(folder, use_code_build=True)) as running:
-        yield running
+def use_code_build() -> bool:
+    """Deploy with CodeBuild, because every call is compared with what is granted."""
+    return True
 
 
 TRICKY = "Was siehst du? 🤖\nZeile zwei: 日本語, a+b, 100 %"

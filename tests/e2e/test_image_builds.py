@@ -17,6 +17,12 @@ from tests.support.deployed_app import App, configuration, configuration_text
 TOKEN = "hf_that-nobody-may-read"
 
 
+@pytest.fixture(scope="module")
+def use_code_build() -> bool:
+    """Deploy with CodeBuild, whose builds are tested here."""
+    return True
+
+
 def builds(app: App) -> list[dict[str, Any]]:
     codebuild = app.client("codebuild")
     ids = codebuild.list_builds_for_project(projectName=app.outputs["ReasonerCodeBuildProject"])["ids"]
@@ -45,7 +51,7 @@ def test_the_image_of_a_worker_was_built_scanned_and_named_by_its_content(app: A
 
 def test_a_deployment_that_changes_no_image_builds_none(app: App, tmp_path: Path) -> None:
     before = image(app)
-    changed = configuration(app.folder, deadlineHours=1)
+    changed = configuration(app.folder, deadlineHours=1, use_code_build=True)
     deploy(synthesize(changed, tmp_path / "cdk.out"), app.cloud)
     assert len(builds(app)) == 1
     assert image(app) == before
@@ -53,7 +59,7 @@ def test_a_deployment_that_changes_no_image_builds_none(app: App, tmp_path: Path
 
 def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    file.write_text(configuration_text(app.folder, token=TOKEN))
+    file.write_text(configuration_text(app.folder, token=TOKEN, use_code_build=True))
     deploy(synthesize(load_config(file), tmp_path / "cdk.out", file), app.cloud)
     app.upload("p.png", picture, prompt="x")
     assert app.execution_of("p.png")["status"] == "SUCCEEDED"
@@ -75,7 +81,7 @@ def test_a_token_is_in_its_secret_and_nowhere_else(app: App, picture: Path, tmp_
 
 def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Path) -> None:
     """The next deployment continues from the layers of the stages that were built."""
-    config = configuration(tmp_path)
+    config = configuration(tmp_path, use_code_build=True)
     broken = synthesize(config, tmp_path / "broken" / "cdk.out")
     for dockerfile in broken.glob("asset.*/containers/reasoner/Dockerfile"):
         dockerfile.write_text("FROM scratch AS base\nFROM base AS packages\nCOPY not-there /\n")
@@ -89,7 +95,8 @@ def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Pat
 
         # Another key, for the source of the broken build is in the bucket under this one.
         mended = synthesize(
-            configuration(tmp_path, images={"baseImageMirror": "mirror.example/"}), tmp_path / "cdk.out"
+            configuration(tmp_path, images={"baseImageMirror": "mirror.example/"}, use_code_build=True),
+            tmp_path / "cdk.out",
         )
         for dockerfile in mended.glob("asset.*/containers/reasoner/Dockerfile"):
             asset = dockerfile.parents[2].name.removeprefix("asset.")
@@ -108,7 +115,9 @@ def tags(cloud: LocalCloud, repository: str) -> set[str]:
 
 def test_a_build_that_fails_fails_the_deployment_with_its_reason(app: App, tmp_path: Path) -> None:
     before = image(app)
-    changed = configuration(app.folder, images={"baseImageMirror": "mirror.example/"})  # another tag
+    changed = configuration(
+        app.folder, images={"baseImageMirror": "mirror.example/"}, use_code_build=True
+    )  # another tag
     assembly = synthesize(changed, tmp_path / "cdk.out")
     for dockerfile in assembly.glob("asset.*/containers/reasoner/Dockerfile"):
         dockerfile.write_text("FROM scratch\nCOPY not-there /\n")
