@@ -19,8 +19,8 @@ from pathlib import Path
 from benchmarks.scaling_plot import plot
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
-from cosmos_batch.contract.pace import narrowed
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+from cosmos_batch.planning.pace import narrowed
 from cosmos_batch.state import PipelineRow
 from cosmos_batch.worker.pace import Pace
 from lambdas.scaling.breaker import workers_to_start

@@ -34,7 +34,10 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
         {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning", "cosmos_batch.media"},
         {"torch", "transformers", "diffusers", "vllm", "PIL"},
     ),
-    "cosmos_batch/state": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, {"boto3", "botocore"}),
+    "cosmos_batch/state": (
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning"},
+        {"boto3", "botocore"},
+    ),
     "cosmos_batch/store": ({"cosmos_batch.catalogue", "cosmos_batch.contract"}, {"boto3", "botocore"}),
     "cosmos_batch/worker": (
         {

@@ -133,7 +133,8 @@ PIPELINES = (
         min_memory_gib=48,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
-        fallback_instance_types=("g6e.48xlarge",),  # two GPUs to a worker, which a p5.4xlarge has not
+        # Its parallel plan gives a worker two L40S, so that no instance type with a single GPU can be a fallback.
+        fallback_instance_types=("g6e.48xlarge",),
     ),
     _super("cosmos3-super", "super64B", "nvidia/Cosmos3-Super"),
     _super("cosmos3-super-text2image", "superText2Image64B", "nvidia/Cosmos3-Super-Text2Image"),

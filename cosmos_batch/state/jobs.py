@@ -14,8 +14,8 @@ from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.pace import weight_of
 from cosmos_batch.contract.result import Result
+from cosmos_batch.planning.pace import weight_of
 from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
 
 JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
-from cosmos_batch.contract.pace import narrowed, weight_of
 from cosmos_batch.engines.protocol import CompilingEngine
+from cosmos_batch.planning.pace import narrowed, weight_of
 from cosmos_batch.state import WorkerRow
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase
 from cosmos_batch.worker.pace import Pace

@@ -13,7 +13,7 @@ class Measure:
     Attributes
     ----------
     seconds_per_unit
-        Seconds of the worker for a unit of weight (`cosmos_batch.contract.pace`).
+        Seconds of the worker for a unit of weight (`cosmos_batch.planning.pace`).
     in_flight
         Average number of jobs in hand during that time.
     """

@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta
 
 from cosmos_batch.contract.environment import DeployedCompute
-from cosmos_batch.contract.pace import first_seconds_per_unit, typical_weight
+from cosmos_batch.planning.pace import first_seconds_per_unit, typical_weight
 from cosmos_batch.state import PipelineRow
 
 # From SubmitJob to a loaded model, until a first worker has measured it: launch an instance, pull an image, load.

@@ -137,7 +137,7 @@ def checklist(title: str) -> str:
     ("title", "files"),
     [
         ("To add a reasoner engine", [REGISTRY, ENGINE]),
-        ("To add a parameter that a caller can set", [PARAMETERS, OPTIONS]),
+        ("To add a parameter or metadata key that a caller can set", [PARAMETERS, OPTIONS]),
         ("To add an instance type", [HARDWARE]),
     ],
 )

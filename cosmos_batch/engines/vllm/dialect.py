@@ -62,7 +62,7 @@ class VllmDialect(ServerDialect):
                 "InvalidInput", f"Prompt and media do not fit: {message}", "Shorten the prompt, or lower fps."
             )
         if self.contradicts_itself(message):
-            remedy = "Mend the schema: it contradicts itself."
+            remedy = "Correct the schema: it contradicts itself."
             return Failure("InvalidInput", f"No answer can fit jsonSchema: {message}", remedy)
         if _TOO_MANY_MEDIA.search(message):
             remedy = "Ask about fewer files at once, or start the server with a higher --limit-mm-per-prompt."

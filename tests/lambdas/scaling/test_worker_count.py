@@ -8,7 +8,7 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.pace import first_seconds_per_unit, narrowed, weight_of
+from cosmos_batch.planning.pace import first_seconds_per_unit, narrowed, weight_of
 from cosmos_batch.state import PipelineRow
 from lambdas.scaling.worker_count import backlog_seconds, wanted_by_pipeline, wanted_workers
 from tests.support.generations import settled
