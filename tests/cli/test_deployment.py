@@ -27,10 +27,14 @@ def test_the_outputs_of_our_stacks_say_where_things_are() -> None:
     create_stack("CosmosBatch-Storage", STORAGE)
     create_stack("CosmosBatch-Pipelines", PIPELINES)
     create_stack("Another", {"AssetBucketName": "not-ours"})
-    found = deployments.find()
-    assert (found.asset_roots, found.state_table, found.state_machine_arn) == (["assets"], "state", MACHINE)
-    assert found.pipelines == ["cosmos-reason2-2b", "cosmos-reason2-8b"], "smallest first"
-    assert found.execution_arn("job") == MACHINE.replace("stateMachine", "execution") + ":job"
+    deployment_ = deployments.find()
+    assert (deployment_.asset_roots, deployment_.state_table, deployment_.state_machine_arn) == (
+        ["assets"],
+        "state",
+        MACHINE,
+    )
+    assert deployment_.pipelines == ["cosmos-reason2-2b", "cosmos-reason2-8b"], "smallest first"
+    assert deployment_.execution_arn("job") == MACHINE.replace("stateMachine", "execution") + ":job"
 
 
 @mock_aws

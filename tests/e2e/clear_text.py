@@ -33,7 +33,7 @@ def holding(text: str, places: dict[str, bytes]) -> list[str]:
 def _described(cloud: LocalCloud) -> Iterator[tuple[str, bytes]]:
     look = cloud.client
     projects, builds = look("codebuild").list_projects()["projects"], look("codebuild").list_builds()["ids"]
-    found: dict[str, list[Any]] = {
+    descriptions: dict[str, list[Any]] = {
         "function": [one for page in _pages(look("lambda"), "list_functions") for one in page["Functions"]],
         "job definition": look("batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"],
         "project": look("codebuild").batch_get_projects(names=projects)["projects"] if projects else [],
@@ -53,8 +53,10 @@ def _described(cloud: LocalCloud) -> Iterator[tuple[str, bytes]]:
         ],
         "stack": look("cloudformation").describe_stacks()["Stacks"],
     }
-    found["template"] = [look("cloudformation").get_template(StackName=one["StackName"]) for one in found["stack"]]
-    for kind, described in found.items():
+    descriptions["template"] = [
+        look("cloudformation").get_template(StackName=one["StackName"]) for one in descriptions["stack"]
+    ]
+    for kind, described in descriptions.items():
         for number, one in enumerate(described):
             yield f"{kind}/{number}", json.dumps(one, default=str).encode()
 

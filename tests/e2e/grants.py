@@ -65,8 +65,8 @@ def covers(grant: Grant, use: Use) -> bool:
 
 def short(role: str) -> str:
     """Return `FunctionsUpload` for `CosmosBatch-Pipelines-FunctionsUploadRole1E16...`."""
-    found = re.match(r"CosmosBatch-[A-Za-z]+-(.+?)Role[0-9A-F]{4}", role)
-    return found.group(1) if found else role
+    match = re.match(r"CosmosBatch-[A-Za-z]+-(.+?)Role[0-9A-F]{4}", role)
+    return match.group(1) if match else role
 
 
 def _roles(app: App) -> list[str]:

@@ -66,8 +66,8 @@ def test_an_upload_elsewhere_starts_nothing(app: App, clip: Path) -> None:
 
 
 def test_a_request_may_name_a_file_of_any_adopted_bucket(app: App, clip: Path) -> None:
-    given = put(app, ARCHIVE, "2026/clip.mp4", clip)
-    execution = app.ended(app.start({"pipeline": TWO_B, "input": given, "output": f"s3://{VIDEOS}/inbox/answers/"}))
+    uri = put(app, ARCHIVE, "2026/clip.mp4", clip)
+    execution = app.ended(app.start({"pipeline": TWO_B, "input": uri, "output": f"s3://{VIDEOS}/inbox/answers/"}))
     assert execution["status"] == "SUCCEEDED"
     assert app.row(execution["executionArn"]).document.startswith(f"s3://{VIDEOS}/inbox/answers/clip_CosmosReason_")
 
@@ -101,5 +101,5 @@ def test_nothing_outside_of_a_prefix_is_read_or_written(app: App, clip: Path, fi
 
 def test_their_notifications_stay(app: App) -> None:
     for bucket in (VIDEOS, ARCHIVE):
-        found = app.client("s3").get_bucket_notification_configuration(Bucket=bucket)
-        assert [one["Id"] for one in found["QueueConfigurations"]] == ["theirs"]
+        notifications = app.client("s3").get_bucket_notification_configuration(Bucket=bucket)
+        assert [one["Id"] for one in notifications["QueueConfigurations"]] == ["theirs"]

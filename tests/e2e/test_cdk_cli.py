@@ -139,7 +139,7 @@ def left(cloud: LocalCloud) -> dict[str, list[str]]:
     look = cloud.client
     repositories = names(look("ecr").describe_repositories()["repositories"], "repositoryName")
     buckets = [one["Name"] for one in look("s3").list_buckets()["Buckets"] if not one["Name"].startswith("cdk-")]
-    found = {
+    resources = {
         "buckets": sorted(re.sub(r"cosmosbatch-storage-([a-z]+?)[0-9a-f]{8}-.*", r"\1", name) for name in buckets),
         "tables": look("dynamodb").list_tables()["TableNames"],
         "stacks": [one["StackName"] for one in look("cloudformation").describe_stacks()["Stacks"]],
@@ -168,13 +168,13 @@ def left(cloud: LocalCloud) -> dict[str, list[str]]:
         "topics": names(look("sns").list_topics()["Topics"], "TopicArn"),
         "projects": look("codebuild").list_projects()["projects"],
     }  # fmt: skip
-    return {kind: what for kind, what in found.items() if what}
+    return {kind: what for kind, what in resources.items() if what}
 
 
 def customer_keys(cloud: LocalCloud) -> list[dict[str, str]]:
     kms = cloud.client("kms")
-    found = [kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"] for one in kms.list_keys()["Keys"]]
-    return [one for one in found if one["KeyManager"] == "CUSTOMER"]
+    keys = [kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"] for one in kms.list_keys()["Keys"]]
+    return [one for one in keys if one["KeyManager"] == "CUSTOMER"]
 
 
 def tags(cloud: LocalCloud, repository: str) -> list[str]:

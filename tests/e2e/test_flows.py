@@ -117,8 +117,8 @@ def test_what_nobody_asked_for_and_what_we_wrote_start_nothing(app: App, picture
 
 
 def described(app: App, execution: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = app.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
-    return found
+    description: dict[str, Any] = app.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
+    return description
 
 
 def test_started_from_the_console(app: App, picture: Path) -> None:
@@ -375,14 +375,14 @@ def test_documents_of_equal_names_and_times_do_not_overwrite_each_other(app: App
     app.upload("asset-2/a/x.png", picture)
     app.upload("asset-2/b/x.png", picture)
     app.upload("asset-2/b/x.mp4", clip)
-    asked = [(TWO_B, "a/x.png"), (TWO_B, "b/x.png"), (TWO_B, "b/x.mp4"), (EIGHT_B, "b/x.png")]
+    requests = [(TWO_B, "a/x.png"), (TWO_B, "b/x.png"), (TWO_B, "b/x.mp4"), (EIGHT_B, "b/x.png")]
 
     def start(one: tuple[str, str]) -> str:
         pipeline, key = one
         return app.start({"pipeline": pipeline, "input": f"s3://{app.assets}/asset-2/{key}", "output": output})
 
     with ThreadPoolExecutor(4) as threads:
-        arns = list(threads.map(start, asked))
+        arns = list(threads.map(start, requests))
     assert [app.ended(arn)["status"] for arn in arns] == ["SUCCEEDED"] * 4
     assert len(app.keys("same/")) == 4
 
@@ -421,9 +421,9 @@ def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Pat
         text = file.read_text(errors="replace")
         assert prompt not in text and token not in text, file
         telling += [line for line in text.splitlines() if job in line]
-    said = [json.loads(line) for line in telling]  # structured, the functions' and the worker's
+    records = [json.loads(line) for line in telling]  # structured, the functions' and the worker's
     reported = [
-        one.get("logger", "a function") for one in said if (one.get("jobId"), one["message"]) == (job, "reported")
+        one.get("logger", "a function") for one in records if (one.get("jobId"), one["message"]) == (job, "reported")
     ]
     assert sorted(reported) == ["a function", "cosmos_batch.worker.commit"]
 

@@ -20,7 +20,7 @@ SMALL = {"resolution": "256p", "numFrames": 5}
 
 
 def config(folder: Path, writer: str) -> Config:
-    """Write a configuration with Nano beside the reasoners, on a generator that has no model."""
+    """Return a configuration with Nano beside the reasoners, on a generator that has no model."""
     (folder / NANO).mkdir()
     (folder / NANO / "config.json").write_text("{}")
     entry = {
@@ -58,8 +58,12 @@ def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
     app.client("s3").download_file(app.assets, f"{directory}/{name}", str(folder / name))
     video = probe(folder / name)
     assert isinstance(video, VideoInfo)
-    made = document.generation
-    assert (video.width, video.height, len(video.timeline.times)) == (made.width, made.height, made.num_frames)
+    generation = document.generation
+    assert (video.width, video.height, len(video.timeline.times)) == (
+        generation.width,
+        generation.height,
+        generation.num_frames,
+    )
     return document
 
 
@@ -89,8 +93,11 @@ def test_a_prompt_that_a_model_writes_stands_beside_the_one_that_was_given(
     output, parameters = f"s3://{app.assets}/written/", {**SMALL, "mode": "t2v", "upsamplePrompt": True}
     arn = app.start({"pipeline": NANO, "prompt": "A robot.", "output": output, "parameters": parameters})
     assert app.ended(arn, 120)["status"] == "SUCCEEDED"
-    made = delivered(app, arn, tmp_path).generation
-    assert made.given_prompt == "A robot." and "A silver robot" in json.loads(made.prompt)["subjects"][0]["description"]
+    generation = delivered(app, arn, tmp_path).generation
+    assert (
+        generation.given_prompt == "A robot."
+        and "A silver robot" in json.loads(generation.prompt)["subjects"][0]["description"]
+    )
 
 
 @pytest.mark.parametrize(("name", "mode"), [("picture.png", "i2v"), ("clip.mp4", "v2v")])
@@ -100,8 +107,8 @@ def test_an_upload_with_a_prompt_becomes_a_video(
     keys = {"cosmos3_prompt": "It falls.", "cosmos3_resolution": "256", "cosmos3_num_frames": "9"}
     app.upload(f"falls/{name}", picture if mode == "i2v" else clip, **keys)
     arn = app.execution_of(f"falls/{name}", 120)["executionArn"]
-    made = delivered(app, arn, tmp_path).generation
-    assert (made.mode, made.prompt, made.num_frames) == (mode, "It falls.", 9)
+    generation = delivered(app, arn, tmp_path).generation
+    assert (generation.mode, generation.prompt, generation.num_frames) == (mode, "It falls.", 9)
 
 
 def test_an_uploaded_request_becomes_a_video(app: App, clip: Path, tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ GUARDRAIL, PROMPT_CHECKER = COSMOS_GUARDRAIL
 TOKEN = "hf_of_one_who_accepted"
 
 
-def transfer(*given: str, **controls: Any) -> dict[str, Any]:
+def transfer(*videos: str, **controls: Any) -> dict[str, Any]:
     """Return the parameters of a transfer whose controls are computed, except those `given` as videos."""
-    paths = {hint: {"path": f"{hint}.mp4"} for hint in given}
+    paths = {hint: {"path": f"{hint}.mp4"} for hint in videos}
     return {"mode": "transfer", "controls": {**controls, **paths}, **FEW}
 
 
@@ -94,12 +94,12 @@ class Running:
 
     def outputs(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the outputs that Step Functions received, by the file's name."""
-        told = json.loads(self.app.ended(self.executions[name])["output"])["outputs"]
-        return {one["uri"].rpartition("/")[2]: one for one in told}
+        outputs = json.loads(self.app.ended(self.executions[name])["output"])["outputs"]
+        return {one["uri"].rpartition("/")[2]: one for one in outputs}
 
 
 def config(folder: Path) -> Config:
-    """Write a configuration with the tiny checkpoint on Diffusers: as Nano without guardrails, as Super with them."""
+    """Return a configuration with the tiny checkpoint on Diffusers: as Nano without guardrails, as Super with them."""
     text: dict[str, Any] = json.loads(configuration_text(folder))
     shared = {"enabled": True, "model": str(build_random_generator(folder))}
     models = {
@@ -128,25 +128,25 @@ def deployed(folder: Path, clip: Path, picture: Path) -> Iterator[Running]:
             s3.upload_file(str(clip), app.assets, f"in/{name}.mp4")
         s3.upload_file(str(picture), app.assets, "in/picture.png")
         s3.put_object(Bucket=app.assets, Key="in/moves.json", Body=json.dumps(MOVES).encode())
-        yield Running(app, {name: start(app, asked, name) for name, asked in ASKED.items()})
+        yield Running(app, {name: start(app, request, name) for name, request in ASKED.items()})
 
 
-def start(app: App, asked: Asked, name: str) -> str:
-    given = {} if asked.input is None else {"input": f"s3://{app.assets}/in/{asked.input}"}
+def start(app: App, request: Asked, name: str) -> str:
+    input_ = {} if request.input is None else {"input": f"s3://{app.assets}/in/{request.input}"}
     output = f"s3://{app.assets}/out/{name}/"
-    return app.start({"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": asked.said, **given})
+    return app.start({"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": request.said, **input_})
 
 
 def test_every_mode_is_asked_for() -> None:
-    assert {asked.said["mode"] for asked in ASKED.values()} == set(MODES)
-    with_sound = {asked.said["mode"] for asked in ASKED.values() if asked.sound}
+    assert {request.said["mode"] for request in ASKED.values()} == set(MODES)
+    with_sound = {request.said["mode"] for request in ASKED.values() if request.sound}
     assert with_sound == {name for name, rules in MODES.items() if rules.sound}
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> None:
-    asked, document = ASKED[name], running.document(name)
-    assert {one.role for one in document.files} == asked.roles
+    request, document = ASKED[name], running.document(name)
+    assert {one.role for one in document.files} == request.roles
     outputs, s3 = running.outputs(name), running.app.client("s3")
     assert len(outputs) == len(document.files) + 1, "the document itself is one"
     for file in document.files:
@@ -156,17 +156,24 @@ def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> 
         assert len(body) == file.size == outputs[file.file]["size"] > 0
         assert OBJECT_MARKER in stored["Metadata"], "an upload of ours starts nothing"
         (tmp_path / file.file).write_bytes(body)
-        LOOKS[file.role](tmp_path / file.file, asked, document)
+        LOOKS[file.role](tmp_path / file.file, request, document)
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> None:
-    asked, document = ASKED[name], running.document(name)
-    made = document.generation
-    assert (made.mode, made.prompt, made.steps, made.sound) == (asked.said["mode"], "A cube.", 2, asked.sound)
-    assert made.size is not None and made.num_frames and made.fps and made.max_sequence_length, "nothing is open"
-    assert made.negative_prompt == (asked.said["negativePrompt"] or nvidia_negative_prompt())
-    assert (document.input and document.input.uri.rpartition("/")[2]) == asked.input
+    request, document = ASKED[name], running.document(name)
+    generation = document.generation
+    assert (generation.mode, generation.prompt, generation.steps, generation.sound) == (
+        request.said["mode"],
+        "A cube.",
+        2,
+        request.sound,
+    )
+    assert (
+        generation.size is not None and generation.num_frames and generation.fps and generation.max_sequence_length
+    ), "nothing is open"
+    assert generation.negative_prompt == (request.said["negativePrompt"] or nvidia_negative_prompt())
+    assert (document.input and document.input.uri.rpartition("/")[2]) == request.input
     assert (document.model, document.engine.split()[0]) == (GENERATOR_NAME, "diffusers")
     assert {NOISE, UNGUARDED} <= set(document.notes)
     assert document.attribution == ATTRIBUTION
@@ -215,10 +222,14 @@ def test_the_demo_names_its_output_and_its_document_generates_it_again(
     few = demo_generate.PARAMETERS.model_copy(update=small)
     monkeypatch.setattr(demo_generate, "PARAMETERS", few)
     assert main(["demo-generate"]) == 0
-    told = capsys.readouterr()
-    assert "Making a video: 何?\nThe guardrails are OFF" in told.err
-    assert f"Note: {NOISE}" in told.err and f"Note: {UNGUARDED}" in told.err and "Built on NVIDIA Cosmos" in told.err
-    files = {line.split()[0]: Path(line.split()[1]) for line in told.out.splitlines()}
+    printed = capsys.readouterr()
+    assert "Making a video: 何?\nThe guardrails are OFF" in printed.err
+    assert (
+        f"Note: {NOISE}" in printed.err
+        and f"Note: {UNGUARDED}" in printed.err
+        and "Built on NVIDIA Cosmos" in printed.err
+    )
+    files = {line.split()[0]: Path(line.split()[1]) for line in printed.out.splitlines()}
     assert set(files) == {"video", "preview", "contactSheet", "document"}
     document = GeneratorDocument.model_validate_json(files["document"].read_text())
     assert document.input is not None and document.input.path == str(picture)
@@ -235,7 +246,7 @@ def test_one_worker_served_them_all(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "told"),
+    ("name", "parameters", "message"),
     [
         ("fake.png", {"mode": "i2v", **FEW}, "PDF"),
         ("clip.mp4", transfer(edge={}, seg={"path": "short.mp4"}), "edge 48, seg 12"),
@@ -244,16 +255,16 @@ def test_one_worker_served_them_all(running: Running) -> None:
     ],
 )
 def test_what_only_a_worker_can_see_is_refused_by_it(
-    running: Running, tmp_path: Path, name: str, said: dict[str, Any], told: str
+    running: Running, tmp_path: Path, name: str, parameters: dict[str, Any], message: str
 ) -> None:
     app = running.app
     app.upload("in/fake.png", b"%PDF-1.7 and so on")
     app.upload("in/narrow.json", json.dumps([[0.1] * 9] * 4).encode())
     app.upload("in/nan.json", json.dumps([[float("nan")] * 10] * 4).encode())
     app.upload("in/short.mp4", media_files.video(tmp_path / "short.mp4", frames=12))
-    arn = start(app, Asked(said, name), "refused")
+    arn = start(app, Asked(parameters, name), "refused")
     error = error_of(app.ended(arn, 180))
-    assert error["code"] == "InvalidInput" and told in error["message"]
+    assert error["code"] == "InvalidInput" and message in error["message"]
 
 
 def guarded(app: App, prompt: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def use_code_build() -> bool:
 def builds(app: App) -> list[dict[str, Any]]:
     codebuild = app.client("codebuild")
     ids = codebuild.list_builds_for_project(projectName=app.outputs["ReasonerCodeBuildProject"])["ids"]
-    found: list[dict[str, Any]] = codebuild.batch_get_builds(ids=ids)["builds"]
-    return found
+    described: list[dict[str, Any]] = codebuild.batch_get_builds(ids=ids)["builds"]
+    return described
 
 
 def image(app: App) -> str:

@@ -135,8 +135,8 @@ def test_an_invalidation_is_one_download_of_that_model_and_no_other(setting: Set
     setting.hub.chunk_delay = (
         8.0  # a real model takes longer to come than six files to be asked for; the Hub client waits 10
     )
-    asked = [vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": "true"}) for _ in range(6)]
-    for arn in asked:
+    executions = [vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": "true"}) for _ in range(6)]
+    for arn in executions:
         assert app.ended(arn, 60)["status"] == "SUCCEEDED"
         [key] = app.keys(vams.output_of(arn))
         document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())

@@ -38,10 +38,10 @@ def test_concurrent_uploads_and_callbacks_are_answered_once_each(app: App, pictu
     app.upload("asked/p.png", picture)
     with ThreadPoolExecutor(4) as threads:
         uploads = [threads.submit(app.upload, f"burst/{n:03}.png", picture, prompt=f"upload {n}") for n in range(BURST)]
-        asked = [threads.submit(ask, vams, n) for n in range(BURST)]
+        calls = [threads.submit(ask, vams, n) for n in range(BURST)]
         for one in uploads:
             one.result()
-        theirs = [one.result() for one in asked]
+        theirs = [one.result() for one in calls]
     wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 1200, "not all have ended")
     wait_for(lambda: ended(app, vams.machine) >= BURST, 300, "not all of VAMS's workflows have been called back")
     assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}, failures(app)

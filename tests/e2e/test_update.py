@@ -102,8 +102,8 @@ def synthesized_by(earlier: Path, folder: Path) -> Path:
     )
     command = [sys.executable, "-c", program, str(folder / "config.json"), str(folder / "earlier.out")]
     environment = {**os.environ, "PYTHONPATH": str(earlier)}
-    made = subprocess.run(command, cwd=earlier, env=environment, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    finished = subprocess.run(command, cwd=earlier, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
     return folder / "earlier.out"
 
 

@@ -83,7 +83,7 @@ class Workflow:
         records = [{"fileKey": f"/{path}", "metadata": {PROMPT: text}} for path, text in (prompts or {}).items()]
         asset = {"databaseId": "robots", "assetId": "xarm", "assetData": {}, "files": records}
         self._put(f"{inputs}/metadata.json", {"schemaVersion": 2, "assets": [asset]})
-        given = {
+        content = {
             "workflowDatabaseId": "GLOBAL",
             "workflowId": TWO_B,
             "workflowExecutionId": run,
@@ -93,7 +93,7 @@ class Workflow:
             "executingRequestContext": {"http": {"method": "POST"}},
         }
         arn: str = self.app.client("stepfunctions").start_execution(
-            stateMachineArn=self.machine, input=json.dumps(given), name=run
+            stateMachineArn=self.machine, input=json.dumps(content), name=run
         )["executionArn"]
         return arn
 
@@ -109,9 +109,9 @@ class Workflow:
         ended = self.app.ended(arn, 90)
         assert (ended["status"], ended["error"]) == ("FAILED", "States.TaskFailed"), ended
         key = f"errors/{arn.rpartition(':')[2]}.json"
-        told = json.loads(self.app.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read())
-        error: dict[str, Any] = json.loads(told["Cause"])
-        assert error["code"] == told["Error"]
+        failure = json.loads(self.app.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read())
+        error: dict[str, Any] = json.loads(failure["Cause"])
+        assert error["code"] == failure["Error"]
         return error
 
     @staticmethod

@@ -30,7 +30,7 @@ def machine(app: App) -> str:
 
 def run(app: App, machine: str, path: str, metadata: dict[str, Any] | None = None) -> str:
     """Start the workflow of VAMS on a file of an imported asset, whose folder does not have the asset's name."""
-    given = {
+    content = {
         "bucketAsset": app.assets,
         "bucketAssetAuxiliary": "auxiliary",
         "inputAssetLocationKey": ROOT,
@@ -43,7 +43,7 @@ def run(app: App, machine: str, path: str, metadata: dict[str, Any] | None = Non
         "executingUserName": "someone@example.com",
         "executingRequestContext": {"http": {"method": "POST"}},
     }
-    arn: str = app.client("stepfunctions").start_execution(stateMachineArn=machine, input=json.dumps(given))[
+    arn: str = app.client("stepfunctions").start_execution(stateMachineArn=machine, input=json.dumps(content))[
         "executionArn"
     ]
     return arn

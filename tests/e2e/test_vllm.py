@@ -118,7 +118,7 @@ def test_broken_files_in_a_full_batch_fail_alone(app: App, clip: Path, tmp_path:
     bad = [(f"batch/{name}{path.suffix}", path) for name, path in made(tmp_path)]
     for key, path in bad:
         app.upload(key, path)
-    asked: list[tuple[str, str, dict[str, Any]]] = [
+    requests: list[tuple[str, str, dict[str, Any]]] = [
         ("batch/clip.mp4", f"secret-{number:02}. What now?", {"seed": number}) for number in range(CLIPS)
     ]
     wrong: list[tuple[str, str, dict[str, Any]]] = [(key, "What is wrong here?", {}) for key, _ in bad]
@@ -127,22 +127,24 @@ def test_broken_files_in_a_full_batch_fail_alone(app: App, clip: Path, tmp_path:
         ("batch/clip.mp4", "What?", {"jsonSchema": {"type": "banana"}}),
         *(("batch/clip.mp4", "What?", {"fps": fps}) for fps in (0, -1, 1e9)),
     ]
-    mixed = sorted([*enumerate(asked), *((place * 2, one) for place, one in enumerate(wrong))], key=lambda one: one[0])
+    mixed = sorted(
+        [*enumerate(requests), *((place * 2, one) for place, one in enumerate(wrong))], key=lambda one: one[0]
+    )
     with ThreadPoolExecutor(8) as threads:
         arns = list(threads.map(lambda one: (one[1], ask(app, one[1][0], one[1][1], **one[1][2])), mixed))
-    found = {prompt: answer(app, arn) for (_, prompt, _), arn in arns if prompt.startswith("secret")}
+    documents = {prompt: answer(app, arn) for (_, prompt, _), arn in arns if prompt.startswith("secret")}
     for (key, prompt, _), arn in arns:
         if not prompt.startswith("secret"):
             error = error_of(app.ended(arn, STARTS))
             assert error["code"] == "InvalidInput" and not error["retryable"], (key, error)
-    assert len(found) == CLIPS
-    for prompt, document in found.items():
+    assert len(documents) == CLIPS
+    for prompt, document in documents.items():
         assert document["usage"]["completionTokens"] == 24
         assert "secret-" not in json.dumps(document).replace(prompt, ""), "of another's"
         assert document["jobLogs"].count("answer: ") == 1
     for number in ALONE:
-        key, prompt, parameters = asked[number]
-        assert answer(app, ask(app, key, prompt, **parameters))["result"] == found[prompt]["result"]
+        key, prompt, parameters = requests[number]
+        assert answer(app, ask(app, key, prompt, **parameters))["result"] == documents[prompt]["result"]
 
 
 def made(folder: Path) -> Iterator[tuple[str, Path]]:

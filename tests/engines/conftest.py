@@ -163,9 +163,11 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Provide a file with the output of the fake `nvidia-smi`."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    program, said = folder / "nvidia-smi", tmp_path / "said"
-    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {said}\n')
+    program, output = folder / "nvidia-smi", tmp_path / "said"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {output}\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return said
+    return output

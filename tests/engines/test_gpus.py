@@ -29,7 +29,7 @@ def test_only_visible_gpus_are_queried(driver: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("said", "gpu"),
+    ("output", "gpu"),
     [
         ("NVIDIA L40S, 46068\nNVIDIA L40S, 46068\n", ("NVIDIA L40S", 46068 / 1024)),
         ("NVIDIA H100 80GB HBM3, 81559\nTesla T4, 15360\n", ("Tesla T4", 15.0)),
@@ -38,8 +38,8 @@ def test_only_visible_gpus_are_queried(driver: Path, monkeypatch: pytest.MonkeyP
         ("", None),
     ],
 )
-def test_the_kind_of_gpu_is_that_with_least_memory(driver: Path, said: str, gpu: tuple[str, float] | None) -> None:
-    driver.write_text(said)
+def test_the_kind_of_gpu_is_that_with_least_memory(driver: Path, output: str, gpu: tuple[str, float] | None) -> None:
+    driver.write_text(output)
     assert gpus.gpu_here() == gpu
 
 

@@ -34,10 +34,10 @@ def test_this_process_finds_copies_inside_of_the_block_only(copies: dict[str, Pa
     before = constants.HF_HUB_CACHE
     with offline_process(tmp_path / "hub", copies):
         assert is_offline_mode()
-        found = Path(snapshot_download(MODEL, allow_patterns=["words/*"]))
+        snapshot = Path(snapshot_download(MODEL, allow_patterns=["words/*"]))
         assert len(AutoTokenizer.from_pretrained(MODEL)) > 0
-    assert (found / "words" / "list").read_text() == "one"
-    assert not any(path.is_symlink() for path in found.rglob("*")), "NLTK opens no links"
+    assert (snapshot / "words" / "list").read_text() == "one"
+    assert not any(path.is_symlink() for path in snapshot.rglob("*")), "NLTK opens no links"
     assert before == constants.HF_HUB_CACHE and not is_offline_mode()
     with offline_process(tmp_path / "none", {}):
         assert not is_offline_mode(), "without copies it is left to the libraries"
@@ -46,8 +46,10 @@ def test_this_process_finds_copies_inside_of_the_block_only(copies: dict[str, Pa
 def test_another_process_finds_copies(copies: dict[str, Path], tmp_path: Path) -> None:
     program = f"from huggingface_hub import snapshot_download as s; print(s({MODEL!r}))"
     environment = {**os.environ, **offline_variables(tmp_path / "hub", copies), "HF_ENDPOINT": "http://127.0.0.1:9"}
-    said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert Path(said.stdout.strip()).resolve() == copies[MODEL]
+    finished = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert Path(finished.stdout.strip()).resolve() == copies[MODEL]
 
 
 def test_without_copies_nothing_is_downloaded(tmp_path: Path) -> None:
@@ -55,7 +57,7 @@ def test_without_copies_nothing_is_downloaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "is_named"),
     [
         ('  File "/opt/lib/cosmos_guardrail/cosmos_guardrail.py", line 9, in f', "EngineFailed", True),
         ('  File "/opt/vllm_omni/diffusion/models/cosmos3/guardrails.py", line 9', "EngineFailed", True),
@@ -64,11 +66,11 @@ def test_without_copies_nothing_is_downloaded(tmp_path: Path) -> None:
         ("Cosmos3 guardrails initialized.", "EngineFailed", False),
     ],
 )
-def test_the_error_of_a_failed_start_names_guardrails(line: str, code: str, told: bool) -> None:
+def test_the_error_of_a_failed_start_names_guardrails(line: str, code: str, is_named: bool) -> None:
     """If memory ran out while guardrails loaded, they are the cause."""
     with pytest.raises(Failure) as raised, explain_guardrail_failures(lambda: ["Traceback", line]):
         raise Failure(code, "It ended with status 1.", "See the log.")  # type: ignore[arg-type]
     error = raised.value.error
     assert error.code == code and "ended with status 1" in error.message
-    assert ("guardrails could not be loaded" in error.message) is told
-    assert ("modelsOmni in config.json" in error.remedy) is told
+    assert ("guardrails could not be loaded" in error.message) is is_named
+    assert ("modelsOmni in config.json" in error.remedy) is is_named

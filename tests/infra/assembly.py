@@ -53,8 +53,8 @@ class Assembly:
 
     def resources(self, stack: str, kind: str) -> dict[str, Resource]:
         """Return the resources of one type, such as `SQS::Queue`, by their logical ids."""
-        found = self.templates[stack]["Resources"]
-        return {name: resource for name, resource in found.items() if resource["Type"] == f"AWS::{kind}"}
+        resources = self.templates[stack]["Resources"]
+        return {name: resource for name, resource in resources.items() if resource["Type"] == f"AWS::{kind}"}
 
     def properties(self, stack: str, kind: str, part_of_id: str = "") -> list[Resource]:
         """Return the properties of the resources whose logical id contains `part_of_id`."""
@@ -62,8 +62,8 @@ class Assembly:
 
     def one(self, stack: str, kind: str, part_of_id: str = "") -> Resource:
         """Return the properties of the only resource whose logical id contains `part_of_id`."""
-        (found,) = self.properties(stack, kind, part_of_id)
-        return found
+        (properties,) = self.properties(stack, kind, part_of_id)
+        return properties
 
     def roles(self) -> dict[str, list[Resource]]:
         """Return the IAM statements of each role of all stacks, by the role's logical id."""
@@ -78,8 +78,8 @@ class Assembly:
 
     def statements(self, part_of_role: str) -> list[Resource]:
         """Return the IAM statements of the roles whose logical id contains `part_of_role`."""
-        found = self.roles().items()
-        return [statement for role, statements in found if part_of_role in role for statement in statements]
+        roles = self.roles().items()
+        return [statement for role, statements in roles if part_of_role in role for statement in statements]
 
     def assets(self, stack: str) -> dict[str, Any]:
         """Return the asset manifest of a stack."""

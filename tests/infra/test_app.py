@@ -65,9 +65,9 @@ def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_
         answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
         assert answer.returncode == 0, answer.stderr
         lines.append([one for one in answer.stderr.splitlines() if "to leave it out" in one.lower()])
-    said, silent = lines
+    warnings, silent = lines
     assert silent == []
-    (line,) = [one for one in said if one.startswith("cosmos3-super-reason: ")]
+    (line,) = [one for one in warnings if one.startswith("cosmos3-super-reason: ")]
     assert "no g6e.12xlarge ($10.49 an hour)" in line and "p5.48xlarge, $55.04 an hour (us-east-1" in line
     assert "set reasonSuper.fallbackInstanceTypes to []" in line
 

@@ -28,8 +28,8 @@ def environments_in_order(assembly: Assembly, pipeline: str) -> list[Resource]:
 def test_one_compute_environment_for_each_type_in_the_order_of_the_configuration(
     assembly: Assembly, pipeline: str
 ) -> None:
-    found = [one["ComputeResources"]["InstanceTypes"] for one in environments_in_order(assembly, pipeline)]
-    assert found == [[name] for name in TYPES[pipeline]]
+    types = [one["ComputeResources"]["InstanceTypes"] for one in environments_in_order(assembly, pipeline)]
+    assert types == [[name] for name in TYPES[pipeline]]
 
 
 @pytest.mark.parametrize(("pipeline", "vcpus"), [("cosmosreason22b", 192), ("cosmosreason28b", 96)])
@@ -117,8 +117,8 @@ def test_spot_instances_of_all_types_come_first_and_on_demand_ones_after_them() 
 
 
 def test_a_generator_falls_back_to_larger_hosts() -> None:
-    found = environments_in_order(example("generator-only"), "cosmos3nano")
-    assert [one["ComputeResources"]["InstanceTypes"][0] for one in found] == [
+    environments = environments_in_order(example("generator-only"), "cosmos3nano")
+    assert [one["ComputeResources"]["InstanceTypes"][0] for one in environments] == [
         "g6e.12xlarge",
         "g6e.24xlarge",
         "g6e.48xlarge",
@@ -149,8 +149,8 @@ def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly:
 def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
     wanted = enabled.resources
     definition = worker(assembly, enabled.pipeline.id)
-    asked = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
-    assert asked == {"VCPU": str(wanted.vcpus), "MEMORY": str(wanted.memory_mib), "GPU": str(wanted.gpus)}
+    reserved = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+    assert reserved == {"VCPU": str(wanted.vcpus), "MEMORY": str(wanted.memory_mib), "GPU": str(wanted.gpus)}
 
 
 @pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
@@ -158,10 +158,10 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     definition = worker(assembly, pipeline)
     container = definition["ContainerProperties"]
     assert container.get("Privileged", False) is False
-    asked = {one["Type"]: one["Value"] for one in container["ResourceRequirements"]}
+    reserved = {one["Type"]: one["Value"] for one in container["ResourceRequirements"]}
     assert container["LinuxParameters"] == {
         "InitProcessEnabled": True,
-        "SharedMemorySize": int(asked["MEMORY"]) // 4,
+        "SharedMemorySize": int(reserved["MEMORY"]) // 4,
     }
     limits = {one["Name"]: (one["SoftLimit"], one["HardLimit"]) for one in container["Ulimits"]}
     assert limits == {"nofile": (1_048_576, 1_048_576), "memlock": (-1, -1)}

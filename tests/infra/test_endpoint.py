@@ -47,7 +47,7 @@ def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
         role: [one for one in statements if SECRET in json.dumps(one["Resource"]) or KEY in json.dumps(one["Resource"])]
         for role, statements in assembly.roles().items()
     }
-    ((role, (read, decrypt)),) = [(role, found) for role, found in allowed.items() if found]
+    ((role, (read, decrypt)),) = [(role, actions) for role, actions in allowed.items() if actions]
     assert "cosmosreason22bWorker" in role
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", SECRET)
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", KEY)

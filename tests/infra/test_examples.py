@@ -38,8 +38,8 @@ class TestExistingVpc:
     """Tests of `examples/existing-vpc.json`."""
 
     def test_makes_no_network(self) -> None:
-        made = {one["Type"] for one in example("existing-vpc").templates["Network"]["Resources"].values()}
-        assert made <= {
+        types = {one["Type"] for one in example("existing-vpc").templates["Network"]["Resources"].values()}
+        assert types <= {
             "AWS::EC2::SecurityGroup",
             "AWS::EC2::SecurityGroupIngress",
             "AWS::EC2::VPCEndpoint",
@@ -110,8 +110,8 @@ class TestVpcOnly:
     """Tests of `examples/vpc-only.json`."""
 
     def test_there_is_no_way_out(self) -> None:
-        made = {one["Type"] for one in example("vpc-only").templates["Network"]["Resources"].values()}
-        assert not made & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"}
+        types = {one["Type"] for one in example("vpc-only").templates["Network"]["Resources"].values()}
+        assert not types & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"}
         assert len(example("vpc-only").resources("Network", "EC2::Subnet")) == 2
 
     def test_aws_is_reached_by_endpoints(self) -> None:
@@ -165,12 +165,12 @@ def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
     variables = {one["Name"]: one["Value"] for one in container["Environment"]}
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     references = dict.fromkeys(variables.keys() - texts.keys(), "made by the deployment")
-    found = GuardrailModels.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
-    assert found is not None and found.models
+    guardrails = GuardrailModels.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
+    assert guardrails is not None and guardrails.models
     resources = json.dumps(
         [one["Resource"] for one in assembly.statements(f"{worker}Role") if {*one["Action"]} >= KEEPS]
     )
-    for model in found.models:
+    for model in guardrails.models:
         assert f"/models/{model.replace('/', '--')}/*" in resources
     assert "HF_TOKEN" not in variables
     return variables

@@ -38,9 +38,9 @@ def environ(function: Resource) -> dict[str, str]:
 
 
 def test_one_function_of_each_module_and_a_vams_for_each_pipeline(assembly: Assembly) -> None:
-    found = {module: len(functions(assembly, module)) for module in MODELS}
-    assert found == dict.fromkeys(MODELS, 1) | {"vams": len(PIPELINES)}
-    assert len(assembly.properties("Pipelines", "Lambda::Function")) == sum(found.values())
+    counts = {module: len(functions(assembly, module)) for module in MODELS}
+    assert counts == dict.fromkeys(MODELS, 1) | {"vams": len(PIPELINES)}
+    assert len(assembly.properties("Pipelines", "Lambda::Function")) == sum(counts.values())
 
 
 @pytest.mark.parametrize("module", MODELS)

@@ -92,8 +92,8 @@ def test_the_last_ten_images_are_kept_whatever_their_age(assembly: Assembly) -> 
 
 
 def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
-    given = variables(assembly.one("Images", "CodeBuild::Project"))
-    assert given["CACHE"]["Value"] != given["REPOSITORY"]["Value"]
+    build_variables = variables(assembly.one("Images", "CodeBuild::Project"))
+    assert build_variables["CACHE"]["Value"] != build_variables["REPOSITORY"]["Value"]
     assert "ImageTagMutability" not in assembly.one("Images", "ECR::Repository", "Cache")
 
 
@@ -169,13 +169,13 @@ def test_workers_without_a_way_out_do_not_keep_builds_from_one() -> None:
 def test_docker_hub_is_logged_in_to_by_a_secret_or_gone_around_by_a_mirror(tmp_path: Path) -> None:
     own = f'{{"images": {{"dockerHubSecretArn": "{DOCKER_HUB}", "baseImageMirror": "mirror.example/hub/"}}}}'
     assembly = synthesized(tmp_path, own=own)
-    given = variables(assembly.one("Images", "CodeBuild::Project"))
-    assert given["DOCKER_HUB_PASSWORD"] == {
+    build_variables = variables(assembly.one("Images", "CodeBuild::Project"))
+    assert build_variables["DOCKER_HUB_PASSWORD"] == {
         "Name": "DOCKER_HUB_PASSWORD",
         "Type": "SECRETS_MANAGER",
         "Value": f"{DOCKER_HUB}:password",
     }
-    assert given["MIRROR"]["Value"] == "mirror.example/hub/"
+    assert build_variables["MIRROR"]["Value"] == "mirror.example/hub/"
     (plain,) = built(example("reason-only")).values()
     (mirrored,) = built(assembly).values()
     assert plain["Properties"]["Tag"] != mirrored["Properties"]["Tag"]  # another base is another image

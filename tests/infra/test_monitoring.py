@@ -38,8 +38,8 @@ def metrics_of_alarms(assembly: Assembly) -> Iterator[tuple[str, str]]:
 def widgets(assembly: Assembly) -> list[dict[str, Any]]:
     body = assembly.one("Monitoring", "CloudWatch::Dashboard")["DashboardBody"]
     text = "".join(part if isinstance(part, str) else "x" for part in body["Fn::Join"][1])
-    found: list[dict[str, Any]] = json.loads(text)["widgets"]
-    return found
+    definitions: list[dict[str, Any]] = json.loads(text)["widgets"]
+    return definitions
 
 
 def metrics_of_widgets(assembly: Assembly) -> Iterator[tuple[str, str]]:
@@ -51,9 +51,9 @@ def metrics_of_widgets(assembly: Assembly) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("of", [metrics_of_alarms, metrics_of_widgets])
 def test_every_metric_is_one_that_somebody_emits(assembly: Assembly, of: Any) -> None:
-    found = set(of(assembly))
-    assert found
-    for namespace, name in found:
+    used = set(of(assembly))
+    assert used
+    for namespace, name in used:
         assert name in (OURS if namespace == metrics.NAMESPACE else OF_AWS[namespace]), (namespace, name)
 
 

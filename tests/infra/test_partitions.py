@@ -94,10 +94,10 @@ def test_no_code_takes_a_partition_for_granted(path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_arns_and_addresses_are_those_of_the_partition(name: str, partition: str) -> None:
     _, suffix = PARTITIONS[partition]
-    found = texts([resolved_template(template, partition) for template in example(name).templates.values()])
-    arns = {text for text in found if text.startswith("arn:")}
+    values = texts([resolved_template(template, partition) for template in example(name).templates.values()])
+    arns = {text for text in values if text.startswith("arn:")}
     assert arns and all(text.startswith(f"arn:{partition}:") for text in arns)
-    addresses = {text for text in found if "amazonaws.com" in text and not SAME_EVERYWHERE.search(text)}
+    addresses = {text for text in values if "amazonaws.com" in text and not SAME_EVERYWHERE.search(text)}
     assert not [text for text in addresses if suffix not in text]
     assert not [text for text in arns if "us-east-1" in text]
 
@@ -114,7 +114,7 @@ def test_endpoints_have_the_names_that_cdk_knows_for_the_region(partition: str) 
     settings = NetworkSettings.model_validate({"mode": "vpcOnly", "existing": EXISTING})
     network = NetworkStack(App(), "Network", settings=settings)
     template = resolved_template(Template.from_stack(network).to_json(), partition)
-    made = {
+    services = {
         one["Properties"]["ServiceName"] for one in template["Resources"].values() if "ServiceName" in one["Properties"]
     }
 
@@ -122,5 +122,5 @@ def test_endpoints_have_the_names_that_cdk_knows_for_the_region(partition: str) 
     known = Stack(App(), "Known", env=Environment(region=region))
     interfaces = {known.resolve(ec2.InterfaceVpcEndpointAwsService(name).name) for name in get_args(InterfaceEndpoint)}
     gateways = {f"com.amazonaws.{region}.{name}" for name in ("s3", "dynamodb")}
-    assert made == interfaces | gateways
-    assert any(name.startswith("cn.") for name in made) == (partition == "aws-cn")
+    assert services == interfaces | gateways
+    assert any(name.startswith("cn.") for name in services) == (partition == "aws-cn")

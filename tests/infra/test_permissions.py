@@ -186,8 +186,8 @@ def test_vams_is_called_back_by_report_and_vams(assembly: Assembly, role: str) -
 @pytest.mark.parametrize("role", ["WorkerRole", "FunctionsScale", "FunctionsDeadLetter"])
 def test_others_answer_our_own_tasks_only(assembly: Assembly, role: str) -> None:
     (machine,) = assembly.resources("Pipelines", "StepFunctions::StateMachine")
-    found = set(resources_of(assembly.statements(role), "states:SendTaskFailure"))
-    assert found == {json.dumps({"Ref": machine})}
+    resources = set(resources_of(assembly.statements(role), "states:SendTaskFailure"))
+    assert resources == {json.dumps({"Ref": machine})}
 
 
 def test_a_worker_touches_its_own_model_only(assembly: Assembly) -> None:

@@ -13,15 +13,15 @@ def queues(assembly: Assembly) -> dict[str, Resource]:
     return {name: one["Properties"] for name, one in assembly.resources("Pipelines", "SQS::Queue").items()}
 
 
-def only(found: dict[str, Resource], *parts: str) -> Resource:
-    (one,) = [queue for name, queue in found.items() if all(part in name for part in parts)]
+def only(queues: dict[str, Resource], *parts: str) -> Resource:
+    (one,) = [queue for name, queue in queues.items() if all(part in name for part in parts)]
     return one
 
 
 def source_of(assembly: Assembly, function: str) -> Resource:
     """Return the only event source mapping of a function."""
-    (found,) = sources_of(assembly, function)
-    return found
+    (source,) = sources_of(assembly, function)
+    return source
 
 
 def sources_of(assembly: Assembly, function: str) -> list[Resource]:

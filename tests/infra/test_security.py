@@ -82,9 +82,9 @@ class TestCustomerKey:
     @pytest.mark.parametrize("kind", KEYS)
     def test_every_store_has_the_key(self, kind: str) -> None:
         ours = json.dumps(next(iter(example("vpc-only").resources("Storage", "KMS::Key"))))[1:-1]
-        found = encryption_of(example("vpc-only"), kind)
-        assert found or kind == "SNS::Topic"
-        others = [name for name, text in found.items() if ours not in text]
+        encryption = encryption_of(example("vpc-only"), kind)
+        assert encryption or kind == "SNS::Topic"
+        others = [name for name, text in encryption.items() if ours not in text]
         # S3 cannot write access logs with it.
         assert [name[:4] for name in others] == (["Logs"] if kind == "S3::Bucket" else [])
 

@@ -21,10 +21,10 @@ ROLE = "arn:aws:iam::999999999999:role/cosmos-callbacks"
 
 def configuration(**vams: Any) -> dict[str, Any]:
     """Return the example's configuration with changes to its block `vams`; None removes a field."""
-    given: dict[str, Any] = json.loads((FOLDER / "vams.json").read_text(encoding="utf-8"))
-    block = given["app"]["cosmosBatch"]["vams"]
-    given["app"]["cosmosBatch"]["vams"] = {name: value for name, value in (block | vams).items() if value is not None}
-    return given
+    config: dict[str, Any] = json.loads((FOLDER / "vams.json").read_text(encoding="utf-8"))
+    block = config["app"]["cosmosBatch"]["vams"]
+    config["app"]["cosmosBatch"]["vams"] = {name: value for name, value in (block | vams).items() if value is not None}
+    return config
 
 
 @cache
@@ -48,11 +48,11 @@ def listed(value: object) -> list[Any]:
 
 def actions(assembly: Assembly, role: str) -> dict[str, list[str]]:
     """Return the resources of each action that a role allows, as texts."""
-    found: dict[str, list[str]] = {}
+    resources: dict[str, list[str]] = {}
     for statement in assembly.statements(role):
         for action in listed(statement["Action"]):
-            found.setdefault(action, []).extend(resolve(one) for one in listed(statement["Resource"]))
-    return found
+            resources.setdefault(action, []).extend(resolve(one) for one in listed(statement["Resource"]))
+    return resources
 
 
 class TestRegistration:
@@ -77,9 +77,9 @@ class TestRegistration:
         assert registrations(with_vams(importFunctionName=None)) == []
 
     def test_may_invoke_the_import_function_and_nothing_else(self) -> None:
-        found = actions(example("vams"), "RegisterVams")
-        assert {action for action in found if not action.startswith(("logs:", "xray:"))} == {"lambda:InvokeFunction"}
-        [function] = found["lambda:InvokeFunction"]
+        allowed = actions(example("vams"), "RegisterVams")
+        assert {action for action in allowed if not action.startswith(("logs:", "xray:"))} == {"lambda:InvokeFunction"}
+        [function] = allowed["lambda:InvokeFunction"]
         assert function.endswith(f":function:{IMPORT}")
 
     def test_of_2_5_has_the_documented_fields(self) -> None:
@@ -174,8 +174,8 @@ class TestPermissions:
     """The functions for VAMS have only the permissions that they need."""
 
     def test_vams_reads_manifests_where_vams_writes_them(self) -> None:
-        found = actions(example("vams"), f"Vams{PIPELINE.replace('-', '')}")
-        [inputs] = found["s3:GetObject"]
+        allowed = actions(example("vams"), f"Vams{PIPELINE.replace('-', '')}")
+        [inputs] = allowed["s3:GetObject"]
         assert inputs.endswith("vams-prod-assets/pipelines/workflowExecutionInputs/*")
 
     def test_it_reads_none_for_2_5_or_without_a_vams(self) -> None:
@@ -225,8 +225,8 @@ class TestPermissions:
         assert not [place for place in alone if "CosmosBatchErrors" in place]
 
     def test_a_retry_may_be_told_of_a_success(self) -> None:
-        found = actions(example("vams"), "FunctionsVamscosmosreason22b")
-        assert found["states:SendTaskSuccess"] == found["states:SendTaskFailure"]
+        allowed = actions(example("vams"), "FunctionsVamscosmosreason22b")
+        assert allowed["states:SendTaskSuccess"] == allowed["states:SendTaskFailure"]
 
     def test_uploads_to_vams_start_nothing_of_ours(self) -> None:
         assert not example("vams").properties("Pipelines", "Events::Rule", "UploadIntake")
@@ -245,9 +245,9 @@ class TestAnotherAccount:
 
     def test_tokens_are_answered_by_the_role_and_by_nothing_else(self) -> None:
         for role in ("FunctionsReport", "FunctionsVamscosmosreason22b"):
-            found = actions(with_vams(callbackRoleArn=ROLE), role)
-            assert found["sts:AssumeRole"] == [ROLE]
-            assert not [action for action in found if action.startswith("states:SendTask")]
+            allowed = actions(with_vams(callbackRoleArn=ROLE), role)
+            assert allowed["sts:AssumeRole"] == [ROLE]
+            assert not [action for action in allowed if action.startswith("states:SendTask")]
 
     def test_the_bus_is_there_too(self) -> None:
         assembly = with_vams(callbackRoleArn=ROLE)

@@ -23,23 +23,23 @@ NANO, TO_IMAGE, TO_VIDEO = "cosmos3-nano", "cosmos3-super-text2image", "cosmos3-
 
 def generators(**changes: Any) -> dict[str, dict[str, str]]:
     """Return the registrations of three generators, by their ids in VAMS."""
-    given = configuration(**changes)
+    block = configuration(**changes)
     models = {key: {"enabled": True} for key in ("nano16B", "superText2Image64B", "superImage2Video64B")}
     models["nano16B"]["autoTriggerOnFileExtensionsUpload"] = ".png"
-    given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
-    config = parse_config(json.dumps(given))
+    block["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": models}}
+    config = parse_config(json.dumps(block))
     settings = config.own.vams
     assert settings is not None
     return {
-        name: said
+        name: registration
         for enabled in enabled_pipelines(config)
-        for name, said in imports(enabled, f"vams-{enabled.pipeline.id}-cosmos-batch", settings).items()
+        for name, registration in imports(enabled, f"vams-{enabled.pipeline.id}-cosmos-batch", settings).items()
     }
 
 
 @pytest.fixture(scope="module")
 def bundles() -> dict[str, dict[str, Any]]:
-    return {name: json.loads(said["inlineBundle"]) for name, said in generators().items()}
+    return {name: json.loads(registration["inlineBundle"]) for name, registration in generators().items()}
 
 
 def test_files_and_text_have_a_pipeline_each(bundles: dict[str, dict[str, Any]]) -> None:
@@ -51,8 +51,8 @@ def test_files_and_text_have_a_pipeline_each(bundles: dict[str, dict[str, Any]])
 
 
 def test_both_invoke_the_one_function() -> None:
-    said = generators()
-    assert said[NANO]["resourceOverrides"] == said[f"{NANO}-text"]["resourceOverrides"]
+    registrations = generators()
+    assert registrations[NANO]["resourceOverrides"] == registrations[f"{NANO}-text"]["resourceOverrides"]
 
 
 def test_metadata_of_file_and_asset_is_sent(bundles: dict[str, dict[str, Any]]) -> None:
@@ -109,18 +109,18 @@ def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
 
 
 def test_2_5_has_one_each() -> None:
-    said = generators(version="2.5", orchestrationBusName=None)
-    assert {name: one["outputType"] for name, one in said.items()} == {
+    registrations = generators(version="2.5", orchestrationBusName=None)
+    assert {name: one["outputType"] for name, one in registrations.items()} == {
         NANO: ".mp4",
         TO_IMAGE: ".png",
         TO_VIDEO: ".mp4",
     }
-    assert json.loads(said[TO_IMAGE]["inputParameters"]) == {"MODEL_VARIANT": "super-text2image"}
+    assert json.loads(registrations[TO_IMAGE]["inputParameters"]) == {"MODEL_VARIANT": "super-text2image"}
 
 
 def test_they_are_registered() -> None:
-    given = configuration()
-    given["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
+    config = configuration()
+    config["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
     outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
-    assembly = Assembly(synthesize(parse_config(json.dumps(given)), outdir))
+    assembly = Assembly(synthesize(parse_config(json.dumps(config)), outdir))
     assert {one["Pipeline"] for one in registrations(assembly)} == {NANO, f"{NANO}-text"}

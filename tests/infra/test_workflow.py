@@ -20,8 +20,8 @@ def definition(assembly: Assembly) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def states(definition: dict[str, Any]) -> States:
-    found: States = definition["States"]
-    return found
+    states: States = definition["States"]
+    return states
 
 
 def test_it_is_a_standard_machine_whose_log_holds_no_data(assembly: Assembly) -> None:

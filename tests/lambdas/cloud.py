@@ -111,9 +111,11 @@ class FakeBatch:
         valid = {"status": "VALID", "statusReason": "ComputeEnvironment Healthy"}
         types = (["g6e.12xlarge"], ["g5.12xlarge"])
         assert computeEnvironments == ["one", "two"]
-        found = zip((invalid, valid), types, strict=True)
+        environments = zip((invalid, valid), types, strict=True)
         return {
-            "computeEnvironments": [{**state, "computeResources": {"instanceTypes": names}} for state, names in found]
+            "computeEnvironments": [
+                {**state, "computeResources": {"instanceTypes": names}} for state, names in environments
+            ]
         }
 
     def describe_jobs(self, jobs: list[str]) -> dict[str, Any]:
@@ -249,8 +251,8 @@ class Cloud:
 
     def executions(self) -> list[dict[str, Any]]:
         """Return all executions, each with its `input` parsed."""
-        found = self.stepfunctions.list_executions(stateMachineArn=self.machine)["executions"]
-        described = [self.stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in found]
+        executions = self.stepfunctions.list_executions(stateMachineArn=self.machine)["executions"]
+        described = [self.stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in executions]
         return [{**one, "input": json.loads(one["input"])} for one in reversed(described)]
 
     def messages(self, queue_url: str) -> list[dict[str, Any]]:

@@ -33,9 +33,9 @@ NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 @pytest.fixture
 def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """Provide a deployment with generators beside the reasoner."""
-    found = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
-    monkeypatch.setattr(deployments, "find", lambda: found)
-    return found
+    with_generators = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
+    monkeypatch.setattr(deployments, "find", lambda: with_generators)
+    return with_generators
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_a_request_names_files_beside_it_and_options_go_before_it(
 @pytest.fixture
 def document(files: Path) -> Path:
     """Provide the document of a transfer whose input lies on this machine and whose depth map lies in S3."""
-    made = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
-    content = document_of(made.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
+    generation = settled({"edge": {}, "depth": "d.mp4", "mode": "transfer", "seed": 7}, "video")
+    content = document_of(generation.model_copy(update={"given_prompt": "Water."}), "mp4", ["depth.mp4"])
     clip = files / "clip.mp4"
     content["input"] |= {"path": str(clip), "sha256": cli_files.digest(clip)}
     (files / "made.json").write_text(json.dumps(content))
@@ -322,12 +322,12 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    made: list[Any] = []
+    checkpoints: list[Any] = []
     with ThreadPool(1) as pool:
         config = load_config(
-            demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, made)
+            demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, checkpoints)
         )
-        built = [one.get() for one in made]
+        built = [one.get() for one in checkpoints]
     assert "RANDOM weights" in capsys.readouterr().err
     [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
     assert nano.serving is not None and not nano.serving.guardrails

@@ -98,7 +98,9 @@ def test_an_adopted_bucket_is_written_below_its_prefix_and_needs_no_versions(
 
 @pytest.fixture
 def closed(deployment: Deployment) -> Iterator[Deployment]:
-    """Deny this person the first of two buckets; the second accepts keys below a prefix."""
+    """Provide a deployment with two buckets: this person may not write to the first, and only below a prefix of the
+    second.
+    """
     s3 = deployment.clients("s3")
     s3.create_bucket(Bucket="videos")
 

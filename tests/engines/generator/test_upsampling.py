@@ -62,8 +62,8 @@ def test_written_prompt_is_used_and_original_prompt_kept(server: Server, upsampl
 
 def test_prompt_of_an_image_has_no_duration(server: Server, upsample: Upsample) -> None:
     server.answers = [completion(json.dumps(WRITTEN))]
-    found = json.loads(upsample(job_of({"mode": "t2i"})).prompt)
-    assert found["resolution"] == {"H": 960, "W": 960} and not {"duration", "fps"} & found.keys()
+    prompt = json.loads(upsample(job_of({"mode": "t2i"})).prompt)
+    assert prompt["resolution"] == {"H": 960, "W": 960} and not {"duration", "fps"} & prompt.keys()
     assert "makes images" in server.asked[0]["messages"][0]["content"]
 
 

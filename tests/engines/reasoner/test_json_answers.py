@@ -46,8 +46,8 @@ def test_json_among_words_is_found(value: Any, before: str, after: str) -> None:
 def test_fenced_json_is_found(value: Any, before: str, after: str) -> None:
     for language in ("json", "", "JSON "):
         text = f"{before}\n```{language}\n{json.dumps(value, indent=1)}\n```\n{after}"
-        found, error = read_data(text, ANY)
-        assert error is None and (found == value or found == _bare(text))
+        data, error = read_data(text, ANY)
+        assert error is None and (data == value or data == _bare(text))
 
 
 def _bare(text: str) -> Any:
@@ -83,7 +83,7 @@ def test_the_first_value_that_fits_the_schema_is_taken(text: str, robots: int) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("", "holds no JSON"),
         ("Two robots.", "holds no JSON"),
@@ -98,9 +98,9 @@ def test_the_first_value_that_fits_the_schema_is_taken(text: str, robots: int) -
         ('{"robots": 1, "deep": ' + "[" * 100 + "]" * 100 + "}", f"more than {DEPTH_LIMIT} levels"),
     ],
 )
-def test_data_that_does_not_fit_has_a_reason(text: str, said: str) -> None:
+def test_data_that_does_not_fit_has_a_reason(text: str, reason: str) -> None:
     data, error = read_data(text, ROBOTS)
-    assert data is None and error is not None and said in error and len(error) <= 500
+    assert data is None and error is not None and reason in error and len(error) <= 500
 
 
 class ScriptedAnswers:
@@ -108,8 +108,8 @@ class ScriptedAnswers:
 
     name, concurrency, startup_logs = "saying", 1, []
 
-    def __init__(self, *said: str | Failure) -> None:
-        self._said = list(said)
+    def __init__(self, *answers: str | Failure) -> None:
+        self._said = list(answers)
         self.asked: list[Job] = []
 
     def load(self, model_dir: Path) -> None:
@@ -120,15 +120,15 @@ class ScriptedAnswers:
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         self.asked.append(job)
-        said = self._said.pop(0)
-        if isinstance(said, Failure):
-            raise said
+        next_answer = self._said.pop(0)
+        if isinstance(next_answer, Failure):
+            raise next_answer
         return Answer(
-            text=said,
+            text=next_answer,
             finish_reason="stop",
             usage=Usage(prompt_tokens=10, completion_tokens=1),
             timings={"generate": 1.5},
-            logs=[f"said {said}"],
+            logs=[f"said {next_answer}"],
         )
 
 
@@ -137,45 +137,45 @@ def answer(engine: ScriptedAnswers, job: Job, workdir: Path) -> Answer:
 
 
 def test_without_a_schema_the_answer_has_no_data(tmp_path: Path) -> None:
-    found = answer(ScriptedAnswers('{"robots": 2}'), make_job("a.png"), tmp_path)
-    assert (found.data, found.data_error) == (None, None)
+    result = answer(ScriptedAnswers('{"robots": 2}'), make_job("a.png"), tmp_path)
+    assert (result.data, result.data_error) == (None, None)
 
 
 def test_an_answer_that_fits_is_requested_once(tmp_path: Path) -> None:
     engine = ScriptedAnswers('So: {"robots": 2}')
-    found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
-    assert (found.text, found.data, found.data_error) == ('So: {"robots": 2}', {"robots": 2}, None)
+    result = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+    assert (result.text, result.data, result.data_error) == ('So: {"robots": 2}', {"robots": 2}, None)
     assert len(engine.asked) == 1
 
 
 def test_an_answer_that_does_not_fit_is_requested_again_with_the_reason(tmp_path: Path) -> None:
     engine = ScriptedAnswers("Two.", '{"robots": 2}')
-    found = answer(engine, make_job("a.png", "How many?", jsonSchema=ROBOTS), tmp_path)
-    assert found.data == {"robots": 2} and found.text == '{"robots": 2}'
+    result = answer(engine, make_job("a.png", "How many?", jsonSchema=ROBOTS), tmp_path)
+    assert result.data == {"robots": 2} and result.text == '{"robots": 2}'
     first, second = engine.asked
     assert first.prompt == "How many?"
     assert second.prompt is not None and second.prompt.startswith("How many?\n\nAn earlier answer was not accepted: ")
     assert "it holds no JSON" in second.prompt and "\nTwo.\n" in second.prompt
-    assert found.usage == Usage(prompt_tokens=20, completion_tokens=2)
-    assert found.timings == {"generate": 3.0}
-    assert found.logs[0] == "said Two." and "asked once more" in found.logs[1]
+    assert result.usage == Usage(prompt_tokens=20, completion_tokens=2)
+    assert result.timings == {"generate": 3.0}
+    assert result.logs[0] == "said Two." and "asked once more" in result.logs[1]
 
 
 def test_a_second_answer_that_does_not_fit_is_delivered_with_the_reason(tmp_path: Path) -> None:
     engine = ScriptedAnswers("Two.", "Three.")
-    found = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
-    assert (found.text, found.data, found.data_error) == ("Three.", None, "it holds no JSON")
+    result = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
+    assert (result.text, result.data, result.data_error) == ("Three.", None, "it holds no JSON")
     assert len(engine.asked) == 2
 
 
 def test_the_first_answer_is_delivered_if_the_second_request_fails(tmp_path: Path) -> None:
-    found = answer(
+    result = answer(
         ScriptedAnswers("Two.", Failure("InvalidInput", "Too long.", "r")),
         make_job("a.png", jsonSchema=ROBOTS),
         tmp_path,
     )
-    assert (found.text, found.data_error) == ("Two.", "it holds no JSON")
-    assert "Too long." in found.logs[-1]
+    assert (result.text, result.data_error) == ("Two.", "it holds no JSON")
+    assert "Too long." in result.logs[-1]
 
 
 def test_a_failure_of_the_first_request_fails_the_job(tmp_path: Path) -> None:
@@ -212,18 +212,18 @@ def test_boxes_in_a_video_too(tmp_path: Path, rotation: int | None, pixels: list
 
 
 def test_times_of_a_task_are_added_in_the_other_notation(tmp_path: Path) -> None:
-    said = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
+    text = '```json\n[{"start": "00:01.50", "end": "01:00.25", "caption": "A robot."}]\n```'
     task = "temporal-localization-mmss"
     job = make_job("a.mp4", task=task, jsonSchema=TASKS[task].schema)
     place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
-    found = answer(ScriptedAnswers(said), job, tmp_path / "work")
-    assert found.data == [
+    result = answer(ScriptedAnswers(text), job, tmp_path / "work")
+    assert result.data == [
         {"start": "00:01.50", "end": "01:00.25", "caption": "A robot.", "start_seconds": 1.5, "end_seconds": 60.25}
     ]
 
 
 @pytest.mark.parametrize(
-    ("said", "parameters", "told"),
+    ("events", "parameters", "note"),
     [
         ([{"start": 0, "end": 4.4, "caption": "a"}], {}, None),
         ([{"start": 1.0, "end": 99.0, "caption": "a"}], {}, "0.0 to 4.0 s, are in the answer: 99 s."),
@@ -234,13 +234,13 @@ def test_times_of_a_task_are_added_in_the_other_notation(tmp_path: Path) -> None
     ],
 )
 def test_times_outside_of_the_video_are_noted(
-    tmp_path: Path, said: Any, parameters: dict[str, Any], told: str | None
+    tmp_path: Path, events: Any, parameters: dict[str, Any], note: str | None
 ) -> None:
-    name = "temporal-localization-mmss" if isinstance(said[0]["start"], str) else "temporal-localization"
+    name = "temporal-localization-mmss" if isinstance(events[0]["start"], str) else "temporal-localization"
     job = make_job("a.mp4", task=name, jsonSchema=TASKS[name].schema, **parameters)  # type: ignore[index]
     place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
-    notes = answer(ScriptedAnswers(json.dumps(said)), job, tmp_path / "work").notes
-    assert notes == [] if told is None else told in notes[0]
+    notes = answer(ScriptedAnswers(json.dumps(events)), job, tmp_path / "work").notes
+    assert notes == [] if note is None else note in notes[0]
 
 
 def test_numbers_that_cannot_be_divided_are_reported() -> None:
@@ -271,6 +271,6 @@ def test_a_check_that_takes_too_long_is_stopped_and_not_repeated(
 
     monkeypatch.setattr(json_answers, "schema_problem", counted)
     saying = ScriptedAnswers(json.dumps(LONG))
-    found = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
-    assert found.data is None and found.data_error == UNCHECKED
+    result = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
+    assert result.data is None and result.data_error == UNCHECKED
     assert len(saying.asked) == 1 and checks == [LONG], "one limit for all of the answer"

@@ -20,5 +20,5 @@ def test_sampling_defaults_are_nvidias() -> None:
 def test_each_value_of_a_request_replaces_nvidias(reasoning: bool) -> None:
     published = REASONING if reasoning else ANSWERING
     for name, alias, value in [("temperature", "temperature", 0.0), ("top_k", "topK", 0), ("seed", "seed", 0)]:
-        found = sampling_for(make_job("a.png", reasoning=reasoning, **{alias: value}))
-        assert found == replace(published, **{name: value})
+        sampling = sampling_for(make_job("a.png", reasoning=reasoning, **{alias: value}))
+        assert sampling == replace(published, **{name: value})

@@ -49,9 +49,9 @@ def test_pixels_lie_in_the_picture(box: list[float], width: int, height: int) ->
 
 @given(st.floats(0, 1000), st.floats(0, 1000), SIDES, SIDES)
 def test_each_axis_has_its_own_thousandths(x: float, y: float, width: int, height: int) -> None:
-    found = pixels_of([x, y], (width, height))
-    assert found[0] == pytest.approx(x / 1000 * width, abs=0.501)
-    assert found[1] == pytest.approx(y / 1000 * height, abs=0.501)
+    pixels = pixels_of([x, y], (width, height))
+    assert pixels[0] == pytest.approx(x / 1000 * width, abs=0.501)
+    assert pixels[1] == pytest.approx(y / 1000 * height, abs=0.501)
 
 
 @given(JSON)
@@ -69,15 +69,15 @@ def _without_units(data: Any) -> Any:
 
 
 def test_converted_values_are_added_beside_the_models() -> None:
-    said = [{"bbox_2d": [0, 500, 1000, 1000], "label": "load"}, {"point_2d": [500, 250]}]
-    assert with_units(said, (1920, 1080)) == [
+    places = [{"bbox_2d": [0, 500, 1000, 1000], "label": "load"}, {"point_2d": [500, 250]}]
+    assert with_units(places, (1920, 1080)) == [
         {"bbox_2d": [0, 500, 1000, 1000], "label": "load", "bbox_pixels": [0, 540, 1920, 1080]},
         {"point_2d": [500, 250], "point_pixels": [960, 270]},
     ]
     assert with_units({"events": [{"start": 4.2, "end": "01:02.50"}]}, None) == {
         "events": [{"start": 4.2, "end": "01:02.50", "start_time": "00:04.20", "end_seconds": 62.5}]
     }
-    assert has_places(said) and not has_places([{"start": 1}])
+    assert has_places(places) and not has_places([{"start": 1}])
 
 
 @pytest.mark.parametrize("odd", [[1, 2, 3], [True, 1, 2, 3], "0 0 1 1", None, [1, 2, 3, "4"]])

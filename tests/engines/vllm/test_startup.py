@@ -52,9 +52,9 @@ OLD = """\
     ids=["cpu", "gpus", "old", "silent", "strange"],
 )
 def test_the_phases_of_each_release(text: str, total: float, expected: dict[str, float]) -> None:
-    found = start_phases(text.split("\n"), total)
-    assert found == pytest.approx(found | expected)
-    assert sum(found.values()) == pytest.approx(total)
+    phases = start_phases(text.split("\n"), total)
+    assert phases == pytest.approx(phases | expected)
+    assert sum(phases.values()) == pytest.approx(total)
 
 
 def test_rest_is_never_negative() -> None:

@@ -86,15 +86,15 @@ PLACES = ("sidecar", "user", "tags")
     "said_in", [{"tags"}, {"user", "tags"}, {"sidecar", "user", "tags"}, {"sidecar", "tags"}, set()]
 )
 def test_the_first_place_that_says_it_counts(cloud: Cloud, said_in: set[str]) -> None:
-    said = {place: f"of {place}" if place in said_in else "  " for place in PLACES}
+    prompts = {place: f"of {place}" if place in said_in else "  " for place in PLACES}
     version = cloud.put(
         "a b.mp4",
-        Metadata={"cosmos_reason_prompt": said["user"]},
-        Tagging=f"{PROMPT}={said['tags'].replace(' ', '%20')}&{PIPELINE}=big",
+        Metadata={"cosmos_reason_prompt": prompts["user"]},
+        Tagging=f"{PROMPT}={prompts['tags'].replace(' ', '%20')}&{PIPELINE}=big",
     )
-    sidecar = cloud.put("a b.mp4.metadata.json", json.dumps({PROMPT: said["sidecar"]}).encode())
+    sidecar = cloud.put("a b.mp4.metadata.json", json.dumps({PROMPT: prompts["sidecar"]}).encode())
     metadata = read_metadata(head(S3Location("assets", "a b.mp4"), version))
-    assert metadata.prompt == next((said[place] for place in PLACES if place in said_in), None)
+    assert metadata.prompt == next((prompts[place] for place in PLACES if place in said_in), None)
     assert metadata.sidecar == (sidecar if "sidecar" in said_in else None)
     assert metadata.pipeline == "big"
 
@@ -106,8 +106,8 @@ def test_each_setting_comes_from_the_first_place_that_says_it(cloud: Cloud) -> N
         Tagging="COSMOS_REASON_SEED=3&COSMOS_REASON_FPS=1",
     )
     schema = {"type": "object", "title": "é"}
-    said = {"COSMOS_REASON_TOP_P": 0.9, "COSMOS_REASON_REASONING": True, "COSMOS_REASON_JSON_SCHEMA": schema}
-    sidecar = cloud.put("clip.mp4.metadata.json", json.dumps(said).encode())
+    settings = {"COSMOS_REASON_TOP_P": 0.9, "COSMOS_REASON_REASONING": True, "COSMOS_REASON_JSON_SCHEMA": schema}
+    sidecar = cloud.put("clip.mp4.metadata.json", json.dumps(settings).encode())
     metadata = read_metadata(head(S3Location("assets", "clip.mp4"), version))
     assert metadata.settings == {"topP": 0.9, "reasoning": True, "jsonSchema": schema, "seed": "2", "fps": "1"}
     assert metadata.sidecar == sidecar, "a late sidecar with settings alone counts too"

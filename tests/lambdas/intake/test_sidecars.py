@@ -159,9 +159,9 @@ def test_one_that_cannot_be_read_is_told_and_its_file_is_not_run_without_it(clou
     start_without(cloud)
     version = cloud.put(SIDECAR, content)
     handler(sqs_batch(created(SIDECAR, version)), None)
-    without, told = cloud.executions()
-    assert (without["status"], told["input"]["sidecar"]) == ("ABORTED", version)
-    [fault] = told["input"]["faults"]
+    without, replacement = cloud.executions()
+    assert (without["status"], replacement["input"]["sidecar"]) == ("ABORTED", version)
+    [fault] = replacement["input"]["faults"]
     assert fault.startswith(f"{SIDECAR}: {FAULTS[content]}")
 
 

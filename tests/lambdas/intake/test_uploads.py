@@ -218,9 +218,13 @@ def test_what_is_wrong_in_a_setting_is_left_to_plan_which_says_so(cloud: Cloud) 
     cloud.put("clip.mp4.metadata.json", json.dumps({**settings, "COSMOS_REASON_JSON_SCHEMA": _nested(300)}).encode())
     assert upload(cloud, "clip.mp4", Metadata=PROMPT) == NOTHING_FAILED
     [execution] = cloud.executions()
-    said = execution["input"]["metadata"]
-    assert (said["fps"], said["task"], said["systemPrompt"]) == (-1, "no?", "(a value of 40,002 characters)")
-    assert said["jsonSchema"].startswith("(a value of ")
+    metadata = execution["input"]["metadata"]
+    assert (metadata["fps"], metadata["task"], metadata["systemPrompt"]) == (
+        -1,
+        "no?",
+        "(a value of 40,002 characters)",
+    )
+    assert metadata["jsonSchema"].startswith("(a value of ")
 
 
 def _nested(levels: int) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def test_the_largest_job_passes_through_step_functions(cloud: Cloud) -> None:
     text = "é" * (PROMPT_LIMIT // 2)
     action = [[-0.1234567890123] * 9] * 196
     assert len(json.dumps(action)) > INLINE_LIMIT - 1024
-    said = {"mode": "forward_dynamics", "domainName": "av", "action": action, "negativePrompt": text}
-    request = {"pipeline": NANO, "prompt": text, "input": "s3://assets/car.png", "parameters": said}
+    parameters = {"mode": "forward_dynamics", "domainName": "av", "action": action, "negativePrompt": text}
+    request = {"pipeline": NANO, "prompt": text, "input": "s3://assets/car.png", "parameters": parameters}
     execution = {"id": "arn:execution:large", "name": "large", "startTime": STARTED.isoformat()}
     planned = handler({"request": request, "execution": execution}, None)
     for state in (request, planned):
@@ -119,14 +119,14 @@ def test_control_videos_are_found_beside_the_input_or_by_uri(cloud: Cloud) -> No
 def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
     cloud.put("in/car.png")
     cloud.put("in/moves.json", b"[]")
-    said = {"action_mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json"}
-    assert [one.key for one in plan(prompt="x", input="s3://assets/in/car.png", parameters=said).more_inputs] == [
+    parameters = {"action_mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json"}
+    assert [one.key for one in plan(prompt="x", input="s3://assets/in/car.png", parameters=parameters).more_inputs] == [
         "in/moves.json"
     ]
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("parameters", "message"),
     [
         ({"maxTokens": 9}, "maxTokens"),
         ({"mode": "transfer", "seg": "seg.mp4"}, "not an S3 URI"),
@@ -135,12 +135,12 @@ def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
         ({"mode": "transfer", "seg": "s3://assets/none.mp4"}, "does not exist"),
     ],
 )
-def test_what_is_wrong_is_told(said: dict[str, Any], told: str) -> None:
-    assert told in refused(prompt="x", output="s3://assets/out/", parameters=said).message
+def test_what_is_wrong_is_told(parameters: dict[str, Any], message: str) -> None:
+    assert message in refused(prompt="x", output="s3://assets/out/", parameters=parameters).message
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "message"),
     [
         ({"prompt": "x"}, "output: is missing"),
         ({"output": "s3://assets/"}, "prompt: is missing"),
@@ -152,8 +152,8 @@ def test_what_is_wrong_is_told(said: dict[str, Any], told: str) -> None:
         ),
     ],
 )
-def test_what_is_missing_or_elsewhere_is_told(request_: dict[str, Any], told: str) -> None:
-    assert told in refused(**request_).message
+def test_what_is_missing_or_elsewhere_is_told(request_: dict[str, Any], message: str) -> None:
+    assert message in refused(**request_).message
 
 
 @pytest.mark.parametrize(("name", "mode"), [("car.png", "i2v"), ("car.mp4", "v2v")])
@@ -166,8 +166,8 @@ def test_a_prompt_in_the_metadata_of_a_file_starts_a_generator(cloud: Cloud, nam
 
 def test_what_the_metadata_of_a_file_says_goes_before_what_the_request_says(cloud: Cloud) -> None:
     cloud.put("car.png")
-    said = {"prompt": "x", "input": "s3://assets/car.png", "parameters": {"seed": 3, "steps": 9}}
-    job = plan(**said, metadata={"COSMOS3_SEED": "7"})
+    request = {"prompt": "x", "input": "s3://assets/car.png", "parameters": {"seed": 3, "steps": 9}}
+    job = plan(**request, metadata={"COSMOS3_SEED": "7"})
     assert (made(job).seed, made(job).steps) == (7, 9)
 
 
@@ -189,27 +189,27 @@ def test_what_metadata_says_wrong_is_told_by_plan(cloud: Cloud) -> None:
 
 def test_an_uploaded_request_says_it_all(cloud: Cloud) -> None:
     cloud.put("in/car.png")
-    said = {"prompt": " ".join(["It drives."] * 2000), "input": "car.png", "num_steps": 40, "seed": 3}
-    [request] = uploaded(cloud, "in/drive.cosmos.json", json.dumps(said).encode())
+    content = {"prompt": " ".join(["It drives."] * 2000), "input": "car.png", "num_steps": 40, "seed": 3}
+    [request] = uploaded(cloud, "in/drive.cosmos.json", json.dumps(content).encode())
     assert len(json.dumps(request)) < 1000, "an execution's input is small"
     job = plan(**request)
     assert (made(job).mode, made(job).steps, made(job).seed) == ("i2v", 40, 3)
-    assert made(job).prompt == said["prompt"] and job.document.key == f"in/car_Cosmos3_nano_{STAMP}.json"
+    assert made(job).prompt == content["prompt"] and job.document.key == f"in/car_Cosmos3_nano_{STAMP}.json"
 
 
 @pytest.mark.parametrize(
-    ("body", "told"), [(b"{", "not JSON"), (b'{"prompt": "a", "fps": 0}', "fps"), (b" " * 2**21, "bytes")]
+    ("body", "message"), [(b"{", "not JSON"), (b'{"prompt": "a", "fps": 0}', "fps"), (b" " * 2**21, "bytes")]
 )
-def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, told: str) -> None:
+def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, message: str) -> None:
     [request] = uploaded(cloud, "broken.cosmos.json", body)
-    assert request["pipeline"] == NANO and told in refused(**request).message
+    assert request["pipeline"] == NANO and message in refused(**request).message
 
 
 def test_what_a_request_says_itself_goes_before_its_file(cloud: Cloud) -> None:
     for name in ("car.png", "bus.png"):
         cloud.put(name)
-    said = {"prompt": "It drives.", "input": "car.png", "seed": 3, "steps": 9, "maxSequenceLength": 777}
-    [request] = uploaded(cloud, "drive.cosmos.json", json.dumps(said).encode())
+    content = {"prompt": "It drives.", "input": "car.png", "seed": 3, "steps": 9, "maxSequenceLength": 777}
+    [request] = uploaded(cloud, "drive.cosmos.json", json.dumps(content).encode())
     job = plan(**request, prompt="It stops.", input="s3://assets/bus.png", parameters={"seed": 7})
     assert job.input is not None and job.input.name == "bus.png"
     assert (made(job).prompt, made(job).seed, made(job).steps) == ("It stops.", 7, 9)
@@ -226,8 +226,8 @@ def test_a_size_beside_a_request_file_replaces_its_own(
     cloud: Cloud, theirs: dict[str, Any], own: dict[str, Any], size: tuple[int, int]
 ) -> None:
     [request] = uploaded(cloud, "rain.cosmos.json", json.dumps({"prompt": "Rain.", **theirs}).encode())
-    found = made(plan(**request, parameters=own))
-    assert (found.width, found.height) == size
+    generation = made(plan(**request, parameters=own))
+    assert (generation.width, generation.height) == size
 
 
 def test_a_request_file_lies_within_the_buckets() -> None:
@@ -238,8 +238,8 @@ def test_a_request_file_lies_within_the_buckets() -> None:
 def test_an_uploaded_document_is_generated_again_from_the_same_versions_of_its_files(cloud: Cloud) -> None:
     """Its name is that of a document we wrote, and newer versions of its files exist."""
     versions = [cloud.put(key) for key in ("in/car.mp4", "in/depth.mp4")]
-    said = {"mode": "transfer", "edge": True, "depth": "depth.mp4", "seed": 3}
-    before = plan(prompt="x", input="s3://assets/in/car.mp4", parameters=said)
+    parameters = {"mode": "transfer", "edge": True, "depth": "depth.mp4", "seed": 3}
+    before = plan(prompt="x", input="s3://assets/in/car.mp4", parameters=parameters)
     files = [
         {"uri": f"s3://assets/in/{name}.mp4", "versionId": one}
         for name, one in zip(("car", "depth"), versions, strict=True)

@@ -28,17 +28,17 @@ def planned(*more: str, **request: Any) -> Job:
 
 
 def test_names_and_uris_become_exact_states_in_their_order(versions: dict[str, str | None]) -> None:
-    found = planned("s3://assets/clips/c.mp4", "after.png", "a/b.png")
-    assert [(one.key, one.version_id, one.size) for one in found.inputs] == [
+    job_ = planned("s3://assets/clips/c.mp4", "after.png", "a/b.png")
+    assert [(one.key, one.version_id, one.size) for one in job_.inputs] == [
         (key, versions[key], len(key))
         for key in ("shots/before.png", "clips/c.mp4", "shots/after.png", "shots/a/b.png")
     ]
-    assert found.subject == "before.png and 3 more"
-    assert found.document.key.startswith("shots/before_CosmosReason_"), "the first one names the document"
+    assert job_.subject == "before.png and 3 more"
+    assert job_.document.key.startswith("shots/before_CosmosReason_"), "the first one names the document"
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ("missing.png", "s3://assets/shots/missing.png does not exist"),
         ("s3://elsewhere/c.png", "moreInputs: outside of the configured buckets: s3://elsewhere/c.png"),
@@ -49,16 +49,16 @@ def test_names_and_uris_become_exact_states_in_their_order(versions: dict[str, s
         ("empty.png", "s3://assets/shots/empty.png is empty"),
     ],
 )
-def test_each_is_refused_as_the_first_would_be(cloud: Cloud, more: str, said: str) -> None:
+def test_each_is_refused_as_the_first_would_be(cloud: Cloud, more: str, message: str) -> None:
     cloud.put("shots/empty.png", b"")
     error = refused(input=FIRST, parameters={"moreInputs": ["after.png", more]})
-    assert error.code == "InvalidInput" and said in error.message
+    assert error.code == "InvalidInput" and message in error.message
 
 
 def test_they_must_fit_on_a_workers_disk_together(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     real = cloud.s3.head_object
     half = {"ContentLength": INPUT_SIZE_LIMIT // 2}
-    monkeypatch.setattr(cloud.s3, "head_object", lambda **asked: {**real(**asked), **half})
+    monkeypatch.setattr(cloud.s3, "head_object", lambda **arguments: {**real(**arguments), **half})
     assert len(planned("after.png").inputs) == 2
     error = refused(input=FIRST, parameters={"moreInputs": ["after.png"] * 2})
     assert "the 3 files have" in error.message and "20 GiB together" in error.remedy
@@ -71,24 +71,24 @@ def test_there_is_a_limit_to_their_number() -> None:
 
 
 def test_one_video_among_images_has_time() -> None:
-    found = planned("s3://assets/clips/c.mp4", parameters={"moreInputs": ["s3://assets/clips/c.mp4"], "start": 1})
-    assert found.parameters.start == 1
+    job_ = planned("s3://assets/clips/c.mp4", parameters={"moreInputs": ["s3://assets/clips/c.mp4"], "start": 1})
+    assert job_.parameters.start == 1
     assert "an image has no time" in refused(input=FIRST, parameters={"moreInputs": ["after.png"], "start": 1}).message
 
 
-@pytest.mark.parametrize("said", ["after.png", ' ["after.png"]', ["after.png"]])
-def test_metadata_may_name_one_or_a_list(said: object) -> None:
-    found = job(plan(input=FIRST, metadata={"moreInputs": said}))
-    assert [one.key for one in found.more_inputs] == ["shots/after.png"]
+@pytest.mark.parametrize("names", ["after.png", ' ["after.png"]', ["after.png"]])
+def test_metadata_may_name_one_or_a_list(names: object) -> None:
+    result = job(plan(input=FIRST, metadata={"moreInputs": names}))
+    assert [one.key for one in result.more_inputs] == ["shots/after.png"]
 
 
-@pytest.mark.parametrize("said", ["[1]", "[", 7, {"a": 1}])
-def test_metadata_that_names_nothing_is_refused(said: object) -> None:
-    assert "moreInputs" in refused(input=FIRST, metadata={"moreInputs": said}).message
+@pytest.mark.parametrize("names", ["[1]", "[", 7, {"a": 1}])
+def test_metadata_that_names_nothing_is_refused(names: object) -> None:
+    assert "moreInputs" in refused(input=FIRST, metadata={"moreInputs": names}).message
 
 
 def test_what_it_planned_fits_into_a_message(cloud: Cloud) -> None:
     name = "k" * 1000 + ".png"
     cloud.put(name)
-    found = planned(*[f"s3://assets/{name}"] * (FILES_LIMIT - 1), prompt="ü" * 8000)
-    assert len(json.dumps(found.model_dump(mode="json"))) < 200 * 1024
+    job_ = planned(*[f"s3://assets/{name}"] * (FILES_LIMIT - 1), prompt="ü" * 8000)
+    assert len(json.dumps(job_.model_dump(mode="json"))) < 200 * 1024

@@ -56,17 +56,17 @@ def test_a_request_becomes_a_job(cloud: Cloud) -> None:
     version = cloud.put(KEY)
     started = datetime.now(UTC).replace(microsecond=0)
     planned = plan(started, prompt="What happens?", parameters={"maxTokens": 9})
-    found = job(planned)
+    result = job(planned)
     timestamp = f"{started:%Y%m%d-%H%M%S}"
-    assert found.document == OutputKey(
+    assert result.document == OutputKey(
         bucket="assets", key=f"xasset1/cameras/front/robot demo_CosmosReason_{timestamp}.json"
     )
-    assert (found.job_id, found.execution_arn, found.timestamp) == ("job-1", "arn:execution:job-1", timestamp)
-    assert (found.inputs[0].version_id, found.inputs[0].size, found.inputs[0].name) == (version, 5, "robot demo.mp4")
-    assert found.inputs[0].etag.startswith('"')
-    assert (found.prompt, found.prompt_uri, found.system_prompt) == ("What happens?", None, DEFAULT_SYSTEM_PROMPT)
-    assert found.parameters.max_tokens == 9
-    assert (found.created_at, found.deadline) == (started, started + timedelta(hours=1))
+    assert (result.job_id, result.execution_arn, result.timestamp) == ("job-1", "arn:execution:job-1", timestamp)
+    assert (result.inputs[0].version_id, result.inputs[0].size, result.inputs[0].name) == (version, 5, "robot demo.mp4")
+    assert result.inputs[0].etag.startswith('"')
+    assert (result.prompt, result.prompt_uri, result.system_prompt) == ("What happens?", None, DEFAULT_SYSTEM_PROMPT)
+    assert result.parameters.max_tokens == 9
+    assert (result.created_at, result.deadline) == (started, started + timedelta(hours=1))
     assert planned["jobId"] == "job-1"
     assert planned["queueUrl"] == cloud.jobs_queue
     assert 3590 <= planned["timeoutSeconds"] <= 3600
@@ -126,8 +126,8 @@ def test_a_blank_prompt_is_the_default(cloud: Cloud, blank: str | None) -> None:
 
 def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
     cloud.put(KEY)
-    found = job(plan(prompt="é" * PROMPT_INLINE_LIMIT))
-    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
+    result = job(plan(prompt="é" * PROMPT_INLINE_LIMIT))
+    assert (result.prompt, result.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
     text = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read().decode()
     assert text == "é" * PROMPT_INLINE_LIMIT
 
@@ -138,28 +138,28 @@ def test_a_prompt_may_lie_in_s3(cloud: Cloud) -> None:
     cloud.put("inbox/mine.txt", "Qué?".encode(), bucket="plain")
     cloud.put("requests/job-1/prompt.txt", "Qué?".encode(), bucket=STATE_BUCKET)
     for place in ("assets/prompts/mine.txt", "plain/inbox/mine.txt", f"{STATE_BUCKET}/requests/job-1/prompt.txt"):
-        found = job(plan(promptUri=f"s3://{place}"))
-        assert (found.prompt, found.prompt_uri) == ("Qué?", None)
+        result = job(plan(promptUri=f"s3://{place}"))
+        assert (result.prompt, result.prompt_uri) == ("Qué?", None)
     assert job(plan(prompt=" ", promptUri="s3://assets/prompts/mine.txt")).prompt == "Qué?"
 
 
 def test_a_long_prompt_in_s3_is_kept_as_it_was_when_planned(cloud: Cloud) -> None:
     cloud.put(KEY)
     cloud.put("long.txt", b"x" * PROMPT_LIMIT)
-    found = job(plan(promptUri="s3://assets/long.txt"))
-    assert (found.prompt, found.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
+    result = job(plan(promptUri="s3://assets/long.txt"))
+    assert (result.prompt, result.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
     kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read()
     assert kept == b"x" * PROMPT_LIMIT
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("é".encode("latin-1"), "UTF-8"), ("é".encode("utf-16"), "UTF-8"), (b" \n", "empty")]
+    ("content", "message"), [("é".encode("latin-1"), "UTF-8"), ("é".encode("utf-16"), "UTF-8"), (b" \n", "empty")]
 )
-def test_a_prompt_in_s3_is_text(cloud: Cloud, content: bytes, said: str) -> None:
+def test_a_prompt_in_s3_is_text(cloud: Cloud, content: bytes, message: str) -> None:
     cloud.put(KEY)
     cloud.put("p.txt", content)
     error = refused(promptUri="s3://assets/p.txt")
-    assert error.code == "InvalidInput" and said in error.message
+    assert error.code == "InvalidInput" and message in error.message
 
 
 @pytest.mark.parametrize(("size", "fits"), [(INPUT_SIZE_LIMIT, True), (INPUT_SIZE_LIMIT + 1, False)])
@@ -168,7 +168,7 @@ def test_an_input_must_fit_on_a_workers_disk(
 ) -> None:
     cloud.put(KEY)
     real = cloud.s3.head_object
-    monkeypatch.setattr(cloud.s3, "head_object", lambda **asked: {**real(**asked), "ContentLength": size})
+    monkeypatch.setattr(cloud.s3, "head_object", lambda **arguments: {**real(**arguments), "ContentLength": size})
     if fits:
         assert job(plan()).input.size == size
     else:
@@ -197,7 +197,7 @@ def test_a_prompt_in_s3_has_a_size(cloud: Cloud, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "message"),
     [
         ({"pipeline": "no-such"}, SMALL),
         ({"pipeline": LARGE}, "not enabled"),
@@ -221,12 +221,12 @@ def test_a_prompt_in_s3_has_a_size(cloud: Cloud, size: int) -> None:
         ({"inputVersionId": "no-such-version"}, "version no-such-version"),
     ],
 )
-def test_what_cannot_be_done_is_refused(cloud: Cloud, request_: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_done_is_refused(cloud: Cloud, request_: dict[str, Any], message: str) -> None:
     cloud.put(KEY)
     cloud.put("empty.mp4", b"")
     error = refused(**request_)
     assert error.code == "InvalidInput"
-    assert any(part in error.message + error.remedy for part in said.split(" or "))
+    assert any(part in error.message + error.remedy for part in message.split(" or "))
     assert cloud.messages(cloud.nudges) == []
 
 
@@ -301,8 +301,8 @@ def plan_for(schema_version: int | None, **request: Any) -> dict[str, Any]:
     """Return the job that `plan` makes for a state machine with this schema version, or with none."""
     version = {} if schema_version is None else {"schemaVersion": schema_version}
     execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": datetime.now(UTC).isoformat()}
-    asked = {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}
-    planned = handler({"request": asked, "execution": execution, **version}, None)
+    content = {"pipeline": SMALL, "input": f"s3://assets/{KEY}", **request}
+    planned = handler({"request": content, "execution": execution, **version}, None)
     body: dict[str, Any] = planned["job"]
     return body
 

@@ -36,14 +36,14 @@ def planned(key: str = CLIP, **request: Any) -> Job:
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_becomes_a_question(task: TaskName) -> None:
     preset = TASKS[task]
-    found = planned(prompt=preset.example, parameters={"task": task})
-    assert found.prompt is not None and preset.example in found.prompt
-    assert "{subject}" not in found.prompt and "{medium}" not in found.prompt
-    assert found.prompt.endswith(REASONING_FORMAT) is preset.reasoning
-    assert found.parameters.reasoning is preset.reasoning
-    assert found.parameters.json_schema == preset.schema
+    question = planned(prompt=preset.example, parameters={"task": task})
+    assert question.prompt is not None and preset.example in question.prompt
+    assert "{subject}" not in question.prompt and "{medium}" not in question.prompt
+    assert question.prompt.endswith(REASONING_FORMAT) is preset.reasoning
+    assert question.parameters.reasoning is preset.reasoning
+    assert question.parameters.json_schema == preset.schema
     sampling = REASONING if preset.reasoning else ANSWERING
-    assert asdict(sampling).items() <= found.parameters.model_dump(by_alias=False).items()
+    assert asdict(sampling).items() <= question.parameters.model_dump(by_alias=False).items()
     if preset.schema is not None:
         Draft202012Validator.check_schema(preset.schema)
 
@@ -52,8 +52,8 @@ def test_the_words_of_the_caller_are_kept_beside_the_question() -> None:
     def planned(**request: Any) -> Job:
         return job(plan(input=f"s3://assets/{CLIP}", schema_version=SCHEMA_VERSION, **request))
 
-    found = planned(prompt="the load", parameters={"task": "2d-grounding"})
-    assert (found.user_prompt, found.user_prompt_uri) == ("the load", None) and found.prompt != "the load"
+    question = planned(prompt="the load", parameters={"task": "2d-grounding"})
+    assert (question.user_prompt, question.user_prompt_uri) == ("the load", None) and question.prompt != "the load"
     assert planned(parameters={"task": "caption"}).user_prompt == "", "there are none"
     assert planned(parameters={"jsonSchema": SCHEMA}).user_prompt == DEFAULT_PROMPT
     for alone in (planned(prompt="What falls?"), planned()):
@@ -63,10 +63,12 @@ def test_the_words_of_the_caller_are_kept_beside_the_question() -> None:
 def test_long_words_of_a_caller_lie_beside_the_question(cloud: Cloud) -> None:
     long = "x" * PROMPT_INLINE_LIMIT + "y"
     request = {"input": f"s3://assets/{CLIP}", "prompt": long, "parameters": {"reasoning": True}}
-    found = job(plan(schema_version=SCHEMA_VERSION, **request))
-    assert found.user_prompt is None and found.prompt is None and found.prompt_uri != found.user_prompt_uri
-    assert found.user_prompt_uri is not None and found.user_prompt_uri.startswith(f"s3://{STATE_BUCKET}/requests/")
-    key = found.user_prompt_uri.removeprefix(f"s3://{STATE_BUCKET}/")
+    question = job(plan(schema_version=SCHEMA_VERSION, **request))
+    assert question.user_prompt is None and question.prompt is None and question.prompt_uri != question.user_prompt_uri
+    assert question.user_prompt_uri is not None and question.user_prompt_uri.startswith(
+        f"s3://{STATE_BUCKET}/requests/"
+    )
+    key = question.user_prompt_uri.removeprefix(f"s3://{STATE_BUCKET}/")
     assert cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode() == long
 
 
@@ -78,9 +80,9 @@ def test_a_task_without_a_prompt_uses_its_subject_or_is_refused(task: TaskName) 
         assert error.code == "InvalidInput"
         assert error.message == f"task: {task!r} needs a prompt, such as {preset.example!r}."
     else:
-        found = planned(prompt=" ", parameters={"task": task})
-        assert found.prompt and "{" not in found.prompt.replace('[{"', "").replace("{\n", "")
-        assert DEFAULT_PROMPT not in found.prompt or task == "caption"
+        question = planned(prompt=" ", parameters={"task": task})
+        assert question.prompt and "{" not in question.prompt.replace('[{"', "").replace("{\n", "")
+        assert DEFAULT_PROMPT not in question.prompt or task == "caption"
 
 
 @pytest.mark.parametrize("task", [name for name, preset in TASKS.items() if preset.medium == "video"])
@@ -90,8 +92,8 @@ def test_a_task_of_videos_refuses_an_image(task: TaskName) -> None:
 
 
 def test_questions_of_tasks_have_the_wording_of_the_guides_of_nvidia() -> None:
-    asked = planned(PICTURE, prompt="Move the tape into the basket", parameters={"task": "action-cot"}).prompt
-    assert asked == (
+    prompt = planned(PICTURE, prompt="Move the tape into the basket", parameters={"task": "action-cot"}).prompt
+    assert prompt == (
         'You are given the task "Move the tape into the basket". Specify the 2D trajectory your end effector should '
         "follow in pixel space. Return the trajectory coordinates in JSON format like this: "
         '{"point_2d": [x, y], "label": "gripper trajectory"}.\n\n'
@@ -105,12 +107,12 @@ def test_questions_of_tasks_have_the_wording_of_the_guides_of_nvidia() -> None:
 
 
 def test_braces_in_a_subject_are_kept() -> None:
-    found = planned(PICTURE, prompt="the {medium} {subject} {0}", parameters={"task": "pointing"}).prompt
-    assert found is not None and found.startswith("Point to the {medium} {subject} {0}. ")
+    prompt = planned(PICTURE, prompt="the {medium} {subject} {0}", parameters={"task": "pointing"}).prompt
+    assert prompt is not None and prompt.startswith("Point to the {medium} {subject} {0}. ")
 
 
 @pytest.mark.parametrize(
-    ("prompt", "asked", "reasons", "appended"),
+    ("prompt", "reasoning", "reasons", "appended"),
     [
         ("What?", None, False, False),
         ("What?", True, True, True),
@@ -120,33 +122,33 @@ def test_braces_in_a_subject_are_kept() -> None:
         ("What? <think> first </think>", False, True, False),
     ],
 )
-def test_reasoning_is_asked_for_once(prompt: str, asked: bool | None, reasons: bool, appended: bool) -> None:
-    found = planned(prompt=prompt, parameters={} if asked is None else {"reasoning": asked})
-    assert found.prompt == prompt + (REASONING_FORMAT if appended else "")
-    assert found.parameters.reasoning is reasons
-    assert found.parameters.temperature == (0.6 if reasons else 0.7)
+def test_reasoning_is_asked_for_once(prompt: str, reasoning: bool | None, reasons: bool, appended: bool) -> None:
+    question = planned(prompt=prompt, parameters={} if reasoning is None else {"reasoning": reasoning})
+    assert question.prompt == prompt + (REASONING_FORMAT if appended else "")
+    assert question.parameters.reasoning is reasons
+    assert question.parameters.temperature == (0.6 if reasons else 0.7)
 
 
 def test_a_system_prompt_that_asks_to_think_counts_too() -> None:
-    found = planned(prompt="What?", systemPrompt="Answer as <think>reasoning</think> answer")
-    assert found.parameters.reasoning is True and found.prompt == "What?"
+    question = planned(prompt="What?", systemPrompt="Answer as <think>reasoning</think> answer")
+    assert question.parameters.reasoning is True and question.prompt == "What?"
 
 
 def test_reasoning_of_a_task_can_be_left_out() -> None:
-    found = planned(parameters={"task": "next-action", "reasoning": False})
-    assert (found.prompt, found.parameters.presence_penalty) == ("What can be the next immediate action?", 1.5)
+    question = planned(parameters={"task": "next-action", "reasoning": False})
+    assert (question.prompt, question.parameters.presence_penalty) == ("What can be the next immediate action?", 1.5)
 
 
 def test_absent_sampling_parameters_have_values_of_nvidia() -> None:
-    found = planned(parameters={"temperature": 0, "topK": 0, "seed": 0}).parameters
-    assert (found.temperature, found.top_k, found.seed) == (0, 0, 0)
-    assert (found.top_p, found.repetition_penalty, found.presence_penalty) == (0.8, 1.0, 1.5)
+    parameters = planned(parameters={"temperature": 0, "topK": 0, "seed": 0}).parameters
+    assert (parameters.temperature, parameters.top_k, parameters.seed) == (0, 0, 0)
+    assert (parameters.top_p, parameters.repetition_penalty, parameters.presence_penalty) == (0.8, 1.0, 1.5)
 
 
 def test_the_schema_of_a_caller_is_part_of_the_question_and_replaces_that_of_the_task() -> None:
-    found = planned(prompt="How many?", parameters={"jsonSchema": SCHEMA})
-    assert found.prompt is not None and found.prompt.startswith("How many?\n\nAnswer with JSON alone")
-    assert json.loads(found.prompt.rpartition("\n")[2]) == SCHEMA == found.parameters.json_schema
+    question = planned(prompt="How many?", parameters={"jsonSchema": SCHEMA})
+    assert question.prompt is not None and question.prompt.startswith("How many?\n\nAnswer with JSON alone")
+    assert json.loads(question.prompt.rpartition("\n")[2]) == SCHEMA == question.parameters.json_schema
     both = planned(PICTURE, prompt="it", parameters={"task": "2d-grounding", "jsonSchema": SCHEMA})
     assert both.parameters.json_schema == SCHEMA
 
@@ -157,21 +159,21 @@ def test_a_long_question_is_derived_from_the_prompt_each_time(cloud: Cloud) -> N
     cloud.put("requests/job-1/prompt.txt", long.encode(), bucket=STATE_BUCKET)
     uri = f"s3://{STATE_BUCKET}/requests/job-1/prompt.txt"
     for _ in range(2):
-        found = planned(PICTURE, promptUri=uri, parameters=parameters)
-        assert found.prompt_uri == f"s3://{STATE_BUCKET}/requests/job-1/question.txt"
+        question = planned(PICTURE, promptUri=uri, parameters=parameters)
+        assert question.prompt_uri == f"s3://{STATE_BUCKET}/requests/job-1/question.txt"
         kept = cloud.s3.get_object(Bucket=STATE_BUCKET, Key="requests/job-1/question.txt")["Body"].read().decode()
         assert kept.startswith(f"Point to {long}. Return")
 
 
 def test_metadata_replaces_parameters_of_the_request_one_by_one() -> None:
-    found = planned(
+    question = planned(
         parameters={"fps": 2, "seed": 5, "task": "caption"},
         metadata={"fps": "1.5", "reasoning": "true", "systemPrompt": "Be brief.", "jsonSchema": json.dumps(SCHEMA)},
         systemPrompt="Be verbose.",
     )
-    assert (found.parameters.fps, found.parameters.seed, found.parameters.task) == (1.5, 5, "caption")
-    assert found.parameters.reasoning is True and found.parameters.json_schema == SCHEMA
-    assert found.system_prompt == "Be brief."
+    assert (question.parameters.fps, question.parameters.seed, question.parameters.task) == (1.5, 5, "caption")
+    assert question.parameters.reasoning is True and question.parameters.json_schema == SCHEMA
+    assert question.system_prompt == "Be brief."
 
 
 @pytest.mark.parametrize(

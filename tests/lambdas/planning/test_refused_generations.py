@@ -36,9 +36,9 @@ def _environment(configure: Callable[..., None], cloud: Cloud) -> None:
 def refused(cloud: Cloud, request: dict[str, Any]) -> Error:
     """Plan a request and return the error with which it is refused, having checked that nothing is left behind."""
     execution = {"id": "arn:execution:bad", "name": "bad", "startTime": datetime.now(UTC).isoformat()}
-    given = {"pipeline": NANO, "prompt": "A car.", "output": "s3://assets/out/", **request}
+    content = {"pipeline": NANO, "prompt": "A car.", "output": "s3://assets/out/", **request}
     with pytest.raises(Failure) as failure:
-        handler({"request": given, "execution": execution}, None)
+        handler({"request": content, "execution": execution}, None)
     assert Jobs(cloud.table).get("bad") is None and cloud.messages(cloud.jobs_queue) == []
     return failure.value.error
 

@@ -63,9 +63,9 @@ def test_a_failure_is_told_to_everybody(cloud: Cloud, jobs: Jobs) -> None:
     answer = failed("EngineFailed", ERROR.cause())
     assert answer["error"] == "EngineFailed"
     assert Error.model_validate_json(answer["cause"]) == ERROR
-    [told] = cloud.stepfunctions.answers
-    assert (told["taskToken"], told["error"]) == ("token-of-vams", "EngineFailed")
-    assert Error.model_validate_json(told["cause"]) == ERROR, "VAMS is told the whole"
+    [failure] = cloud.stepfunctions.answers
+    assert (failure["taskToken"], failure["error"]) == ("token-of-vams", "EngineFailed")
+    assert Error.model_validate_json(failure["cause"]) == ERROR, "VAMS is told the whole"
     [entry] = cloud.events.entries
     assert entry["DetailType"] == "Cosmos Batch Job Failed"
     assert Result.model_validate_json(entry["Detail"]).error == ERROR
@@ -89,8 +89,8 @@ def test_the_status_change_after_an_ordinary_failure_changes_nothing(cloud: Clou
 def test_a_stopped_execution_is_told_too(cloud: Cloud, jobs: Jobs, shape: str, code: str, state: str) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
     changed(event(shape))
-    [told] = cloud.stepfunctions.answers
-    assert told["error"] == code
+    [answer] = cloud.stepfunctions.answers
+    assert answer["error"] == code
     row = jobs.get("job-1")
     assert row is not None and row.state == state
     assert row.result is not None and row.result.error is not None and row.result.error.code == code
@@ -157,8 +157,8 @@ def test_a_change_of_status_that_could_not_be_told_comes_back_alone(cloud: Cloud
     assert changed(told_nobody, event("step_functions_aborted")) == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
     cloud.stepfunctions.refusal = None
     assert changed(event("step_functions_aborted")) == {"batchItemFailures": []}
-    [told] = cloud.stepfunctions.answers
-    assert told["error"] == "Cancelled"
+    [answer] = cloud.stepfunctions.answers
+    assert answer["error"] == "Cancelled"
 
 
 def test_no_token_is_logged_or_published(cloud: Cloud, jobs: Jobs, lines: Callable[[], str]) -> None:
@@ -248,21 +248,21 @@ def test_an_end_is_counted_once_with_its_phases(cloud: Cloud, jobs: Jobs, lines:
     result = RESULT.model_copy(update={"timings": {"total": 9.5, "infer": 2.0, "other": 1.0}})
     for _ in range(2):
         handler({"execution": EXECUTION, "result": result.model_dump(mode="json")}, None)
-    found = measured(lines)
-    assert [one["Succeeded"] for one in found if "Succeeded" in one] == [1]
-    phases = {one["phase"]: one["PhaseSeconds"] for one in found if "PhaseSeconds" in one}
+    metrics = measured(lines)
+    assert [one["Succeeded"] for one in metrics if "Succeeded" in one] == [1]
+    phases = {one["phase"]: one["PhaseSeconds"] for one in metrics if "PhaseSeconds" in one}
     assert phases == {"total": 9.5, "infer": 2.0}
-    assert all(one["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0][0] == "pipeline" for one in found)
+    assert all(one["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0][0] == "pipeline" for one in metrics)
 
 
 def test_a_failure_is_counted_for_the_pipeline_and_for_its_code(jobs: Jobs, lines: Callable[[], str]) -> None:
     failed("EngineFailed", ERROR.model_dump_json())
-    found = [one for one in measured(lines) if "Failed" in one]
-    assert [one["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for one in found] == [
+    metrics = [one for one in measured(lines) if "Failed" in one]
+    assert [one["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for one in metrics] == [
         [["pipeline"]],
         [["pipeline", "code"]],
     ]
-    assert found[1]["code"] == "EngineFailed"
+    assert metrics[1]["code"] == "EngineFailed"
 
 
 def test_a_deadline_that_passed_in_wait_for_a_server_says_so(cloud: Cloud, jobs: Jobs) -> None:

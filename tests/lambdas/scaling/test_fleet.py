@@ -328,8 +328,8 @@ class TestTotal:
                 workers.submitted(f"{name}-{number}", "definition")
         enqueue(cloud, 1)
         nudge(PLANNED)
-        asked = {name: [row.must_drain for row in workers.list()].count(True) for name, workers in lower.items()}
-        assert asked == {LARGE: 0, third: 1}
+        draining = {name: [row.must_drain for row in workers.list()].count(True) for name, workers in lower.items()}
+        assert draining == {LARGE: 0, third: 1}
 
     @pytest.mark.parametrize("priority", [0, 1])
     def test_from_its_equals_and_betters_nothing_is_taken(self, cloud: Cloud, deployed, priority: int) -> None:

@@ -105,10 +105,10 @@ class TestWeight:
     NANO = COMPUTE.model_copy(update={"id": "cosmos3-nano"})
 
     def test_a_generation_weighs_its_megapixels_frames_steps_and_passes(self) -> None:
-        asked = {"resolution": "480p", "numFrames": 93, "steps": 20}
-        job = a_generation(**asked, guidanceScale=6)
+        parameters = {"resolution": "480p", "numFrames": 93, "steps": 20}
+        job = a_generation(**parameters, guidanceScale=6)
         assert weight_of(job) == pytest.approx(736 * 544 / 1e6 * 93 * 20 * 2, rel=0.02)
-        assert weight_of(a_generation(**asked, guidanceScale=1)) == pytest.approx(weight_of(job) / 2)
+        assert weight_of(a_generation(**parameters, guidanceScale=1)) == pytest.approx(weight_of(job) / 2)
 
     def test_large_jobs_want_more_workers_than_as_many_small_ones(self) -> None:
         small = PipelineRow(waiting_jobs=40, waiting_weight=40 * 400)

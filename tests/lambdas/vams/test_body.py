@@ -208,9 +208,9 @@ MAYBE = st.none() | st.sampled_from(["", "  ", "\n"]) | st.text(st.characters(co
 
 @given(of_file=MAYBE, lower=MAYBE, upper=MAYBE)
 def test_priority_of_prompts(of_file: str | None, lower: str | None, upper: str | None) -> None:
-    said = [text for text in (of_file, lower, upper) if text and text.strip()]
+    prompts = [text for text in (of_file, lower, upper) if text and text.strip()]
     parameters = {"prompt": lower, "PROMPT": upper}
-    assert read_prompt({"COSMOS_REASON_PROMPT": of_file}, parameters) == (said[0] if said else None)
+    assert read_prompt({"COSMOS_REASON_PROMPT": of_file}, parameters) == (prompts[0] if prompts else None)
 
 
 def test_the_prompt_of_the_asset_does_not_count(cloud: Cloud) -> None:

@@ -23,8 +23,8 @@ def _environment(configure: Callable[..., None]) -> None:
 
 def in_25(configuration: dict[str, Any], of_file: dict[str, Any], of_asset: dict[str, Any]) -> None:
     metadata = {"VAMS": {"fileMetadata": of_file, "assetMetadata": of_asset}}
-    said = {"inputMetadata": json.dumps(metadata), "inputParameters": json.dumps(configuration)}
-    assert handler({"body": {**event("vams_object_body")["body"], **said}}, None)["statusCode"] == 200
+    fields = {"inputMetadata": json.dumps(metadata), "inputParameters": json.dumps(configuration)}
+    assert handler({"body": {**event("vams_object_body")["body"], **fields}}, None)["statusCode"] == 200
 
 
 def in_26(
@@ -49,8 +49,8 @@ def in_26(
 def only(cloud: Cloud) -> dict[str, Any]:
     [started] = cloud.executions()
     assert read_request(started["input"]).pipeline == NANO, "plan reads it"
-    given: dict[str, Any] = started["input"]
-    return given
+    request: dict[str, Any] = started["input"]
+    return request
 
 
 @pytest.mark.parametrize("version", ["2.5", "2.6"])
@@ -88,7 +88,7 @@ def test_a_mode_that_starts_from_text_reads_the_asset_and_no_file(cloud: Cloud, 
 
 
 @pytest.mark.parametrize(
-    ("configuration", "told"),
+    ("configuration", "message"),
     [
         ({"MODEL_VARIANT": "super"}, "MODEL_VARIANT"),
         ({"COSMOS3_CONTROL_PATH": "a.mp4"}, "COSMOS3_CONTROL_TYPE"),
@@ -96,10 +96,10 @@ def test_a_mode_that_starts_from_text_reads_the_asset_and_no_file(cloud: Cloud, 
         ({"DISABLE_GUARDRAILS": "perhaps"}, "DISABLE_GUARDRAILS"),
     ],
 )
-def test_what_is_wrong_is_said_to_vams(cloud: Cloud, configuration: dict[str, Any], told: str) -> None:
+def test_what_is_wrong_is_said_to_vams(cloud: Cloud, configuration: dict[str, Any], message: str) -> None:
     in_25(configuration, {}, {})
     [answer] = cloud.stepfunctions.answers
-    assert told in json.loads(answer["cause"])["message"] and cloud.executions() == []
+    assert message in json.loads(answer["cause"])["message"] and cloud.executions() == []
 
 
 def test_invalidation_is_read(cloud: Cloud) -> None:

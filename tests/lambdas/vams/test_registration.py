@@ -31,8 +31,8 @@ class ImportFunction:
         if self.refusal:
             raise self.refusal
         self.requests.append(json.loads(Payload))
-        said = self.says if isinstance(self.says, bytes) else json.dumps(self.says).encode()
-        return {"Payload": io.BytesIO(said), **({"FunctionError": "Unhandled"} if self.raises else {})}
+        payload = self.says if isinstance(self.says, bytes) else json.dumps(self.says).encode()
+        return {"Payload": io.BytesIO(payload), **({"FunctionError": "Unhandled"} if self.raises else {})}
 
 
 @pytest.fixture

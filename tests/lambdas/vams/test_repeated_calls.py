@@ -46,9 +46,9 @@ def names(cloud: Cloud) -> list[str]:
 
 def answers(cloud: Cloud) -> dict[str, str]:
     """Return the answer to each token, having checked that none was answered twice."""
-    told = {one["taskToken"]: one.get("error", "success") for one in cloud.stepfunctions.answers}
-    assert len(told) == len(cloud.stepfunctions.answers)
-    return told
+    answers_by_token = {one["taskToken"]: one.get("error", "success") for one in cloud.stepfunctions.answers}
+    assert len(answers_by_token) == len(cloud.stepfunctions.answers)
+    return answers_by_token
 
 
 PERMANENT = failure("InvalidInput", "It is no video.")

@@ -29,7 +29,7 @@ def main() -> None:
     order = json.load(sys.stdin)
     source = Path(order["source"]).absolute()
     sys.path.insert(0, str(source))
-    told, sys.stdout = sys.stdout, sys.stderr  # it prints as it is imported
+    output, sys.stdout = sys.stdout, sys.stderr  # it prints as it is imported
     from cosmos_framework.inference.args import OmniSampleOverrides
 
     configs = source / "cosmos_framework" / "inference" / "configs" / "model"
@@ -38,26 +38,26 @@ def main() -> None:
         Path("given").mkdir()
         for name in (*_FILES, *(f"given_{hint}.mp4" for hint in _HINTS)):
             Path("given", name).write_text("{}" if name.endswith(".json") else "", encoding="utf-8")
-        said = {}
+        verdicts = {}
         for name, (sample, config) in order["asked"].items():
             model = omegaconf.OmegaConf.load(configs / f"{config}.yaml").model.config
-            said[name] = _verdict(OmniSampleOverrides, sample, model)
+            verdicts[name] = _verdict(OmniSampleOverrides, sample, model)
         os.chdir("/")
     json.dump(
         {
             "python": sys.version.split()[0],
             "schema": _without_texts(OmniSampleOverrides.model_json_schema()),
-            "said": said,
+            "said": verdicts,
         },
-        told,
+        output,
     )
 
 
 def _verdict(overrides: Any, sample: dict[str, Any], model: Any) -> dict[str, Any]:
     try:
-        found = overrides.model_validate(sample)
-        found.output_dir = Path("given")
-        arguments = found.build_sample(model_config=model)
+        validated = overrides.model_validate(sample)
+        validated.output_dir = Path("given")
+        arguments = validated.build_sample(model_config=model)
     except ValueError as error:  # pydantic's too
         return {"accepted": False, "said": " ".join(str(error).replace(str(Path.cwd()), "").split())[:300]}
     resolved = arguments.model_dump(mode="json", exclude_none=True)
@@ -67,13 +67,13 @@ def _verdict(overrides: Any, sample: dict[str, Any], model: Any) -> dict[str, An
     return {"accepted": True, "changed": changed, "filled": filled, "size": size}
 
 
-def _is_same(sent: Any, found: Any) -> bool:
+def _is_same(sent: Any, validated: Any) -> bool:
     """Return whether the framework kept a value; it makes paths absolute and drops the file of defaults."""
     if isinstance(sent, dict):
-        return isinstance(found, dict) and all(_is_same(value, found.get(name)) for name, value in sent.items())
+        return isinstance(validated, dict) and all(_is_same(value, validated.get(name)) for name, value in sent.items())
     if isinstance(sent, str) and sent.startswith("given/"):
-        return found is None or str(found).endswith(sent)
-    return bool(sent == found)
+        return validated is None or str(validated).endswith(sent)
+    return bool(sent == validated)
 
 
 def _without_texts(schema: Any) -> Any:

@@ -26,43 +26,43 @@ def main() -> None:
     source = Path(order["source"]).absolute()
     sys.path[:0] = [str(ROOT), *(str(source / name / "src") for name in _PACKAGES)]
     sys.modules |= {name: MagicMock() for name in ("phyai_ext", "phyai_ext.radix_cache")}
-    told, sys.stdout = sys.stdout, sys.stderr
+    output, sys.stdout = sys.stdout, sys.stderr
     from cosmos_batch.demo.tokenizer import train_tokenizer, write_tokenizer
 
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("text_tokenizer").mkdir()
         write_tokenizer(Path("text_tokenizer"), train_tokenizer())
-        said = {name: _verdict(asked) for name, asked in order["asked"].items()}
+        verdicts = {name: _verdict(request) for name, request in order["asked"].items()}
         os.chdir("/")
-    json.dump({"python": sys.version.split()[0], "said": said}, told)
+    json.dump({"python": sys.version.split()[0], "said": verdicts}, output)
 
 
-def _verdict(asked: dict[str, Any]) -> dict[str, Any]:
+def _verdict(content: dict[str, Any]) -> dict[str, Any]:
     from cosmos_batch.engines.generator.phyai.driver import action_request, engine_arguments, video_request
 
     try:
-        if "plan" in asked:
-            arguments = engine_arguments(".", asked["plan"]["tp"], asked["plan"]["cfg"], "0")
+        if "plan" in content:
+            arguments = engine_arguments(".", content["plan"]["tp"], content["plan"]["cfg"], "0")
             return {"accepted": True, "changed": {}, "means": asdict(arguments.config.parallel)}
-        _write_frames(asked)
-        make = video_request if asked["mode"] == "video" else action_request
-        request = make(asked, "text_tokenizer")
+        _write_frames(content)
+        make = video_request if content["mode"] == "video" else action_request
+        request = make(content, "text_tokenizer")
     except ValueError as error:
         return {"accepted": False, "said": " ".join(str(error).split())[:300]}
-    found = vars(request)
-    means = {name: value for name, value in found.items() if isinstance(value, int | float | str | tuple)}
+    attributes = vars(request)
+    means = {name: value for name, value in attributes.items() if isinstance(value, int | float | str | tuple)}
     means |= {
-        name: list(value.shape) for name, value in found.items() if hasattr(value, "shape") and "text" not in name
+        name: list(value.shape) for name, value in attributes.items() if hasattr(value, "shape") and "text" not in name
     }
     latent = request.video_shape
     return {"accepted": True, "changed": {}, "means": means, "size": [latent[2] * 16, latent[1] * 16]}
 
 
-def _write_frames(asked: dict[str, Any]) -> None:
-    count = max(asked["condition_frames"], default=0) * 4 + 1
-    count = asked["num_frames"] if asked["mode"] == "inverse_dynamics" else count
-    np.save("given.npy", np.zeros((count, asked["height"], asked["width"], 3), np.uint8))
+def _write_frames(content: dict[str, Any]) -> None:
+    count = max(content["condition_frames"], default=0) * 4 + 1
+    count = content["num_frames"] if content["mode"] == "inverse_dynamics" else count
+    np.save("given.npy", np.zeros((count, content["height"], content["width"], 3), np.uint8))
 
 
 if __name__ == "__main__":

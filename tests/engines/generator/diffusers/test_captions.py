@@ -42,7 +42,7 @@ def read_by_diffusers(omni: Any, generation: Generation) -> tuple[Ids, Ids]:
     action = (
         {"action_mode": generation.mode, "action_view_point": generation.action.view_point} if generation.action else {}
     )
-    found: tuple[Ids, Ids] = omni.tokenize_prompt(
+    ids: tuple[Ids, Ids] = omni.tokenize_prompt(
         generation.prompt,
         generation.negative_prompt,
         num_frames=generation.num_frames,
@@ -54,7 +54,7 @@ def read_by_diffusers(omni: Any, generation: Generation) -> tuple[Ids, Ids]:
         add_duration_template=generation.use_duration_template,
         **action,
     )
-    return found
+    return ids
 
 
 def test_captions_equal_those_of_diffusers(omni: Any) -> None:

@@ -101,10 +101,10 @@ def test_step_cache_skips_the_layers_in_every_second_step_in_the_middle(
     expected = generate_media(exact, parameters, medium)
     computed = len(calls)
     calls.clear()
-    found = generate_media(skipping, parameters, medium)
+    skipped = generate_media(skipping, parameters, medium)
     assert len(calls) == computed - passes * LAYERS
-    assert not same(found, expected), "skipped steps must change the output"
-    for one, other in zip(parts(found), parts(expected), strict=True):
+    assert not same(skipped, expected), "skipped steps must change the output"
+    for one, other in zip(parts(skipped), parts(expected), strict=True):
         assert one.shape == other.shape and np.isfinite(one).all()
     assert skipping.omni.transformer._changes == {}, "the step cache must be freed at the end of a job"
 

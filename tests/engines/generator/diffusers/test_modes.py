@@ -64,10 +64,10 @@ def test_action_size_is_a_fixed_point_and_a_multiple_of_16() -> None:
 
 def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps: list[tuple[int, int]] = []
-    given = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in ("depth", "seg", "wsm")}
-    controls = {"edge": {}, "blur": {}, **given}
+    videos = {hint: {"path": f"s3://my-bucket/{hint}.mp4"} for hint in ("depth", "seg", "wsm")}
+    controls = {"edge": {}, "blur": {}, **videos}
     parameters = {"mode": "transfer", "controls": controls, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
-    result = make(parameters, clip, progress=lambda *step: steps.append(step), controls=dict.fromkeys(given, clip))
+    result = make(parameters, clip, progress=lambda *step: steps.append(step), controls=dict.fromkeys(videos, clip))
     assert video(result.video)[:3] == (64, 48, 13)
     assert steps == [(done, 4) for done in range(5)]  # two chunks of two steps
     assert "%|" not in capsys.readouterr().err

@@ -125,15 +125,15 @@ def test_domain_without_a_name_in_vllm_omni_is_sent_as_a_number(
 def test_actions(
     make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, mode: str
 ) -> None:
-    given = {"action": ROWS} if mode == "forward_dynamics" else {}
-    result = make({"mode": mode, **given, **ACTIONS}, clip)
+    actions = {"action": ROWS} if mode == "forward_dynamics" else {}
+    result = make({"mode": mode, **actions, **ACTIONS}, clip)
     assert video(result, tmp_path) == (320, 240, 5, 5)
     assert np.array(json.loads((tmp_path / "out" / "actions.json").read_text())).shape == (4, 10)
     sent = sent_requests()[0]
     extra = json.loads(sent["extra_params"])
     assert (sent["num_frames"], sent["fps"], sent["flow_shift"], sent["guidance_scale"]) == ("5", "5.0", "10.0", "1.0")
     assert (extra["action_mode"], extra["domain_name"]) == (mode, "bridge_orig_lerobot")
-    assert (extra["raw_action_dim"], extra["action_chunk_size"], extra.get("action")) == (10, 4, given.get("action"))
+    assert (extra["raw_action_dim"], extra["action_chunk_size"], extra.get("action")) == (10, 4, actions.get("action"))
     assert extra["use_system_prompt"] is False
     name = probe_upload(sent, "input_reference")
     assert name == ("input.mp4" if mode == "inverse_dynamics" else "input.png")
@@ -157,8 +157,8 @@ def test_several_controls_are_shared_as_files(
     assert sent_requests()[0]["files"] == {}
     for hint, weight in (("edge", 0.5), ("blur", 1.0), ("depth", 1.0)):
         assert sent[hint] == {"control_weight": weight, "control_path": str(tmp_path / "out" / f"{hint}.mp4")}
-        found = probe(Path(sent[hint]["control_path"]))
-        assert isinstance(found, VideoInfo) and (found.width, found.height, len(found.timeline.times)) == (320, 192, 9)
+        info = probe(Path(sent[hint]["control_path"]))
+        assert isinstance(info, VideoInfo) and (info.width, info.height, len(info.timeline.times)) == (320, 192, 9)
     assert (sent["resolution"], sent["num_video_frames_per_chunk"], sent["control_guidance"]) == ("256", 9, 1.5)
     assert "use_system_prompt" not in sent, "a transfer has its own"
     assert sent["emphasize_control_in_prompt"] is False

@@ -125,9 +125,11 @@ def test_if_no_request_is_answered_no_job_counts_as_the_cause(
     assert [failed.kind for failed in asyncio.run(ask(3))] == ["hung"] * 3
 
 
-@pytest.mark.parametrize(("asked", "expected"), [("7", 7), ("0", 0), ("100000", 100_000), ("soon", None), (None, None)])
-def test_retry_after_in_seconds(asked: str | None, expected: float | None) -> None:
-    headers = {} if asked is None else {"retry-after": asked}
+@pytest.mark.parametrize(
+    ("header", "expected"), [("7", 7), ("0", 0), ("100000", 100_000), ("soon", None), (None, None)]
+)
+def test_retry_after_in_seconds(header: str | None, expected: float | None) -> None:
+    headers = {} if header is None else {"retry-after": header}
     assert outages.retry_after(httpx2.Response(429, headers=headers)) == expected
 
 
@@ -197,7 +199,7 @@ def test_without_a_key_none_is_sent(server: Server, ask: Callable[..., Answer], 
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "retryable", "said"),
+    ("answer", "code", "retryable", "message"),
     [
         (error(404, "The model `x` does not exist."), "ModelUnavailable", False, "The model `x` does not exist"),
         (error(400, "This model's maximum context length is 10"), "InvalidInput", False, "do not fit"),
@@ -214,12 +216,12 @@ def test_without_a_key_none_is_sent(server: Server, ask: Callable[..., Answer], 
     ],
 )
 def test_each_error_has_its_code_message_and_remedy(
-    server: Server, ask: Callable[..., Answer], picture: Path, answer: Any, code: str, retryable: bool, said: str
+    server: Server, ask: Callable[..., Answer], picture: Path, answer: Any, code: str, retryable: bool, message: str
 ) -> None:
     server.answers = [answer]
     failed = failure(ask, picture).error
     assert (failed.code, failed.retryable) == (code, retryable)
-    assert said in failed.message
+    assert message in failed.message
     assert len(server.asked) == 1, "what may have been its death is not sent again at once"
 
 

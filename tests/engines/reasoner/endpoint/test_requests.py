@@ -23,8 +23,8 @@ def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
 ) -> None:
     answer = ask(picture, clip, fps=2, start=1, end=3)
     assert answer.text == "A robot." and answer.usage.prompt_tokens == 9
-    [asked] = server.asked
-    image, video, question = asked["messages"][1]["content"]
+    [request] = server.asked
+    image, video, question = request["messages"][1]["content"]
     assert question == {"type": "text", "text": "What happens?"}
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
     assert Image.open(io.BytesIO(data_of(image))).size == (320, 256)
@@ -33,9 +33,9 @@ def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
         times = [frame.time for frame in container.decode(video=0)]
     assert len(times) == 4, "two seconds, two frames in each, and nothing of the rest of the file"
     assert times[-1] == pytest.approx(2, abs=0.2), "at their own rate"
-    assert asked["model"] == MODEL
-    assert asked["media_io_kwargs"]["video"]["num_frames"] == -1
-    assert (asked["seed"], asked["temperature"]) == (3407, 0.7)
+    assert request["model"] == MODEL
+    assert request["media_io_kwargs"]["video"]["num_frames"] == -1
+    assert (request["seed"], request["temperature"]) == (3407, 0.7)
     assert "For the model, 1 s of a video were its beginning, 0 s." in answer.notes
 
 
@@ -51,7 +51,7 @@ def test_refused_media_settings_are_left_out_from_then_on(
         place(source, job, tmp_path / str(number))
         answers.append(asyncio.run(engine.run(job, tmp_path / str(number))))
     assert [SERVER_SAMPLES_FRAMES in answer.notes for answer in answers] == [True, True, False]
-    assert ["media_io_kwargs" in asked for asked in server.asked] == [True, False, False, False]
+    assert ["media_io_kwargs" in request for request in server.asked] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_schema_that_the_server_cannot_enforce_is_left_out(
     server.answers = [refusal]
     answer = ask(picture, jsonSchema={"type": "object"})
     assert answer.text == "A robot." and any("not held to the schema" in line for line in answer.logs)
-    assert ["response_format" in asked for asked in server.asked] == [True, False]
+    assert ["response_format" in request for request in server.asked] == [True, False]
 
 
 def test_a_contradictory_schema_is_not_left_out(server: Server, ask: Callable[..., Answer], picture: Path) -> None:

@@ -24,7 +24,7 @@ def test_the_context_is_the_servers_or_else_the_configured_one(
 
 
 @pytest.mark.parametrize(
-    ("models", "wanted", "said"),
+    ("models", "wanted", "message"),
     [
         ((200, {"data": [{"id": "a"}, {"id": "b"}]}), None, "has 2 models; there: a, b."),
         ((200, {"data": [{"id": "a"}]}), "c", "has no model 'c'; there: a."),
@@ -36,13 +36,13 @@ def test_the_context_is_the_servers_or_else_the_configured_one(
     ],
 )
 def test_a_server_without_the_model_is_refused_at_the_start(
-    server: Server, load: Callable[..., EndpointEngine], models: tuple[int, Any], wanted: str | None, said: str
+    server: Server, load: Callable[..., EndpointEngine], models: tuple[int, Any], wanted: str | None, message: str
 ) -> None:
     server.models = models
     with pytest.raises(Failure) as raised:
         load(model=wanted)
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", False)
-    assert said in raised.value.error.message
+    assert message in raised.value.error.message
 
 
 def test_the_configured_one_of_several_models_is_chosen(server: Server, load: Callable[..., EndpointEngine]) -> None:
@@ -61,7 +61,7 @@ KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/12345678-1234-1234-1234-123456
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"url": "ftp://host/v1"}, "must begin with http"),
         ({"url": "https://"}, "name a host"),
@@ -76,8 +76,8 @@ KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/12345678-1234-1234-1234-123456
         ({"concurrency": 0}, "concurrency"),
     ],
 )
-def test_an_invalid_endpoint_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_an_invalid_endpoint_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         Endpoint.model_validate({"url": "https://host/v1", **changes})
 
 

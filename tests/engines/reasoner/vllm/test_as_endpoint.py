@@ -32,8 +32,8 @@ START_SECONDS = 300
 
 def plain_command(folder: Path, port: int, server_folder: Path, *more: str) -> list[str]:
     """Return the command without the options of our own servers."""
-    given = iter(serve_command(folder, VllmPlan(context=2048, sequences=4, gpus=0), folder, server_folder))
-    command = [word for word in given if word not in OURS or not next(given)]
+    words = iter(serve_command(folder, VllmPlan(context=2048, sequences=4, gpus=0), folder, server_folder))
+    command = [word for word in words if word not in OURS or not next(words)]
     return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
 
 
@@ -121,8 +121,8 @@ def test_fps_is_kept_or_a_note_says_that_it_is_not(
     monkeypatch.setattr(type(engine._server), "send", keeping)
     answer = asyncio.run(engine.run(job, tmp_path))
     url = endpoint[0].url.removesuffix("/v1")
-    asked = {"model": "cosmos", "tokens": prompts[-1]}
-    text = httpx2.post(f"{url}/detokenize", json=asked, timeout=60).json()["prompt"]
+    content = {"model": "cosmos", "tokens": prompts[-1]}
+    text = httpx2.post(f"{url}/detokenize", json=content, timeout=60).json()["prompt"]
     times = [float(one) for one in re.findall(r"<(\d+\.\d) seconds>", text)]
     assert media_in(text) == ["video"] * len(times)
     assert (SERVER_SAMPLES_FRAMES in answer.notes) is not endpoint[1]

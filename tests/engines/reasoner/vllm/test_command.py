@@ -21,7 +21,7 @@ def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int,
 
 
 @pytest.mark.parametrize(
-    ("said", "taken"),
+    ("output", "taken"),
     [
         ("24217, 24564\n", 0.92),  # nobody else is there
         ("21600, 24564\n", 0.85),  # a desktop and its windows
@@ -30,8 +30,8 @@ def test_gpus_share_attention_heads_evenly(checkpoint_dir: Path, gpus_here: int,
         ("", 0.92),
     ],
 )
-def test_the_share_of_memory_is_what_others_leave_free(driver: Path, said: str, taken: float) -> None:
-    driver.write_text(said)
+def test_the_share_of_memory_is_what_others_leave_free(driver: Path, output: str, taken: float) -> None:
+    driver.write_text(output)
     assert vllm_command.memory_share(gpus.free_share()) == taken
 
 
@@ -39,9 +39,9 @@ def test_the_share_of_memory_is_what_others_leave_free(driver: Path, said: str, 
 def test_options_and_environment_on_gpus(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=4, memory=0.85)
     command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
-    told = dict(pairwise(command))
-    assert told["--gpu-memory-utilization"] == "0.85"
-    assert told["--tensor-parallel-size"] == "4" and told["--mm-encoder-tp-mode"] == "data"
+    options = dict(pairwise(command))
+    assert options["--gpu-memory-utilization"] == "0.85"
+    assert options["--tensor-parallel-size"] == "4" and options["--mm-encoder-tp-mode"] == "data"
     assert "--async-scheduling" in command
     variables = vllm_command.serve_environment(4, None, tmp_path)
     assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
@@ -69,11 +69,11 @@ def test_a_template_without_these_markers_is_not_changed(tmp_path: Path) -> None
 
 def test_a_smaller_plan_has_fewer_requests_and_tokens(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.VllmPlan(context=1, sequences=256, gpus=1)
-    told = []
+    sizes = []
     for one in (plan, plan.smaller(), plan.smaller().smaller()):
         command = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path)))
-        told.append((command["--max-num-seqs"], command["--max-num-batched-tokens"]))
-    assert told == [("256", "16384"), ("64", "4096"), ("16", "2048")]
+        sizes.append((command["--max-num-seqs"], command["--max-num-batched-tokens"]))
+    assert sizes == [("256", "16384"), ("64", "4096"), ("16", "2048")]
 
 
 @needs_vllm
@@ -104,8 +104,8 @@ def test_cosmos_3_needs_nvidias_plugin_in_old_releases(
     """Plugins that `VLLM_PLUGINS` does not name are not loaded."""
     monkeypatch.setattr(vllm_command, "version", lambda _: release)
     (tmp_path / "config.json").write_text('{"model_type": "cosmos3_omni"}')
-    told = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.VllmPlan(1, 1, 1), tmp_path, tmp_path)))
+    options = dict(pairwise(vllm_command.serve_command(tmp_path, vllm_command.VllmPlan(1, 1, 1), tmp_path, tmp_path)))
     architecture = "Cosmos3ReasonerForConditionalGeneration" if theirs else "Cosmos3ForConditionalGeneration"
-    assert json.loads(told["--hf-overrides"]) == {"architectures": [architecture]}
+    assert json.loads(options["--hf-overrides"]) == {"architectures": [architecture]}
     plugins = vllm_command.serve_environment(1, None, tmp_path)["VLLM_PLUGINS"].split(",")
     assert plugins == ["cosmos_batch", *(["register_cosmos3"] if theirs else [])]

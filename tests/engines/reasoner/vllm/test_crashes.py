@@ -225,9 +225,9 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_the_context_is_the_smaller_of_limit_and_checkpoint(server_options: Path, checkpoint_dir: Path) -> None:
     config = json.loads((checkpoint_dir / "config.json").read_text())
     own = config["text_config"]["max_position_embeddings"]
-    for asked, got in ((None, own), (1024, 1024), (10**6, own)):
+    for limit, got in ((None, own), (1024, 1024), (10**6, own)):
         engine = VllmEngine()
-        engine.load(checkpoint_dir, asked)
+        engine.load(checkpoint_dir, limit)
         assert engine._served.plan.context == got
         engine.close()
 

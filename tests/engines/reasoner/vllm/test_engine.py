@@ -46,8 +46,8 @@ SCHEMA = {
 @pytest.fixture(scope="module", params=[build_random_checkpoint, build_random_cosmos3], ids=["reason2", "cosmos3"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a checkpoint of each architecture."""
-    made: Path = request.param(tmp_path_factory.mktemp("models"))
-    return made
+    checkpoint: Path = request.param(tmp_path_factory.mktemp("models"))
+    return checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,10 @@ def module_patch() -> Iterator[pytest.MonkeyPatch]:
 def gather(vllm: VllmEngine, tmp_path: Path) -> Callable[..., list[Answer | BaseException]]:
     """Ask several (file, prompt, parameters) at once."""
 
-    def gather(*asked: tuple[Path, str, dict[str, object]]) -> list[Answer | BaseException]:
+    def gather(*requests: tuple[Path, str, dict[str, object]]) -> list[Answer | BaseException]:
         async def all_of_them() -> list[Answer | BaseException]:
             runs = []
-            for number, (source, prompt, parameters) in enumerate(asked):
+            for number, (source, prompt, parameters) in enumerate(requests):
                 job = make_job(source.name, prompt, **{"maxTokens": 8, **parameters})
                 place(source, job, tmp_path / str(number))
                 runs.append(vllm.run(job, tmp_path / str(number)))
@@ -154,8 +154,8 @@ def read_back(vllm: VllmEngine, job: Job, paths: list[Path]) -> tuple[str, int]:
         body = {"model": MODEL, **question.body, "return_token_ids": True}
         async with connected(vllm) as client:
             tokens = (await client.post("/v1/chat/completions", json=body)).json()["prompt_token_ids"]
-            said = await client.post("/detokenize", json={"model": MODEL, "tokens": tokens})
-            return str(said.json()["prompt"]), len(tokens)
+            response = await client.post("/detokenize", json={"model": MODEL, "tokens": tokens})
+            return str(response.json()["prompt"]), len(tokens)
 
     return asyncio.run(read())
 
@@ -285,9 +285,9 @@ def test_the_server_reads_only_files_of_jobs(vllm: VllmEngine, picture: Path, tm
 
 
 def test_startup_logs_and_phases(vllm: VllmEngine, folder: Path) -> None:
-    told = "\n".join(vllm.startup_logs)
-    assert re.search(r"Loading weights took .* seconds", told)
-    assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in told
+    logs = "\n".join(vllm.startup_logs)
+    assert re.search(r"Loading weights took .* seconds", logs)
+    assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in logs
     assert " is ready: imports " in vllm.startup_logs[-1]
 
 

@@ -26,6 +26,6 @@ def test_vllm_knows_every_option_and_variable(checkpoint_dir: Path, tmp_path: Pa
     assert "--tensor-parallel-size" in command
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}
     read = [sys.executable, "-c", READ, json.dumps(command[2:])]
-    said = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
-    told = {name for name in serve_environment(4, None, tmp_path) if name.startswith("VLLM_")}
-    assert "VLLM_WORKER_MULTIPROC_METHOD" in told and told <= set(json.loads(said.splitlines()[-1]))
+    output = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
+    sent = {name for name in serve_environment(4, None, tmp_path) if name.startswith("VLLM_")}
+    assert "VLLM_WORKER_MULTIPROC_METHOD" in sent and sent <= set(json.loads(output.splitlines()[-1]))

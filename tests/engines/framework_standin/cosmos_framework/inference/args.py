@@ -120,8 +120,8 @@ class Pipe:
         kinds = {"text2image": "images", "text2video": "videos", "image2video": "videos", "video2video": "videos"}
         usual = kinds.get(sample.model_mode)
         expected = usual and f"You are a helpful assistant who will generate {usual} from a give prompt."
-        found = self.model._get_inference_text_tokens(own, True)["system_prompt"]
-        assert found == own.get("system_prompt", expected), found
+        system_prompt = self.model._get_inference_text_tokens(own, True)["system_prompt"]
+        assert system_prompt == own.get("system_prompt", expected), system_prompt
 
     def _all_enter(self) -> int:
         import torch
@@ -135,8 +135,8 @@ class Pipe:
 
 def _read(sample: SimpleNamespace, entered: int, loaded: int) -> tuple[dict[str, Any], list[Path]]:
     with Image.open(sample.vision_path) as image:
-        said = f"{entered} processes, load {loaded}, saw {image.size}: {sample.prompt}"
-    return {"reasoner_text": " ".join(said.split()[: sample.max_new_tokens])}, []
+        answer = f"{entered} processes, load {loaded}, saw {image.size}: {sample.prompt}"
+    return {"reasoner_text": " ".join(answer.split()[: sample.max_new_tokens])}, []
 
 
 def _output(content: dict[str, Any], files: list[Path]) -> SimpleNamespace:
