@@ -91,7 +91,7 @@ def _cdk_deployment(checkout: Path, home: Path) -> list[Measurement]:
 
 
 def _change_a_function(checkout: Path) -> None:
-    handler = checkout / "lambdas" / "dead_letter.py"
+    handler = checkout / "lambdas" / "handlers" / "dead_letter.py"
     handler.write_text(handler.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
 
 

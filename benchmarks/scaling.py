@@ -162,7 +162,7 @@ class Simulation:
             self._tell(worker)
 
     def _tell(self, worker: _SimulatedWorker) -> None:
-        """Report the pace as a worker does (`Worker._tell_pace`)."""
+        """Report the pace as a worker does (`WorkerLoop._record_pace`)."""
         measure = worker.pace.measure
         if measure is not None and self.row.seconds_per_unit is not None:
             pace = narrowed(self.row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, worker.places)

@@ -21,6 +21,9 @@ def command(folder: Path, *arguments: str) -> list[str]:
     return [sys.executable, str(SCRIPT), str(folder / "socket"), *arguments]
 
 
+PATIENCE = 120.0  # seconds, a guard against hanging and nothing else
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
     started: list[Server] = []
@@ -41,7 +44,7 @@ def lives(process: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came"
@@ -50,15 +53,16 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 def test_a_server_is_ready_when_health_answers(start: Start) -> None:
     server = start()
-    server.wait_until_ready(20)
+    server.wait_until_ready(PATIENCE)
     assert server.is_running
+    until(lambda: bool(server.last_lines))  # a thread reads them
     assert server.last_lines[0] == "serving 1"
 
 
 def test_a_server_that_ends_before_it_is_ready_is_an_error(start: Start) -> None:
     server = start("--sequences", "9", "--most", "1")
     with pytest.raises(ServerDied, match="ended with status 1"):
-        server.wait_until_ready(20)
+        server.wait_until_ready(PATIENCE)
     assert "No available memory" in server.last_lines[-1]
     assert not server.folder.exists()
 
@@ -84,7 +88,7 @@ def test_a_missing_program_is_an_error_and_leaves_no_folder() -> None:
 
 def test_stopping_ends_children_that_ignore_sigterm(start: Start, tmp_path: Path) -> None:
     server = start("--child", str(tmp_path / "child"))
-    server.wait_until_ready(20)
+    server.wait_until_ready(PATIENCE)
     child = int((tmp_path / "child").read_text())
     server.stop()
     until(lambda: not lives(child))
@@ -92,7 +96,7 @@ def test_stopping_ends_children_that_ignore_sigterm(start: Start, tmp_path: Path
 
 def test_the_signal_that_killed_a_server_is_reported(start: Start) -> None:
     server = start()
-    server.wait_until_ready(20)
+    server.wait_until_ready(PATIENCE)
     os.kill(server._process.pid, signal.SIGKILL)
     assert server.wait(20)
     assert server.describe_end() == "was killed by SIGKILL"
@@ -108,7 +112,7 @@ def test_a_server_ends_with_its_worker(tmp_path: Path) -> None:
         "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"
         f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
         f"Path({str(tmp_path / 'folder')!r}).write_text(str(server.folder))\n"
-        "server.wait_until_ready(20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+        "server.wait_until_ready(PATIENCE)\nprint('ready', flush=True)\ntime.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
