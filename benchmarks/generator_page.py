@@ -1,6 +1,7 @@
 """Write the generator's section of `docs/benchmarks.md` from its results."""
 
 import json
+import textwrap
 from typing import Any
 
 from benchmarks.results import FOLDER
@@ -13,12 +14,12 @@ LEAST = {"320x192": 1.5, "832x480": 1.25}
 # 2026); the prompt and what is timed of a job it does not say.
 GOALS = {"320x192": 6.97, "832x480": 58.2}
 _MEASURES = {
-    "baseline": "Diffusers as it comes",
-    "frames": "frames leave the GPU as bytes, not as pictures of PIL",
-    "readOnce": "each prompt read once",
+    "baseline": "unmodified Diffusers",
+    "frames": "frames are copied from the GPU as bytes, not as PIL images",
+    "readOnce": "each prompt encoded once",
     "compiled": "layers compiled",
     "channelsLast": "VAE with channels last",
-    "givenOnly": "what is not given is not encoded",
+    "givenOnly": "only given frames are encoded",
     "flashAttention": "FlashAttention 3 instead of cuDNN's",
 }
 DEFAULT = "flashAttention"
@@ -40,7 +41,7 @@ _COMMAND = """```
 python -m benchmarks.generator --shape nano
 ```
 
-The rows that a size lacks were left out of its call, with `--sizes` and `--only`."""
+Where a size has fewer rows, the others were left out of its call, with `--sizes` and `--only`."""
 
 
 def text() -> str:
@@ -48,23 +49,33 @@ def text() -> str:
     if not RESULT.exists():
         return f"""## The generator on a GPU
 
-Not measured yet: no figure of this project's is known for Diffusers with what
-[decision 041](decisions/041-diffusers-made-fast.md) adds to it. On a machine with a GPU:
+Not measured yet: this project has no figure for Diffusers with the optimizations of
+[decision 041](decisions/041-diffusers-made-fast.md). To measure on a machine with a GPU:
 
 {_COMMAND}
 """
     results = json.loads(RESULT.read_text(encoding="utf-8"))
-    load = results["workload"]
     return f"""## The generator on a GPU
 
-Measured {results["day"]} on {results["machine"]}, torch {results["torch"]}, Diffusers {results["diffusers"]},
-fa3-fwd {results["fa3-fwd"]}, torchao {results["torchao"]} (the image has another torch): random weights in
-Cosmos3-Nano's true shape, text to video, {load["frames"]} frames, {load["steps"]} steps, guidance {load["guidance"]:g},
-prompts of {" and ".join(f"{one:,}" for one in load["promptTokens"])} tokens; each measure is added to those above it.
+{_about(results)}
+The prompts have {" and ".join(f"{one:,}" for one in results["workload"]["promptTokens"])} tokens. In the tables, each \
+row adds an optimization to those of the rows above.
 
 {"".join(_size(size, results) for size in LEAST if size in results.get("sizes", {}))}\
 {_lossy(results.get("sizes", {}))}{_kernels(results)}{_start(results)}{_memory(results)}{_COMMAND}
 """
+
+
+def _about(results: dict[str, Any]) -> str:
+    load = results["workload"]
+    return textwrap.fill(
+        f"Measured {results['day']} on {results['machine']}, torch {results['torch']}, Diffusers "
+        f"{results['diffusers']}, fa3-fwd {results['fa3-fwd']}, torchao {results['torchao']} (the image has another "
+        f"torch): random weights in Cosmos3-Nano's true shape, text to video, {load['frames']} frames, "
+        f"{load['steps']} steps, guidance {load['guidance']:g}.",
+        118,
+        break_on_hyphens=False,
+    )
 
 
 def last(rows: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +90,8 @@ def _size(size: str, results: dict[str, Any]) -> str:
     lines = [
         f"### {size}",
         "",
-        "| | seconds | times the baseline | transformer, host | VAE | all else | encoding, after it | "
-        "difference, largest and mean |",
+        "| | seconds | speed relative to the baseline | transformer, its host time | VAE | everything else | "
+        "encoding, afterwards | difference, largest and mean |",
         "|---|---|---|---|---|---|---|---|",
     ]
     added: list[str] = []
@@ -103,14 +114,14 @@ def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
     ours, baseline = last(rows)["seconds"], rows["baseline"]["seconds"]
     missing = "" if DEFAULT in rows else f"\n\nNot measured yet: {_MEASURES[DEFAULT]}."
     fast, goal = baseline / ours, GOALS[size]
-    again = "".join(f", and {one:.2f} s in the engine as a worker starts it" for one in started)
+    again = "".join(f", and {one:.2f} s if the engine is started as a worker starts it" for one in started)
     return (
-        f"Our engine: {fast:.2f} times the baseline, "
-        f"{_verdict([fast >= LEAST[size]], f'limit: at least {LEAST[size]}')}. "
-        f"{ours:.2f} s{again}; "
-        f"{_verdict([one < goal for one in (ours, *started)], f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}. "
-        f"For Diffusers NVIDIA has {_DIFFUSERS[size]:g} s, of a prompt that it does not say. "
-        f"Differences are of pixel values, 0 to 255, from the baseline's.{missing}"
+        f"- Our engine is {fast:.2f} times as fast as the baseline, "
+        f"{_verdict([fast >= LEAST[size]], f'limit: at least {LEAST[size]}')}.\n"
+        f"- It takes {ours:.2f} s{again};\n"
+        f"  {_verdict([one < goal for one in (ours, *started)], f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}.\n"
+        f"- For Diffusers, NVIDIA published {_DIFFUSERS[size]:g} s, without the prompt.\n"
+        f"- The differences are those of pixel values, 0 to 255, from the baseline.{missing}"
     )
 
 
@@ -124,11 +135,11 @@ def _lossy(sizes: dict[str, Any]) -> str:
     lines = [
         "### Lossy modes",
         "",
-        "What changes the output: [off by default](generator-engines.md#lossy-modes), on top of all measures above.",
-        "With random weights the time alone means anything. Of the quality nothing is known: the difference says that",
-        "it is another video, not whether it is a worse one.",
+        "These modes change the output and are [off by default](generator-engines.md#lossy-modes). They were measured",
+        "with all optimizations above. With random weights, only the times are meaningful. Nothing is known about the",
+        "quality: the difference shows that the video is another one, not whether it is worse.",
         "",
-        "| | seconds | times our exact engine | difference from the baseline, largest and mean |",
+        "| | seconds | speed relative to our exact engine | difference from the baseline, largest and mean |",
         "|---|---|---|---|",
     ]
     for size, rows in sizes.items():
@@ -159,22 +170,22 @@ def _kernels(results: dict[str, Any]) -> str:
     kinds = {
         "attention": "attention",
         "products": "matrix products",
-        "compiled": "compiled, between them",
+        "compiled": "compiled kernels between these",
         "convolutions": "VAE's convolutions",
         "copies": "copies",
-        "other": "other, most of it the VAE's",
+        "other": "other, mostly the VAE's",
     }
     sizes = {size: results["kernels"][size] for size in LEAST if size in results["kernels"]}
     rows = [f"| GPU, two steps | {' | '.join(sizes)} |", f"|---|{'---|' * len(sizes)}"]
     for kind, description in kinds.items():
         rows.append(f"| {description} | {' | '.join(f'{one.get(kind, 0):.2f} s' for one in sizes.values())} |")
     rates = [_rates(size, one) for size, one in sizes.items()]
-    return "### Where the time goes\n\n" + "\n".join(rows) + "\n\n" + " ".join(rates) + _GAP + "\n\n"
+    return "### Where the time goes\n\n" + "\n".join(rows) + "\n\n" + "\n".join(rates) + _GAP + "\n\n"
 
 
-_GAP = """ The GPU's peak is
-989; its attention is FlashAttention 3. What is left is the VAE, whose copies and sums take longer than its
-convolutions, and what stands above under all else."""
+_GAP = """
+The peak of the GPU is 989 TFLOP/s. The attention is FlashAttention 3. The remaining time is that of the VAE, whose
+copies and sums take longer than its convolutions, and of "everything else" in the tables above."""
 
 
 def _rates(size: str, kernels: dict[str, float]) -> str:
@@ -206,9 +217,9 @@ def _starts(start: dict[str, Any]) -> str:
     phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in start["with"]["phases"].items())
     emptied = "was emptied before each" if start["with"]["filesForgotten"] else "could not be emptied"
     return (
-        "\n".join(rows) + f"\n\nThe start with compiled code kept: {phases}. The page cache {emptied};\n"
-        "the weights are on the machine's disk. What a first job takes longer than a second is counted as before its\n"
-        "first step; the whole job ends with its file.\n\n"
+        "\n".join(rows) + f"\n\nThe phases of the start with compiled code kept: {phases}. The page cache\n"
+        f"{emptied}; the weights are on the machine's disk. The time by which the first job is slower than the\n"
+        "second one is counted as time before its first step. The whole job ends when its file is written.\n\n"
     )
 
 

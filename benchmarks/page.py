@@ -12,24 +12,25 @@ def text() -> str:
     """Return the page."""
     return f"""# Benchmarks
 
-Written by `make bench`, which measures again what needs no GPU; the raw numbers lie in
-[`benchmarks/results/`](../benchmarks/results).
+`make bench` writes this page. It repeats the measurements that need no GPU, and takes the others from the stored
+results. The raw numbers are in [`benchmarks/results/`](../benchmarks/results).
 
 ## One job, one worker
 
 {_table(kept("foundation"))}
 
-[`latency.py`](../benchmarks/latency.py) uploads to the local cloud, whose moto server, Lambdas and worker share the
-machine's cores with it. [`throughput.py`](../benchmarks/throughput.py) gives one worker an engine and an AWS that both
-answer at once, so that nothing but the worker is measured. [`imports.py`](../benchmarks/imports.py) starts a fresh
-interpreter for each import; boto3 is imported at a function's first call, which adds about a quarter of a second there.
+[`latency.py`](../benchmarks/latency.py) uploads a file to the local cloud. Its moto server, Lambdas and worker share
+the cores of the machine with the benchmark. [`throughput.py`](../benchmarks/throughput.py) runs one worker with
+stand-ins for the engine and for AWS, which answer at once, so that only the worker is measured.
+[`imports.py`](../benchmarks/imports.py) starts a fresh interpreter for each import. The functions import boto3 at their
+first call, which adds about a quarter of a second to that call.
 
 ## Deploying
 
 {_table(kept("deployment"))}
 
-[`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, its image builds
-included; on AWS the stacks, the builds and EC2 take minutes, which none of this measures.
+[`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, with its image
+builds. On AWS, the stacks, the builds and EC2 take minutes; these figures do not include that.
 
 {reasoner_page.text()}
 {generator_page.text()}"""

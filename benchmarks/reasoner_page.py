@@ -1,5 +1,6 @@
 """Write the reasoner's section of `docs/benchmarks.md` from its results."""
 
+import textwrap
 from typing import Any
 
 from benchmarks import reasoner_figures as figures
@@ -22,42 +23,45 @@ def text() -> str:
 
 {_three_ways(true)}
 
-(a) is what a script in a container does for each file, with all caches kept from an earlier run. (b) is
-`LLM.generate` of vLLM in one process, which is given the frames. (c) is everything a worker does, from the first
-receive of the first message to the last delete: SQS, DynamoDB, S3, decoding, vLLM's server, document, callback. AWS
-is [`instant_aws.py`](../benchmarks/instant_aws.py): botocore does all its work, and every call takes 20 ms. All three
-see the same frames and sample alike; media are read by one thread of a script of vLLM's and by eight of its server.
-Each answer is forced to its length by `ignore_eos`. Of (b) and (c) the better
-of {true["workload"]["passes"]} passes counts, after one to warm up; of the 8B, below, there is one.{_why(true)}
+- (a) is what a script in a container does for each file, with all caches of an earlier run.
+- (b) is `LLM.generate` of vLLM in one process, which gets the frames as input.
+- (c) is all work of a worker, from the first receive of the first message to the last delete: SQS, DynamoDB, S3,
+  decoding, vLLM's server, document, callback. AWS is replaced by [`instant_aws.py`](../benchmarks/instant_aws.py):
+  botocore does all its work, and every call takes 20 ms.
+
+All three use the same frames and the same sampling parameters. In (a) and (b) one thread reads the media, in (c) eight
+threads of vLLM's server do. `ignore_eos` forces each answer to its length. (b) and (c) are the better of
+{true["workload"]["passes"]} passes, after one pass to warm up; for the 8B, further below, there is one.{_why(true)}
 
 ### In flight
 
 {_levels(true)}
 
-From the file at hand to the first and the last token, decoding included. NVIDIA's columns are TTFT in ms / latency in
-ms / requests a second, of another model, four times larger, with other videos and 100 tokens of answer; the GPU is the
-same.
+The times are from the downloaded file to the first token (TTFT) and to the last one (latency), with decoding.
+NVIDIA's columns are TTFT in ms / latency in ms / requests per second. They were measured on the same GPU, but with a
+model that is four times larger, other videos, and 100 tokens of answer.
 
 ### Cold start
 
 {_start(true)}
 
-Of the 2B shape, from the process's first line to the first answer, to text alone. {_forgotten(true)}
-What was compiled is kept as a worker keeps it
-([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), with a folder in the place of S3; the wait for a
-host and for the image is not in it.
+The times are those of the 2B shape, from the first line of the process to the first answer, which is to a prompt
+without media. {_forgotten(true)}
+Compiled code is kept as a worker keeps it ([decision 051](decisions/051-what-engines-compile-is-kept-in-s3.md)), but in
+a folder instead of S3. The times do not include the wait for a host and for the image.
 
 {_on_slower_hosts()}### What a thousand clips cost
 
 {_costs()}
 
-{_estimated()}GPU-seconds on an L40S are an estimate: those of the H100 times {figures.SLOWER:.2f},
-the larger of the two GPUs' ratios of arithmetic (989 to 362 TFLOP/s) and of memory (3.35 to 0.864 TB/s). Dollars are
-GPU-seconds / 3600 x price of the instance / its GPUs, while it works; prices: {PRICES_AS_OF}.
-VAMS's are the minutes that its documentation gives for one file, on a whole {figures.VAMS_INSTANCE}, times the same
-price: seconds of the instance, whatever its GPUs do meanwhile.
+{_estimated()}GPU-seconds on an L40S are an estimate: those of the H100 times {figures.SLOWER:.2f}, the larger of the
+two GPUs' ratios of arithmetic (989 to 362 TFLOP/s) and of memory bandwidth (3.35 to 0.864 TB/s). Dollars are
+GPU-seconds / 3600 x price of the instance / number of its GPUs, for the time in which the instance works.
+Prices: {PRICES_AS_OF}.
+VAMS's figures are the minutes for one file in its documentation, on a whole {figures.VAMS_INSTANCE}, times the same
+price. They are seconds of the instance, not of its GPUs.
 
-{_on_the_cpu()}The commands, the first two on any machine, the others on one with a GPU and vLLM:
+{_on_the_cpu()}The commands are the following. The first two run on any machine, the others need a GPU and vLLM:
 
 ```
 make bench
@@ -79,8 +83,9 @@ def _on_the_cpu() -> str:
 
 {_three_ways(tiny)}
 
-The tiny checkpoint answers a clip in less time than the worker needs for its calls, and all of it shares the machine's
-cores: this says that it runs, and what a process for each clip costs; for (c) to (b), see the GPU.
+The tiny checkpoint answers a clip in less time than the worker needs for its calls, and all processes share the cores
+of the machine. So these figures show that everything runs, and what a process for each clip costs. The ratio of (c) to
+(b) is only meaningful on a GPU.
 
 """
 
@@ -89,11 +94,13 @@ def _about(results: dict[str, Any]) -> str:
     load = results["workload"]
     prompt = results["worker"]["passes"][0]["promptTokens"] // load["clips"]
     true = f"random weights in the true {load['shape'].upper()} shape"
-    return (
+    return textwrap.fill(
         f"Measured {results['day']} on {results['machine']}, vLLM {results['vllm']}: "
         f"{'the tiny checkpoint' if load['shape'] == 'tiny' else true}, {load['clips']} different clips of four "
         f"seconds at {320 * load['scale']} x {240 * load['scale']}, for each {prompt:,} tokens of prompt and "
-        f"{load['tokens']} of answer."
+        f"{load['tokens']} of answer.",
+        118,
+        break_on_hyphens=False,
     )
 
 
@@ -122,9 +129,9 @@ def _why(results: dict[str, Any]) -> str:
         return ""
     return f"""
 
-(c) is not {figures.OF_PROCESSES} times (a), and with these clips no worker on this engine can be: (b), which has no
-worker around it, is {rates.raw / rates.processes:.0f} times. A process for one clip, with all that is compiled kept,
-takes {1 / rates.processes:.0f} s."""
+(c) is less than {figures.OF_PROCESSES} times as fast as (a). With these clips, no worker can reach that limit with this
+engine: even (b), vLLM without a worker, is only {rates.raw / rates.processes:.0f} times as fast. A process for one clip
+takes {1 / rates.processes:.0f} s, with all compiled code kept."""
 
 
 def _levels(results: dict[str, Any]) -> str:
@@ -155,7 +162,7 @@ def _start(results: dict[str, Any]) -> str:
 
 def _forgotten(results: dict[str, Any]) -> str:
     if all(one["filesForgotten"] for one in results["start"].values()):
-        return "Before each start the page cache was emptied: weights and libraries come from the disk."
+        return "Before each start, the page cache was emptied, so that weights and libraries are read from the disk."
     return "The page cache could not be emptied."
 
 
@@ -168,15 +175,16 @@ def _on_slower_hosts() -> str:
     rates, start = figures.rates(second), third["start"]["with"]
     slowest = max(one["start"]["with"]["seconds"] for one in (second, third))
     limit = _limit(slowest <= figures.START_SECONDS, f"at most {figures.START_SECONDS} s on these two", holds=True)
-    return f"""Machines of one kind differ. On a second one with the same GPU `import vllm` took {imports[1]:.0f} s and
-not {imports[0]:.0f}, (a) {1 / rates.processes:.0f} s a clip, (c) was {rates.of_raw:.2f} times (b) and \
-{rates.of_processes:.0f} times (a), and a worker started in
-{second["start"]["with"]["seconds"]:.0f} s with kept caches, in {second["start"]["without"]["seconds"]:.0f} s without.
+    return f"""Machines of the same kind differ. On a second one with the same GPU, `import vllm` took
+{imports[1]:.0f} s instead of {imports[0]:.0f} s, (a) took {1 / rates.processes:.0f} s for each clip, \
+(c) was {rates.of_raw:.2f} times (b)
+and {rates.of_processes:.0f} times (a), and a worker started in {second["start"]["with"]["seconds"]:.0f} s with kept \
+caches and in {second["start"]["without"]["seconds"]:.0f} s without.
 
-Since then the server's core is forked with what is imported, and no dummy video is prepared. That was measured on a
-third host alone, slower still: {start["seconds"]:.0f} s with kept caches, {start["phases"]["engine: imports"]:.0f} of \
-them the imports and {start["phases"]["engine: warmup"]:.0f} the warm-up;
-{third["start"]["without"]["seconds"]:.0f} s without. \
+Since these measurements, the core process of the server is forked after the imports, and vLLM prepares no dummy video.
+This was measured only on a third host, which is even slower: a start took {start["seconds"]:.0f} s with kept caches, of
+which {start["phases"]["engine: imports"]:.0f} s were the imports and {start["phases"]["engine: warmup"]:.0f} s the \
+warm-up, and {third["start"]["without"]["seconds"]:.0f} s without.
 The {limit}.
 
 """
