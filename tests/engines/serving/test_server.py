@@ -112,7 +112,7 @@ def test_a_server_ends_with_its_worker(tmp_path: Path) -> None:
         "server = Server(serve, lambda _: {}, on_line=lambda _: None)\n"
         f"Path({str(tmp_path / 'server')!r}).write_text(str(server._process.pid))\n"
         f"Path({str(tmp_path / 'folder')!r}).write_text(str(server.folder))\n"
-        "server.wait_until_ready(PATIENCE)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+        f"server.wait_until_ready({PATIENCE})\nprint('ready', flush=True)\ntime.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
