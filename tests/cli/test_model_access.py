@@ -34,7 +34,7 @@ def test_a_hub_that_does_not_answer_ends_the_command_with_a_remedy(
     assert f"does not answer within 0 s, and {MODEL} is not on this machine" in printed and "--model FOLDER" in printed
 
 
-def test_a_model_that_the_hub_does_not_have_is_told_at_once(
+def test_a_model_that_the_hub_does_not_have_is_reported_at_once(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Hub() as hub:

@@ -62,7 +62,7 @@ def test_a_python_without_ensurepip_is_explained(tmp_path: Path) -> None:
     assert "apt install python3.12-venv" in ran.stderr
 
 
-def test_uv_is_told_what_pip_was(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_gets_the_settings_of_pip(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = (
         "global.index-url='https://one/simple'\nglobal.find-links='/a\\n/b'\n:env:.index-url='https://two/simple'\n"
     )

@@ -37,7 +37,7 @@ def test_without_a_failed_worker_there_is_no_failure(workers: Workers) -> None:
     assert find_worker_failure(workers) is None
 
 
-def test_the_first_failure_is_told_before_scale_has_looked_at_it(workers: Workers) -> None:
+def test_the_first_failure_is_reported_before_scale_has_counted_it(workers: Workers) -> None:
     fail(workers, "w", NO_HUB)
     text = str(find_worker_failure(workers))
     assert text == (
@@ -54,7 +54,7 @@ def test_then_the_pipelines_row_has_the_reason_and_the_time_of_the_next_try(work
     assert text.endswith(f"The next worker is started at {LATER:%H:%M:%S} UTC.")
 
 
-def test_the_last_worker_has_the_word(workers: Workers) -> None:
+def test_the_error_of_the_last_worker_is_shown(workers: Workers) -> None:
     fail(workers, "w1", NO_HUB)
     workers.judged("w1")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))

@@ -75,7 +75,7 @@ def test_a_clip_waits_for_a_server_that_breaks_off_and_is_answered_when_it_is_ba
     assert (row.attempts, row.suspect, row.waiting) == (1, False, None) and row.pauses >= 1
 
 
-def test_what_the_server_refuses_is_said_to_the_caller(app: App, served: Server, clip: Path) -> None:
+def test_a_refusal_of_the_server_is_reported_to_the_caller(app: App, served: Server, clip: Path) -> None:
     served.answers = [(400, {"error": {"message": "This model's maximum context length is 10 tokens."}})]
     app.upload("endpoint/long.mp4", clip, prompt="Long?")
     ended = app.execution_of("endpoint/long.mp4", 60)

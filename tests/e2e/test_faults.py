@@ -118,7 +118,7 @@ def test_an_execution_stopped_by_a_person_is_dropped_by_the_worker(app: App) -> 
 
 
 @pytest.mark.parametrize("then", ["it passes", "the execution is stopped"])
-def test_while_report_is_throttled_nothing_is_told_and_then_the_result(app: App, tmp_path: Path, then: str) -> None:
+def test_a_throttled_report_delivers_the_result_later(app: App, tmp_path: Path, then: str) -> None:
     functions, report = app.client("lambda"), app.function("report")
     vams = Vams.of(app)
     functions.put_function_concurrency(FunctionName=report, ReservedConcurrentExecutions=0)

@@ -104,7 +104,7 @@ def test_an_upload_may_name_its_pipeline(app: App, picture: Path) -> None:
     assert app.document(app.execution_of("named/p.png")["executionArn"])["pipeline"] == EIGHT_B
 
 
-def test_what_nobody_asked_for_and_what_we_wrote_start_nothing(app: App, picture: Path) -> None:
+def test_uploads_without_a_prompt_and_our_own_objects_start_nothing(app: App, picture: Path) -> None:
     app.upload("quiet/p.png", picture)
     app.upload("quiet/notes.txt", b"hello")
     app.upload("quiet/p_CosmosReason_20260410-165029.json", b"{}", prompt="x")
@@ -158,7 +158,7 @@ def error_beside(app: App, stem: str) -> dict[str, Any]:
     return error
 
 
-def test_a_setting_that_does_not_exist_is_told_beside_its_file(app: App, picture: Path) -> None:
+def test_an_unknown_setting_is_reported_beside_its_file(app: App, picture: Path) -> None:
     app.upload("misspelt/p.png", picture, COSMOS_REASON_FSP="2")
     error = error_beside(app, "misspelt/p")
     assert (error["code"], error["message"]) == (
@@ -168,7 +168,7 @@ def test_a_setting_that_does_not_exist_is_told_beside_its_file(app: App, picture
     assert len(app.executions("misspelt/p.png")) == 1
 
 
-def test_a_sidecar_that_is_no_json_is_told_beside_its_file(app: App, picture: Path) -> None:
+def test_a_sidecar_that_is_no_json_is_reported_beside_its_file(app: App, picture: Path) -> None:
     app.upload("broken/p.png", picture)
     app.upload("broken/p.png.metadata.json", b"COSMOS_REASON_PROMPT=What happens?")
     assert "p.png.metadata.json: is no JSON: Expecting value" in error_beside(app, "broken/p")["message"]
@@ -221,7 +221,7 @@ def test_vams_keeps_the_directory_within_the_asset(app: App, picture: Path) -> N
     assert re.fullmatch(re.escape(vams.output_of(arn)) + r"clips/day 1/p_CosmosReason_\d{8}-\d{6}\.json", key)
 
 
-def test_vams_hears_of_a_failure(app: App) -> None:
+def test_a_failure_is_reported_to_vams(app: App) -> None:
     vams = Vams.of(app)
     name = f"{'never-there-' * 60}.png"
     error = error_of(app.ended(vams.start(f"asset-1/{name}")))
@@ -229,7 +229,7 @@ def test_vams_hears_of_a_failure(app: App) -> None:
     assert name in error["message"] and error["remedy"], "nothing is cut from what VAMS is told"
 
 
-def test_vams_hears_that_its_parameters_are_for_another_pipeline(app: App, picture: Path) -> None:
+def test_parameters_for_another_pipeline_are_reported_to_vams(app: App, picture: Path) -> None:
     app.upload("asset-1/p.png", picture)
     ended = app.ended(Vams.of(app).start("asset-1/p.png", parameters={"MODEL_SIZE": "8B"}))
     assert error_of(ended)["code"] == "InvalidInput"

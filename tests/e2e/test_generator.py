@@ -86,9 +86,7 @@ def test_text_becomes_a_video(app: App, tmp_path: Path) -> None:
     assert [one["uri"].rpartition(".")[2] for one in outputs] == ["json", "mp4", "gif"]
 
 
-def test_a_prompt_that_a_model_writes_stands_beside_the_one_that_was_given(
-    app: App, writer: Server, tmp_path: Path
-) -> None:
+def test_an_upsampled_prompt_is_documented_beside_the_original(app: App, writer: Server, tmp_path: Path) -> None:
     writer.answers = [completion(json.dumps({"subjects": [{"description": "A silver robot"}]}))]
     output, parameters = f"s3://{app.assets}/written/", {**SMALL, "mode": "t2v", "upsamplePrompt": True}
     arn = app.start({"pipeline": NANO, "prompt": "A robot.", "output": output, "parameters": parameters})

@@ -137,7 +137,7 @@ def start(app: App, request: Asked, name: str) -> str:
     return app.start({"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": request.said, **input_})
 
 
-def test_every_mode_is_asked_for() -> None:
+def test_every_mode_is_requested() -> None:
     assert {request.said["mode"] for request in ASKED.values()} == set(MODES)
     with_sound = {request.said["mode"] for request in ASKED.values() if request.sound}
     assert with_sound == {name for name, rules in MODES.items() if rules.sound}
@@ -160,7 +160,7 @@ def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_document_says_how_to_make_it_again(running: Running, name: str) -> None:
+def test_a_document_has_all_that_generating_again_needs(running: Running, name: str) -> None:
     request, document = ASKED[name], running.document(name)
     generation = document.generation
     assert (generation.mode, generation.prompt, generation.steps, generation.sound) == (
@@ -254,7 +254,7 @@ def test_one_worker_served_them_all(running: Running) -> None:
         ("picture.png", {"mode": "forward_dynamics", "actionPath": "nan.json", **ARM}, "no finite number"),
     ],
 )
-def test_what_only_a_worker_can_see_is_refused_by_it(
+def test_a_worker_refuses_what_only_it_can_check(
     running: Running, tmp_path: Path, name: str, parameters: dict[str, Any], message: str
 ) -> None:
     app = running.app
@@ -273,14 +273,14 @@ def guarded(app: App, prompt: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("prompt", "what"), [("A forbidden cube.", "prompt"), ("An unseemly cube.", "output")])
-def test_what_a_guardrail_refuses_is_blocked_and_not_delivered(running: Running, prompt: str, what: str) -> None:
+def test_a_generation_that_a_guardrail_refuses_is_not_delivered(running: Running, prompt: str, what: str) -> None:
     error = error_of(guarded(running.app, prompt))
     assert error["code"] == "Blocked" and f"refused the {what}" in error["message"] and not error["retryable"]
     assert prompt not in json.dumps(error)
     assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
 
 
-def test_what_a_guardrail_cannot_judge_is_not_delivered(running: Running) -> None:
+def test_a_generation_without_a_verdict_is_not_delivered(running: Running) -> None:
     error = error_of(guarded(running.app, "An unlabelled cube."))
     assert error["code"] == "EngineFailed" and "guardrails gave no verdict" in error["message"]
     assert not [key for key in running.app.keys("guarded/") if key.endswith(".mp4")]
@@ -295,7 +295,7 @@ def test_the_guardrails_models_are_backed_up_like_the_model(running: Running) ->
     assert models == {name.replace("/", "--") for name in COSMOS_GUARDRAIL}
 
 
-def test_what_a_guardrail_makes_of_a_video_is_delivered(running: Running, tmp_path: Path) -> None:
+def test_the_video_with_blurred_faces_is_delivered(running: Running, tmp_path: Path) -> None:
     ended = guarded(running.app, "A cube.")
     assert ended["status"] == "SUCCEEDED", ended.get("cause")
     document = GeneratorDocument.model_validate(running.app.document(ended["executionArn"]))

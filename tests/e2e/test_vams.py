@@ -195,7 +195,7 @@ def test_the_good_file_of_a_mixed_run_reaches_the_asset_and_the_bad_one_is_named
     assert f"s3://{BUCKET}/{ASSET}never/there.png does not exist" in failed["error"]["message"]
 
 
-def test_a_run_without_any_result_fails_once_for_each_try_and_vams_is_told_the_whole(app: App) -> None:
+def test_a_run_without_any_result_fails_once_for_each_try_with_all_errors(app: App) -> None:
     workflow = Workflow.of(app)
     arn = workflow.start({f"{name}/there.png": None for name in ("never", "nowhere")})
     error = workflow.error(arn)
@@ -218,7 +218,7 @@ def executions_for(app: App, key: str, since: str) -> list[str]:
     return [one["name"] for one in described if json.loads(one["input"]).get("input") == f"s3://{BUCKET}/{key}"]
 
 
-def test_a_missing_manifest_is_said_at_once(app: App) -> None:
+def test_a_missing_manifest_is_reported_at_once(app: App) -> None:
     workflow = Workflow.of(app)
     error = workflow.error(workflow.start({}, manifest=False))
     assert error["code"] == "InvalidInput"

@@ -65,7 +65,7 @@ def test_a_life_that_is_longer_than_any_update_takes_what_batch_allows(tmp_path:
     assert {one["UpdatePolicy"]["JobExecutionTimeoutMinutes"] for one in environments} == {7200}
 
 
-def test_the_definition_before_stays_until_nobody_submits_it(assembly: Assembly) -> None:
+def test_the_earlier_job_definition_stays_until_it_is_no_longer_submitted(assembly: Assembly) -> None:
     for definition in assembly.properties("Pipelines", "Batch::JobDefinition"):
         assert definition["ResourceRetentionPolicy"] == {"SkipDeregisterOnUpdate": True}
 

@@ -34,7 +34,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return Assembly(synthesize(config, outdir))
 
 
-def test_the_worker_is_told_of_its_server(assembly: Assembly) -> None:
+def test_the_worker_has_the_address_of_its_server(assembly: Assembly) -> None:
     definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmosreason22b")
     variables = {one["Name"]: resolve(one["Value"]) for one in definition["ContainerProperties"]["Environment"]}
     environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
@@ -54,7 +54,7 @@ def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
     assert "kms:ViaService" in json.dumps(decrypt["Condition"])
 
 
-def test_a_generators_worker_knows_who_writes_prompts_and_may_read_that_key(assembly: Assembly) -> None:
+def test_a_generators_worker_has_the_upsampling_server_and_may_read_its_key(assembly: Assembly) -> None:
     definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmos3nano")
     variables = {one["Name"]: resolve(one["Value"]) for one in definition["ContainerProperties"]["Environment"]}
     environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})

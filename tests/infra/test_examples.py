@@ -69,7 +69,7 @@ class TestAdoptedBuckets:
         assert json.loads(json.dumps(variables["ASSET_BUCKETS"])) == '["my-videos/inbox/","my-archive"]'
         assert "asset_buckets" in PlanEnvironment.model_fields
 
-    def test_only_where_it_is_asked_for_are_notifications_changed(self) -> None:
+    def test_notifications_change_only_where_it_is_configured(self) -> None:
         resources = example("existing-vpc").templates["Storage"]["Resources"].values()
         (notified,) = [one["Properties"] for one in resources if one["Type"] == "Custom::S3BucketNotifications"]
         assert notified["BucketName"] == "my-videos" and notified["Managed"] is False

@@ -150,7 +150,7 @@ def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replac
     }
 
 
-def test_the_end_of_a_build_is_heard_before_it_begins(assembly: Assembly) -> None:
+def test_the_rule_for_ended_builds_exists_before_a_build_begins(assembly: Assembly) -> None:
     manifest = json.loads((assembly.folder / "manifest.json").read_text())
     assert "CosmosBatch-Images" in manifest["artifacts"]["CosmosBatch-Builds"]["dependencies"]
     detail = assembly.one("Images", "Events::Rule")["EventPattern"]["detail"]

@@ -50,7 +50,7 @@ def metrics_of_widgets(assembly: Assembly) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("of", [metrics_of_alarms, metrics_of_widgets])
-def test_every_metric_is_one_that_somebody_emits(assembly: Assembly, of: Any) -> None:
+def test_every_metric_is_emitted(assembly: Assembly, of: Any) -> None:
     used = set(of(assembly))
     assert used
     for namespace, name in used:
@@ -102,12 +102,12 @@ def test_the_page_tells_what_to_do_about_each_alarm(assembly: Assembly) -> None:
     assert len(endings) == 11
 
 
-def test_the_oldest_job_is_told_of_at_half_its_deadline(assembly: Assembly) -> None:
+def test_the_alarm_for_the_oldest_job_is_raised_at_half_its_deadline(assembly: Assembly) -> None:
     oldest = [alarm for name, alarm in alarms(assembly).items() if "oldestjob" in name]
     assert {alarm["Threshold"] for alarm in oldest} == {72 * 3600 / 2}
 
 
-def test_vams_hears_of_its_oldest_job_by_its_own_shorter_clock() -> None:
+def test_the_alarm_for_jobs_of_vams_uses_its_shorter_deadline() -> None:
     thresholds = {name: alarm["Threshold"] for name, alarm in alarms(example("vams")).items() if "oldestjob" in name}
     by_vams = {name: seconds for name, seconds in thresholds.items() if "2b" in name}
     assert set(by_vams.values()) == {(28_800 - 900) / 2}
@@ -127,7 +127,7 @@ def test_each_metric_has_the_dimensions_by_which_it_is_emitted(assembly: Assembl
                 assert values[metrics.PIPELINE] in known
 
 
-def test_nobody_is_subscribed_and_nothing_is_budgeted_unless_asked(assembly: Assembly) -> None:
+def test_no_subscription_and_no_budget_unless_configured(assembly: Assembly) -> None:
     assert not assembly.resources("Monitoring", "SNS::Subscription")
     assert not assembly.resources("Monitoring", "Budgets::Budget")
 

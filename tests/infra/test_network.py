@@ -33,7 +33,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return Assembly(synthesize(parse_config(json.dumps(config)), tmp_path_factory.mktemp("cdk") / "cdk.out"))
 
 
-def test_the_endpoints_that_are_asked_for_are_made_and_no_other(assembly: Assembly) -> None:
+def test_only_the_configured_endpoints_are_created(assembly: Assembly) -> None:
     endpoints = assembly.properties("Network", "EC2::VPCEndpoint")
     assert [endpoint_service(one) for one in endpoints] == ["sqs"]
 

@@ -105,6 +105,6 @@ def test_the_command_line_finds_what_it_needs_in_the_outputs(assembly: Assembly)
     }
 
 
-def test_models_that_nobody_reads_move_to_cheaper_storage_and_back_at_the_first_read(assembly: Assembly) -> None:
+def test_unread_models_move_to_cheaper_storage_and_back_at_the_first_read(assembly: Assembly) -> None:
     policies = assembly.one("Storage", "EFS::FileSystem")["LifecyclePolicies"]
     assert policies == [{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToPrimaryStorageClass": "AFTER_1_ACCESS"}]

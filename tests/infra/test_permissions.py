@@ -218,7 +218,7 @@ def test_compiled_code_is_written_only_by_the_workers_that_run_it(name: str) -> 
         assert role in workers and role.startswith(f"{pipeline.replace('-', '')}WorkerRole")
 
 
-def test_compiled_code_that_nobody_made_anew_for_long_ends(assembly: Assembly) -> None:
+def test_compiled_code_expires_if_it_is_not_written_again(assembly: Assembly) -> None:
     [models] = [one for id_, one in assembly.resources("Storage", "S3::Bucket").items() if id_.startswith("Models")]
     rules = models["Properties"]["LifecycleConfiguration"]["Rules"]
     assert [rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") == "caches/"] == [90]

@@ -43,7 +43,7 @@ def test_an_answer_is_for_its_rule_and_construct_alone() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_function_writes_a_log_of_ours_that_ends(name: str) -> None:
+def test_every_function_has_a_log_group_with_a_retention(name: str) -> None:
     assembly = example(name)
     for stack in assembly.templates:
         groups = assembly.resources(stack, "Logs::LogGroup")
@@ -96,7 +96,7 @@ class TestCustomerKey:
         (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
         assert key["Properties"]["EnableKeyRotation"] is True and key["DeletionPolicy"] == "Retain"
 
-    def test_its_policy_admits_nobody_without_a_condition_but_the_account(self) -> None:
+    def test_its_policy_admits_only_the_account_without_a_condition(self) -> None:
         (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
         account, *others = key["Properties"]["KeyPolicy"]["Statement"]
         assert ":root" in json.dumps(account["Principal"])

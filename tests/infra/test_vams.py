@@ -224,11 +224,11 @@ class TestPermissions:
         alone = actions(example("reason-only"), "FunctionsReport").get("s3:PutObject", [])
         assert not [place for place in alone if "CosmosBatchErrors" in place]
 
-    def test_a_retry_may_be_told_of_a_success(self) -> None:
+    def test_the_function_may_answer_a_retry_with_a_success(self) -> None:
         allowed = actions(example("vams"), "FunctionsVamscosmosreason22b")
         assert allowed["states:SendTaskSuccess"] == allowed["states:SendTaskFailure"]
 
-    def test_uploads_to_vams_start_nothing_of_ours(self) -> None:
+    def test_uploads_to_buckets_of_vams_start_no_jobs(self) -> None:
         assert not example("vams").properties("Pipelines", "Events::Rule", "UploadIntake")
         assert "vams-prod-assets" not in json.dumps(example("vams").properties("Storage", "S3::Bucket"))
 

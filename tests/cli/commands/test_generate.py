@@ -117,7 +117,7 @@ def document(files: Path) -> Path:
     return files / "made.json"
 
 
-def test_a_document_is_made_again(omni: Deployment, stepfunctions: FakeStepFunctions, document: Path) -> None:
+def test_a_document_is_generated_again(omni: Deployment, stepfunctions: FakeStepFunctions, document: Path) -> None:
     sent = submitted(stepfunctions, str(document), "--steps", "9")
     assert (sent["pipeline"], sent["prompt"]) == (NANO, "A robot pours water.")
     assert (sent["generation"]["seed"], sent["generation"]["steps"]) == (7, 9)
@@ -209,7 +209,7 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
         (["{}/none.cosmos.json"], "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_sent(
+def test_errors_are_reported_before_anything_is_sent(
     files: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", *(option.replace("{}", str(files)) for option in options)]) == 2
@@ -281,13 +281,13 @@ def test_each_of_nvidias_variables_is_enough(
     assert enabled.serving is not None and enabled.serving.guardrails is guardrails
 
 
-def test_a_server_whose_guardrails_nobody_knows_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_job_is_sent_to_a_server_with_unknown_guardrails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CliError, match="does not tell") as raised:
         on_a_server(tmp_path, monkeypatch, "COSMOS3_VLLM_SUPER_BASE_URL")
     assert "--no-guardrails" in raised.value.remedy
 
 
-def test_what_no_server_makes_and_a_pipeline_by_its_name_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_no_server_can_do_and_named_pipelines_use_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSMOS3_VLLM_SUPER_BASE_URL", "http://localhost:8001")
     for request in (
         GenerationRequest("x", None, GenerationParameters(mode="transfer")),

@@ -158,7 +158,7 @@ def test_a_refused_request_has_only_its_execution(
         ("FAILED", "States.Runtime", "Internal"),
     ],
 )
-def test_an_end_without_our_words_gets_some(
+def test_an_end_without_our_error_gets_a_message_and_a_remedy(
     stepfunctions: FakeStepFunctions, status: str, error: str | None, code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stepfunctions.put("other", status, error=error)
@@ -319,7 +319,7 @@ def test_a_saved_file_is_kept_unless_forced_and_its_answer_printed(
 
 
 @pytest.mark.parametrize("output", ["answer.json", "there/answer.json"])
-def test_a_file_that_exists_is_refused_before_anything_is_asked(
+def test_an_existing_output_file_is_refused_before_anything_is_sent(
     output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -49,6 +49,6 @@ def test_a_pipeline_that_is_not_deployed_is_refused(hub: Hub, capsys: pytest.Cap
     assert "cosmos3-super is not deployed here" in capsys.readouterr().err
 
 
-def test_a_pipeline_that_has_recorded_nothing_yet_is_told(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipeline_without_a_recorded_revision_is_reported(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert update(PIPELINE) == 0
     assert capsys.readouterr().out == f"{PIPELINE}: nothing is recorded; its first worker records what it loads\n"

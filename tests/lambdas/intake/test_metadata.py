@@ -85,7 +85,7 @@ PLACES = ("sidecar", "user", "tags")
 @pytest.mark.parametrize(
     "said_in", [{"tags"}, {"user", "tags"}, {"sidecar", "user", "tags"}, {"sidecar", "tags"}, set()]
 )
-def test_the_first_place_that_says_it_counts(cloud: Cloud, said_in: set[str]) -> None:
+def test_the_first_place_with_a_prompt_counts(cloud: Cloud, said_in: set[str]) -> None:
     prompts = {place: f"of {place}" if place in said_in else "  " for place in PLACES}
     version = cloud.put(
         "a b.mp4",
@@ -99,7 +99,7 @@ def test_the_first_place_that_says_it_counts(cloud: Cloud, said_in: set[str]) ->
     assert metadata.pipeline == "big"
 
 
-def test_each_setting_comes_from_the_first_place_that_says_it(cloud: Cloud) -> None:
+def test_each_setting_comes_from_the_first_place_that_has_it(cloud: Cloud) -> None:
     version = cloud.put(
         "clip.mp4",
         Metadata={"cosmos-reason-top-p": "0.5", "cosmos_reason_seed": "2", "cosmos_reason_fps": " "},

@@ -103,7 +103,7 @@ def test_each_sidecar_that_comes_late_takes_the_place_of_all_before_it(cloud: Cl
     assert states_of_runs(cloud) == [(None, "ABORTED"), ("one", "ABORTED"), ("two", "ABORTED"), ("three", "RUNNING")]
 
 
-def test_a_late_one_whose_run_has_begun_is_let_finish(cloud: Cloud) -> None:
+def test_a_late_sidecar_lets_a_run_that_has_begun_finish(cloud: Cloud) -> None:
     start_without(cloud)
     handler(sqs_batch(put_sidecar(cloud, "one")), None)
     begun = cloud.executions()[1]["name"]
@@ -112,7 +112,7 @@ def test_a_late_one_whose_run_has_begun_is_let_finish(cloud: Cloud) -> None:
     assert states_of_runs(cloud) == [(None, "ABORTED"), ("one", "RUNNING"), ("two", "RUNNING")]
 
 
-def test_one_that_nobody_read_in_its_time_has_no_run_to_stop(cloud: Cloud) -> None:
+def test_an_overwritten_sidecar_starts_no_run(cloud: Cloud) -> None:
     start_without(cloud)
     early = put_sidecar(cloud, "one")
     handler(sqs_batch(put_sidecar(cloud, "two"), early), None)
@@ -136,7 +136,7 @@ def test_the_files_event_again_after_a_late_sidecar_changes_nothing(cloud: Cloud
     assert len(cloud.executions()) == 2
 
 
-def test_one_that_says_nothing_changes_nothing(cloud: Cloud) -> None:
+def test_a_sidecar_without_our_keys_changes_nothing(cloud: Cloud) -> None:
     start_without(cloud)
     handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b'{"other": "tool"}'))), None)
     [execution] = cloud.executions()
@@ -155,7 +155,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("content", FAULTS, ids=FAULTS.values())
-def test_one_that_cannot_be_read_is_told_and_its_file_is_not_run_without_it(cloud: Cloud, content: bytes) -> None:
+def test_an_unreadable_sidecar_is_reported_and_its_file_does_not_run_without_it(cloud: Cloud, content: bytes) -> None:
     start_without(cloud)
     version = cloud.put(SIDECAR, content)
     handler(sqs_batch(created(SIDECAR, version)), None)
@@ -165,7 +165,9 @@ def test_one_that_cannot_be_read_is_told_and_its_file_is_not_run_without_it(clou
     assert fault.startswith(f"{SIDECAR}: {FAULTS[content]}")
 
 
-def test_one_that_cannot_be_read_is_told_where_nothing_else_asks(cloud: Cloud, configure: Callable[..., None]) -> None:
+def test_an_unreadable_sidecar_is_reported_even_if_nothing_else_starts_a_run(
+    cloud: Cloud, configure: Callable[..., None]
+) -> None:
     configure(UploadEnvironment, grace_seconds=0)
     version = cloud.put("clip.mp4")
     assert version is not None

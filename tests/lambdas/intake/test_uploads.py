@@ -180,7 +180,7 @@ def test_when_the_grace_is_over_the_file_runs_without_prompt(cloud: Cloud, confi
     assert "prompt" not in execution["input"]
 
 
-def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+def test_a_long_prompt_is_sent_as_an_s3_uri(cloud: Cloud) -> None:
     prompt = "é" * PROMPT_INLINE_LIMIT
     cloud.put("clip.mp4.metadata.json", json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode())
     upload(cloud, "clip.mp4")
@@ -201,7 +201,7 @@ def test_one_bad_record_does_not_hold_up_the_others(cloud: Cloud, lines: Callabl
     assert "secret" not in logged
 
 
-def test_a_task_asks_without_a_prompt(cloud: Cloud) -> None:
+def test_a_task_starts_a_run_without_a_prompt(cloud: Cloud) -> None:
     upload(cloud, "clip.mp4", Metadata={"cosmos-reason-task": "temporal-localization", "cosmos_reason_fps": "2"})
     [execution] = cloud.executions()
     assert "prompt" not in execution["input"]
@@ -213,7 +213,7 @@ def test_other_settings_alone_ask_nothing(cloud: Cloud) -> None:
     assert cloud.executions() == []
 
 
-def test_what_is_wrong_in_a_setting_is_left_to_plan_which_says_so(cloud: Cloud) -> None:
+def test_an_invalid_setting_is_passed_on_to_plan_which_reports_it(cloud: Cloud) -> None:
     settings = {"COSMOS_REASON_FPS": -1, "COSMOS_REASON_SYSTEM_PROMPT": "x" * 40_000, "COSMOS_REASON_TASK": "no\ud83d"}
     cloud.put("clip.mp4.metadata.json", json.dumps({**settings, "COSMOS_REASON_JSON_SCHEMA": _nested(300)}).encode())
     assert upload(cloud, "clip.mp4", Metadata=PROMPT) == NOTHING_FAILED
@@ -244,9 +244,7 @@ MISSPELT = {
 
 @pytest.mark.parametrize("key", MISSPELT)
 @pytest.mark.parametrize("asks", [{}, PROMPT], ids=["alone", "beside a prompt"])
-def test_a_setting_that_does_not_exist_is_told_with_the_one_that_may_be_meant(
-    cloud: Cloud, key: str, asks: dict[str, str]
-) -> None:
+def test_an_unknown_setting_is_reported_with_the_most_similar_one(cloud: Cloud, key: str, asks: dict[str, str]) -> None:
     upload(cloud, "clip.mp4", Metadata={**asks, key: "2"})
     [execution] = cloud.executions()
     [fault] = execution["input"]["faults"]

@@ -135,7 +135,7 @@ def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
         ({"mode": "transfer", "seg": "s3://assets/none.mp4"}, "does not exist"),
     ],
 )
-def test_what_is_wrong_is_told(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_named_in_the_error(parameters: dict[str, Any], message: str) -> None:
     assert message in refused(prompt="x", output="s3://assets/out/", parameters=parameters).message
 
 
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_told(parameters: dict[str, Any], message: str) -> None
         ),
     ],
 )
-def test_what_is_missing_or_elsewhere_is_told(request_: dict[str, Any], message: str) -> None:
+def test_missing_files_and_other_buckets_are_named_in_the_error(request_: dict[str, Any], message: str) -> None:
     assert message in refused(**request_).message
 
 
@@ -164,7 +164,7 @@ def test_a_prompt_in_the_metadata_of_a_file_starts_a_generator(cloud: Cloud, nam
     assert (made(job).mode, made(job).prompt, made(job).seed, made(job).num_frames) == (mode, "It drives.", 7, 93)
 
 
-def test_what_the_metadata_of_a_file_says_goes_before_what_the_request_says(cloud: Cloud) -> None:
+def test_metadata_of_the_file_replaces_parameters_of_the_request(cloud: Cloud) -> None:
     cloud.put("car.png")
     request = {"prompt": "x", "input": "s3://assets/car.png", "parameters": {"seed": 3, "steps": 9}}
     job = plan(**request, metadata={"COSMOS3_SEED": "7"})
@@ -182,12 +182,12 @@ def test_a_question_alone_starts_no_generator(cloud: Cloud) -> None:
     assert request["pipeline"] == SMALL
 
 
-def test_what_metadata_says_wrong_is_told_by_plan(cloud: Cloud) -> None:
+def test_plan_reports_invalid_metadata(cloud: Cloud) -> None:
     [request] = uploaded(cloud, "car.png", Metadata={"cosmos3_prompt": "x", "cosmos3_control_path": "a.mp4"})
     assert "COSMOS3_CONTROL_TYPE" in refused(**request).message
 
 
-def test_an_uploaded_request_says_it_all(cloud: Cloud) -> None:
+def test_an_uploaded_request_file_is_a_complete_request(cloud: Cloud) -> None:
     cloud.put("in/car.png")
     content = {"prompt": " ".join(["It drives."] * 2000), "input": "car.png", "num_steps": 40, "seed": 3}
     [request] = uploaded(cloud, "in/drive.cosmos.json", json.dumps(content).encode())
@@ -200,12 +200,12 @@ def test_an_uploaded_request_says_it_all(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("body", "message"), [(b"{", "not JSON"), (b'{"prompt": "a", "fps": 0}', "fps"), (b" " * 2**21, "bytes")]
 )
-def test_a_broken_request_is_told_by_plan(cloud: Cloud, body: bytes, message: str) -> None:
+def test_plan_reports_a_broken_request_file(cloud: Cloud, body: bytes, message: str) -> None:
     [request] = uploaded(cloud, "broken.cosmos.json", body)
     assert request["pipeline"] == NANO and message in refused(**request).message
 
 
-def test_what_a_request_says_itself_goes_before_its_file(cloud: Cloud) -> None:
+def test_fields_of_a_request_replace_those_of_its_file(cloud: Cloud) -> None:
     for name in ("car.png", "bus.png"):
         cloud.put(name)
     content = {"prompt": "It drives.", "input": "car.png", "seed": 3, "steps": 9, "maxSequenceLength": 777}
@@ -283,5 +283,5 @@ def test_generating_again_keeps_the_upsampled_prompt_and_the_original(cloud: Clo
         f"cosmos3-super-text2image-{STAMP}.contactSheet.jpg",
     ],
 )
-def test_what_was_made_starts_nothing(cloud: Cloud, name: str) -> None:
+def test_a_generated_file_starts_nothing(cloud: Cloud, name: str) -> None:
     assert uploaded(cloud, f"in/{name}", Metadata={"cosmos3_prompt": "x"}) == []

@@ -124,7 +124,7 @@ def test_a_blank_prompt_is_the_default(cloud: Cloud, blank: str | None) -> None:
     assert job(plan(prompt=blank)).prompt == DEFAULT_PROMPT
 
 
-def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+def test_a_long_prompt_is_sent_as_an_s3_uri(cloud: Cloud) -> None:
     cloud.put(KEY)
     result = job(plan(prompt="é" * PROMPT_INLINE_LIMIT))
     assert (result.prompt, result.prompt_uri) == (None, f"s3://{STATE_BUCKET}/requests/job-1/question.txt")
@@ -237,14 +237,16 @@ def test_an_input_that_is_no_object_is_explained(cloud: Cloud, request_: object)
         handler({"request": request_, "execution": execution}, None)
 
 
-def test_a_deleted_file_is_told_from_a_missing_one(cloud: Cloud) -> None:
+def test_a_deleted_file_is_distinguished_from_a_missing_one(cloud: Cloud) -> None:
     version = cloud.put(KEY)
     cloud.s3.delete_object(Bucket="assets", Key=KEY)
     assert "was deleted" in refused().message
     assert "was deleted" in refused(inputVersionId=version).message
 
 
-def test_a_file_that_may_not_be_read_is_told_from_a_missing_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_is_distinguished_from_a_missing_one(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
 
     def forbidden(**_: str) -> None:
@@ -288,7 +290,7 @@ def test_many_plans_in_a_moment_are_one_nudge(cloud: Cloud, monkeypatch: pytest.
     assert len(cloud.messages(cloud.nudges)) == 2
 
 
-def test_callers_are_told_apart_without_being_named(cloud: Cloud) -> None:
+def test_message_groups_distinguish_callers_without_naming_them(cloud: Cloud) -> None:
     cloud.put(KEY)
     groups = {caller: plan(name=f"job-{n}", caller=caller)["messageGroup"] for n, caller in enumerate(["ann", "bob"])}
     assert groups["ann"] != groups["bob"]
@@ -307,7 +309,7 @@ def plan_for(schema_version: int | None, **request: Any) -> dict[str, Any]:
     return body
 
 
-def test_a_job_says_what_it_was_planned_for(cloud: Cloud) -> None:
+def test_a_job_names_the_identity_that_it_was_planned_for(cloud: Cloud) -> None:
     cloud.put(KEY)
     assert plan_for(4)["plannedFor"] == IDENTITY.model_dump(mode="json")
 

@@ -48,7 +48,7 @@ def test_every_task_becomes_a_question(task: TaskName) -> None:
         Draft202012Validator.check_schema(preset.schema)
 
 
-def test_the_words_of_the_caller_are_kept_beside_the_question() -> None:
+def test_the_prompt_of_the_caller_is_kept_beside_the_question() -> None:
     def planned(**request: Any) -> Job:
         return job(plan(input=f"s3://assets/{CLIP}", schema_version=SCHEMA_VERSION, **request))
 
@@ -60,7 +60,7 @@ def test_the_words_of_the_caller_are_kept_beside_the_question() -> None:
         assert not alone.asks_more_than_the_caller, "they are the question"
 
 
-def test_long_words_of_a_caller_lie_beside_the_question(cloud: Cloud) -> None:
+def test_a_long_prompt_of_a_caller_is_stored_beside_the_question(cloud: Cloud) -> None:
     long = "x" * PROMPT_INLINE_LIMIT + "y"
     request = {"input": f"s3://assets/{CLIP}", "prompt": long, "parameters": {"reasoning": True}}
     question = job(plan(schema_version=SCHEMA_VERSION, **request))
@@ -122,7 +122,7 @@ def test_braces_in_a_subject_are_kept() -> None:
         ("What? <think> first </think>", False, True, False),
     ],
 )
-def test_reasoning_is_asked_for_once(prompt: str, reasoning: bool | None, reasons: bool, appended: bool) -> None:
+def test_reasoning_is_requested_once(prompt: str, reasoning: bool | None, reasons: bool, appended: bool) -> None:
     question = planned(prompt=prompt, parameters={} if reasoning is None else {"reasoning": reasoning})
     assert question.prompt == prompt + (REASONING_FORMAT if appended else "")
     assert question.parameters.reasoning is reasons

@@ -37,7 +37,7 @@ def documents(cloud: Cloud, bucket: str = "assets") -> list[str]:
     return [one["Key"] for one in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
-def test_the_error_stands_beside_the_file_and_is_marked_as_ours(cloud: Cloud) -> None:
+def test_the_error_document_lies_beside_the_file_and_is_marked_as_ours(cloud: Cloud) -> None:
     failed()
     failed()
     [key] = documents(cloud)
@@ -54,7 +54,7 @@ def test_the_error_stands_beside_the_file_and_is_marked_as_ours(cloud: Cloud) ->
     }
 
 
-def test_an_execution_that_could_not_report_is_told_of_by_its_change_of_status(cloud: Cloud) -> None:
+def test_an_execution_that_could_not_report_is_reported_by_its_change_of_status(cloud: Cloud) -> None:
     status = event("step_functions_timed_out")
     status["detail"]["input"] = json.dumps(REQUEST)
     handler(sqs_batch(status), None)
@@ -118,12 +118,12 @@ def test_a_bucket_that_takes_no_document_stops_nothing(cloud: Cloud, refused: No
 
 
 @pytest.mark.parametrize("refused", [503], indirect=True)
-def test_a_bucket_that_is_busy_is_asked_again(cloud: Cloud, refused: None) -> None:
+def test_a_busy_bucket_is_called_again(cloud: Cloud, refused: None) -> None:
     with pytest.raises(ClientError):
         failed()
 
 
-def test_plan_refuses_what_upload_found(cloud: Cloud, configure: Callable[..., None]) -> None:
+def test_plan_refuses_the_faults_that_upload_found(cloud: Cloud, configure: Callable[..., None]) -> None:
     configure(PlanEnvironment)
     cloud.put("robots/clip.mp4")
     execution = {"id": "arn:execution:job-1", "name": "job-1", "startTime": "2026-11-12T20:00:00Z"}

@@ -47,7 +47,7 @@ def changed(*events: dict[str, Any]) -> dict[str, Any]:
     return handler(sqs_batch(*events), None)
 
 
-def test_success_is_told(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_success_is_reported(cloud: Cloud, jobs: Jobs) -> None:
     assert succeeded() == {"error": None, "cause": None, "result": RESULT.model_dump(mode="json")}
     [answer] = cloud.stepfunctions.answers
     assert answer["taskToken"] == "token-of-vams"
@@ -59,7 +59,7 @@ def test_success_is_told(cloud: Cloud, jobs: Jobs) -> None:
     assert row is not None and "reported" in row.stages and row.state == "PLANNED"
 
 
-def test_a_failure_is_told_to_everybody(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_failure_is_reported_to_all_callers(cloud: Cloud, jobs: Jobs) -> None:
     answer = failed("EngineFailed", ERROR.cause())
     assert answer["error"] == "EngineFailed"
     assert Error.model_validate_json(answer["cause"]) == ERROR
@@ -86,7 +86,7 @@ def test_the_status_change_after_an_ordinary_failure_changes_nothing(cloud: Clou
         ("step_functions_timed_out", "TimedOut", "FAILED"),
     ],
 )
-def test_a_stopped_execution_is_told_too(cloud: Cloud, jobs: Jobs, shape: str, code: str, state: str) -> None:
+def test_a_stopped_execution_is_reported_too(cloud: Cloud, jobs: Jobs, shape: str, code: str, state: str) -> None:
     jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
     changed(event(shape))
     [answer] = cloud.stepfunctions.answers
@@ -132,7 +132,7 @@ def test_a_refused_request_has_no_row_and_is_published_once(cloud: Cloud) -> Non
 
 
 @pytest.mark.parametrize("refusal", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
-def test_when_nobody_waits_any_more_the_rest_still_happens(cloud: Cloud, jobs: Jobs, refusal: str) -> None:
+def test_an_outdated_token_does_not_prevent_the_other_reports(cloud: Cloud, jobs: Jobs, refusal: str) -> None:
     cloud.stepfunctions.refusal = refusal
     succeeded()
     assert Callbacks(cloud.table).waiting("job-1") is None
@@ -150,7 +150,7 @@ def test_after_a_crash_everything_that_is_missing_is_done(cloud: Cloud, jobs: Jo
     assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
 
 
-def test_a_change_of_status_that_could_not_be_told_comes_back_alone(cloud: Cloud, jobs: Jobs) -> None:
+def test_only_a_change_of_status_that_could_not_be_reported_is_retried(cloud: Cloud, jobs: Jobs) -> None:
     cloud.stepfunctions.refusal = "ThrottlingException"
     told_nobody = event("step_functions_timed_out")
     told_nobody["detail"]["name"] = "job-nobody-waits-for"
@@ -184,7 +184,7 @@ ENDS = [THROTTLED, event("step_functions_aborted"), event("step_functions_timed_
 
 
 @pytest.mark.parametrize("end", ENDS, ids=["throttled", "stopped", "timed out"])
-def test_a_job_that_succeeded_is_told_as_that_however_its_execution_ended(
+def test_a_job_that_succeeded_is_reported_as_a_success_however_its_execution_ended(
     cloud: Cloud, jobs: Jobs, end: dict[str, Any]
 ) -> None:
     run_to(jobs, RESULT)
@@ -205,7 +205,7 @@ def test_a_job_that_succeeded_at_its_deadline_ends_its_execution_with_its_result
     assert "output" in cloud.stepfunctions.answers[0]
 
 
-def test_a_result_that_is_on_its_way_is_told_when_it_has_arrived(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_result_that_is_being_written_is_reported_once_it_is_written(cloud: Cloud, jobs: Jobs) -> None:
     run_to(jobs, RESULT)
     assert changed(THROTTLED) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
     with pytest.raises(NotDeliveredYet):
@@ -216,7 +216,7 @@ def test_a_result_that_is_on_its_way_is_told_when_it_has_arrived(cloud: Cloud, j
     assert "output" in cloud.stepfunctions.answers[0]
 
 
-def test_a_result_that_could_not_be_delivered_is_told_as_that(cloud: Cloud, jobs: Jobs) -> None:
+def test_a_result_that_could_not_be_delivered_is_reported_as_an_error(cloud: Cloud, jobs: Jobs) -> None:
     run_to(jobs, RESULT)
     jobs.finish("job-1", ERROR)  # by `dead_letter`
     changed(THROTTLED)
@@ -231,7 +231,7 @@ def test_a_row_of_an_older_version_that_kept_no_such_error_leaves_the_executions
 
 
 @pytest.mark.parametrize("told_by_its_worker", [True, False])
-def test_a_job_that_failed_is_told_with_its_own_error(cloud: Cloud, jobs: Jobs, told_by_its_worker: bool) -> None:
+def test_a_failed_job_is_reported_with_its_own_error(cloud: Cloud, jobs: Jobs, told_by_its_worker: bool) -> None:
     run_to(jobs, Result(job_id="job-1", error=ERROR))
     if told_by_its_worker:
         jobs.finish("job-1", ERROR)

@@ -104,7 +104,7 @@ class TestWarm:
         nudge(SWEEP)
         assert not [row for row in workers.list() if row.keep]
 
-    def test_none_is_started_for_what_cannot_start(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_no_worker_is_started_during_a_pause(self, cloud: Cloud, workers: Workers, deployed) -> None:
         deployed()
         open_breaker(cloud, workers)
         before = len(cloud.batch.submitted)
@@ -256,7 +256,7 @@ class TestEnds:
 
 
 class TestStuck:
-    def test_a_worker_without_an_instance_is_given_up_with_what_aws_says(
+    def test_a_worker_without_an_instance_is_cancelled_with_the_reason_of_aws(
         self, cloud: Cloud, workers: Workers, deployed
     ) -> None:
         deployed(scaling={"stuck_minutes": 10})
@@ -297,7 +297,7 @@ class TestTotal:
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 2
 
-    def test_a_lower_one_leaves_what_a_higher_one_wants(self, cloud: Cloud, deployed) -> None:
+    def test_a_lower_priority_leaves_vcpus_for_a_higher_one(self, cloud: Cloud, deployed) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": 1}})
         Workers(cloud.table, LARGE).wanted(1)
         enqueue(cloud, 30)
@@ -374,7 +374,7 @@ def test_workers_taken_back_are_enough_or_all_there_are(total: int, own: VCpuSha
 
 
 class TestOutdated:
-    def test_one_that_waits_for_an_instance_is_given_up_and_counts_as_no_failure(
+    def test_a_worker_that_waits_for_an_instance_is_cancelled_without_counting_as_a_failure(
         self, cloud: Cloud, workers: Workers, deployed
     ) -> None:
         deployed()
@@ -387,7 +387,9 @@ class TestOutdated:
         assert [one["jobDefinition"][-2:] for one in cloud.batch.submitted] == [":1", ":2"]
         assert workers.pipeline().failures == 0
 
-    def test_one_that_works_is_asked_and_left_to_finish(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_a_busy_worker_is_asked_to_leave_and_finishes_its_jobs(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
         deployed()
         enqueue(cloud)
         nudge(PLANNED)

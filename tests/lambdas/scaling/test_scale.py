@@ -143,7 +143,7 @@ def test_those_that_leave_take_up_room_until_they_have_left(cloud: Cloud, worker
     assert len(cloud.batch.submitted) == 5
 
 
-def test_one_that_died_unheard_is_settled_and_replaced(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_that_ended_without_a_report_is_recorded_and_replaced(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     workers.seen("job-0", completed=5)
@@ -163,7 +163,7 @@ def test_one_that_batch_has_forgotten_ends_after_a_while(cloud: Cloud, workers: 
     assert workers.list()[0].state == "ENDED"
 
 
-def test_one_from_an_older_definition_is_asked_to_leave_and_replaced(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_of_an_older_job_definition_is_asked_to_leave_and_replaced(cloud: Cloud, workers: Workers) -> None:
     cloud.batch.jobs["old"] = {"jobId": "old", "status": "RUNNING", "jobDefinition": DEFINITION[:-1] + "0"}
     workers.started("old")
     nudge(PLANNED)
@@ -319,7 +319,7 @@ def test_an_open_breaker_fails_the_queue_with_its_reason(cloud: Cloud, workers: 
     assert count["ApproximateNumberOfMessages"] == count["ApproximateNumberOfMessagesNotVisible"] == "0"
 
 
-def test_a_job_whose_caller_could_not_be_told_stays_open_and_waits(cloud: Cloud, workers: Workers) -> None:
+def test_a_job_whose_caller_could_not_be_answered_stays_open(cloud: Cloud, workers: Workers) -> None:
     open_breaker(cloud, workers)
     enqueue(cloud)
     cloud.stepfunctions.refusal = "ThrottlingException"
@@ -341,7 +341,7 @@ def test_a_long_queue_is_failed_in_portions(cloud: Cloud, workers: Workers, monk
     assert len(cloud.stepfunctions.answers) == 25
 
 
-def test_without_a_word_of_the_worker_the_reason_is_what_batch_says(cloud: Cloud, workers: Workers) -> None:
+def test_without_an_error_of_the_worker_the_reason_of_batch_is_used(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     fail_worker(cloud, workers, error=None)
     nudge(SWEEP)
@@ -401,7 +401,7 @@ def test_an_old_server_is_no_proof_for_those_that_fail_beside_it(cloud: Cloud, w
     assert workers.pipeline().failures == 1
 
 
-def test_the_end_of_a_worker_that_nobody_knew_counts(cloud: Cloud, workers: Workers) -> None:
+def test_the_end_of_a_worker_without_a_row_counts(cloud: Cloud, workers: Workers) -> None:
     ended = event("batch_job_failed")
     worker = ended["detail"]["jobId"]
     cloud.batch.jobs[worker] = ended["detail"]

@@ -78,7 +78,7 @@ class TestPace:
         quiet = narrowed(first_seconds_per_unit("cosmos-reason2-2b", "H100", 1), 0.9, in_flight=1, places=256)
         assert wanted_by_pipeline(COMPUTE, PipelineRow(seconds_per_unit=quiet), 10_000, 0, 600) == 2
 
-    def test_what_was_measured_at_load_goes_before_the_guess(self) -> None:
+    def test_a_measured_pace_replaces_the_estimate(self) -> None:
         assert narrowed(0.076, 0.5, in_flight=256, places=256) == 0.5
         assert narrowed(0.076, 0.02, in_flight=256, places=256) == 0.02
 

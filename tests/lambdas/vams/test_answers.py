@@ -143,14 +143,14 @@ def test_a_run_that_began_before_decision_033_is_answered_as_it_was(cloud: Cloud
     assert "old-token" not in str(cloud.table.get("group#old", "group"))
 
 
-def test_an_end_that_is_told_twice_counts_once(cloud: Cloud) -> None:
+def test_an_end_that_is_reported_twice_counts_once(cloud: Cloud) -> None:
     for _ in range(3):
         ended("job-0")
         forget_report(cloud, "job-0")
     assert cloud.stepfunctions.answers == []
 
 
-def test_the_first_word_on_a_job_stands(cloud: Cloud) -> None:
+def test_the_first_end_of_a_job_is_final(cloud: Cloud) -> None:
     groups = Groups(cloud.table)
     groups.end("job-0", Result(job_id="job-0"))
     group = groups.end("job-0", Result(job_id="job-0", error=failure("Cancelled", "It was stopped.")))
@@ -168,7 +168,7 @@ def test_after_a_crash_before_the_answer_it_is_given(cloud: Cloud) -> None:
     assert len(cloud.stepfunctions.answers) == 1
 
 
-def test_who_comes_while_the_answer_is_given_is_answered_too(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_added_during_the_answer_is_answered_too(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     send = cloud.stepfunctions.send_task_success
 
     def send_and_join(**answer: str) -> None:

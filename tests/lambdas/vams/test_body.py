@@ -145,14 +145,14 @@ def test_without_a_token_the_answer_refuses(cloud: Cloud, event: dict[str, Any])
         ({"inputMetadata": {"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": "\ud83d"}}}}, "prompt"),
     ],
 )
-def test_what_can_be_said_with_the_token_is(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
+def test_every_failure_is_reported_with_the_token(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
     call(**changes)
     error = refusal(cloud)
     assert error["code"] == "InvalidInput"
     assert named in error["message"]
 
 
-def test_a_fault_of_ours_is_said_too(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_our_own_is_reported_too(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(**_: str) -> None:
         raise ConnectionError
 
@@ -162,13 +162,13 @@ def test_a_fault_of_ours_is_said_too(cloud: Cloud, monkeypatch: pytest.MonkeyPat
     assert answer["error"] == "Internal"
 
 
-def test_a_token_that_nobody_waits_for_is_no_fault(cloud: Cloud) -> None:
+def test_an_outdated_token_is_no_error(cloud: Cloud) -> None:
     cloud.stepfunctions.refusal = "TaskTimedOut"
     call(inputParameters="{broken")
 
 
 @pytest.mark.parametrize("empty", ["", " ", None, "{}", {}, "null"])
-def test_nothing_said_is_nothing_set(cloud: Cloud, empty: object) -> None:
+def test_absent_keys_set_nothing(cloud: Cloud, empty: object) -> None:
     call(inputParameters=empty, inputMetadata=empty, assetId="", databaseId="", inputAssetLocationKey="")
     [execution] = cloud.executions()
     assert set(execution["input"]) == {"pipeline", "input", "output", "deadline"}
@@ -194,7 +194,7 @@ def test_what_a_pipeline_is_registered_with_it_accepts(pipeline: Pipeline) -> No
     check_model({"MODEL_TYPE": "reason", "MODEL_SIZE": pipeline.model_size}, pipeline)
 
 
-def test_a_long_prompt_goes_by_pointer(cloud: Cloud) -> None:
+def test_a_long_prompt_is_sent_as_an_s3_uri(cloud: Cloud) -> None:
     prompt = "x" * (PROMPT_INLINE_LIMIT + 1)
     call(inputMetadata={"VAMS": {"fileMetadata": {"COSMOS_REASON_PROMPT": prompt}}})
     [execution] = cloud.executions()

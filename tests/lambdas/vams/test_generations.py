@@ -96,7 +96,7 @@ def test_a_mode_that_starts_from_text_reads_the_asset_and_no_file(cloud: Cloud, 
         ({"DISABLE_GUARDRAILS": "perhaps"}, "DISABLE_GUARDRAILS"),
     ],
 )
-def test_what_is_wrong_is_said_to_vams(cloud: Cloud, configuration: dict[str, Any], message: str) -> None:
+def test_an_error_is_reported_to_vams(cloud: Cloud, configuration: dict[str, Any], message: str) -> None:
     in_25(configuration, {}, {})
     [answer] = cloud.stepfunctions.answers
     assert message in json.loads(answer["cause"])["message"] and cloud.executions() == []

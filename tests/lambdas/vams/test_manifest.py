@@ -87,7 +87,7 @@ def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
     assert group is not None and group.waiting == {TOKEN}
 
 
-def test_one_path_in_two_assets_is_told_apart(cloud: Cloud) -> None:
+def test_equal_paths_in_two_assets_are_distinguished(cloud: Cloud) -> None:
     """Errors name the files, and each result is written beside its own file."""
     [file, _] = event("vams_26_manifest")["inputFiles"]
     other = {**file, "assetId": "xasset2", "key": file["key"].replace("arm", "leg")}
@@ -121,7 +121,7 @@ def test_metadata_of_schema_version_1_is_that_of_2_5(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("configuration", [None, b"", {}])
-def test_nobody_needs_to_write_a_configuration(cloud: Cloud, configuration: object) -> None:
+def test_no_configuration_has_to_be_written(cloud: Cloud, configuration: object) -> None:
     call(cloud, configuration=configuration)
     assert "prompt" not in requests(cloud)[SECOND]
 
@@ -156,7 +156,7 @@ def test_a_path_cannot_climb_out_of_the_output(cloud: Cloud) -> None:
         ({"manifest": {"inputFiles": [{"bucket": "assets", "key": "a.mp4"}] * 501}}, "501"),
     ],
 )
-def test_what_is_wrong_reaches_the_token(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
+def test_an_error_is_sent_with_the_token(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
     call(cloud, **changes)
     error = refusal(cloud)
     assert error["code"] == "InvalidInput"
@@ -241,7 +241,7 @@ class TestOrchestration:
         assert sizes == [10, 10, 3]
 
     @pytest.mark.parametrize("without", ["bus", "prefix"])
-    def test_without_a_bus_or_a_name_on_it_nothing_is_said(
+    def test_without_a_bus_or_a_name_on_it_nothing_is_published(
         self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, without: str
     ) -> None:
         if without == "bus":

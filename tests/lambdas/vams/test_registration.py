@@ -112,7 +112,7 @@ def test_another_vams_is_another_registration(vams: ImportFunction, url: str) ->
     assert answer["PhysicalResourceId"] == ID
 
 
-def test_a_deletion_is_told(vams: ImportFunction, url: str) -> None:
+def test_a_deletion_is_reported(vams: ImportFunction, url: str) -> None:
     answer = ask(url, "Delete", PhysicalResourceId=ID)
     [request] = vams.requests
     assert (request["RequestType"], request["PhysicalResourceId"]) == ("Delete", ID)
@@ -130,7 +130,7 @@ IN_USE = "Failed to delete pipeline cosmos-reason2-2b: It is currently used by w
     ],
     ids=["2.5", "2.6"],
 )
-def test_what_a_deletion_leaves_in_vams_is_told(
+def test_what_a_deletion_leaves_in_vams_is_reported(
     vams: ImportFunction, url: str, lines: Callable[[], str], says: object
 ) -> None:
     vams.says = says
@@ -158,7 +158,7 @@ def test_a_deletion_that_leaves_nothing_warns_of_nothing(
         ({"statusCode": 400, "body": '{"error": "Missing required pipeline field"}'}, False, "Missing required"),
     ],
 )
-def test_what_vams_says_is_why_a_deployment_fails(
+def test_the_error_of_vams_is_the_reason_of_a_failed_deployment(
     vams: ImportFunction, url: str, says: object, raises: bool, word: str
 ) -> None:
     vams.says, vams.raises = says, raises

@@ -113,7 +113,7 @@ def test_a_token_that_was_answered_starts_nothing_again(cloud: Cloud) -> None:
     assert names(cloud) == [run] and answers(cloud) == {"one": "NoCapacity"}
 
 
-def test_a_late_word_on_an_earlier_attempt_does_not_end_the_later_one(cloud: Cloud) -> None:
+def test_a_late_end_of_an_earlier_attempt_does_not_end_the_later_one(cloud: Cloud) -> None:
     first = call("one")
     ended(first, PASSING)
     call("two")
@@ -213,7 +213,7 @@ class TestSeveralFiles:
         output = json.loads(cloud.stepfunctions.answers[1]["output"])
         assert (output["files"], output["failed"]) == (2, 1)
 
-    def test_a_mixed_run_is_a_success_that_nobody_retries(self, cloud: Cloud, jobs: dict[str, str]) -> None:
+    def test_a_run_with_some_results_succeeds_and_is_not_retried(self, cloud: Cloud, jobs: dict[str, str]) -> None:
         first, second = jobs.values()
         ended(first, PASSING)
         ended(second)
@@ -223,7 +223,7 @@ class TestSeveralFiles:
         one, two = (json.loads(answer["output"]) for answer in cloud.stepfunctions.answers)
         assert one == two and one["failed"] == 1
 
-    def test_what_could_not_be_started_is_started_by_the_retry(
+    def test_a_retry_starts_the_files_that_could_not_be_started(
         self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def unreachable(**_: str) -> None:
