@@ -29,9 +29,9 @@ _KINDS = {
 _HEAD = """\
 # Configuration
 
-`config.json` is read before anything is deployed; what it says wrong is refused in one sentence that names the field.
-Every field has a default, unknown ones are refused. Whole files stand in [`examples/`](../examples). This page is
-written by `make docs` from the models in `cosmos_batch/contract`.
+`config.json` is checked before anything is deployed. An invalid value is refused with a message that names the field,
+and so is an unknown field. Fields may be left out unless they are marked as required. Complete files are
+in [`examples/`](../examples). `make docs` writes this page from the models in `cosmos_batch/contract`.
 """
 
 

@@ -16,20 +16,21 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "metadata.md"
 _HEAD = """\
 # Metadata keys
 
-What a person can write beside a file, so that uploading it starts a job. A key is looked for in the sidecar
-`<file>.metadata.json`, then in the object's user metadata, then in its tags; the first that is not blank counts. S3
-keeps 2 KB of user metadata; in a sidecar values may be longer, and JSON instead of text. Keys may be in lower case and
-with hyphens. A key with one of our prefixes that is not in this list is an error, which is written beside the file.
+These keys in the metadata of a file start a job when the file is uploaded, and set its parameters. A key is searched
+for in the sidecar `<file>.metadata.json`, then in the object's user metadata, then in its tags. The first value that is
+not blank is used. S3 keeps 2 KB of user metadata for an object. Values in a sidecar may be longer, and may be JSON
+instead of text. Keys may be in lower case and with hyphens. A key with one of the prefixes `COSMOS_REASON_` and
+`COSMOS3_` that is not in this list is an error, which is written beside the file.
 
-This page is written by `make docs` from the code that reads the keys.
+`make docs` writes this page from the code that reads the keys.
 """
 _WORDS = {
     metadata.PROMPT: "The question. An upload with a prompt or a task starts a job",
     metadata.SYSTEM_PROMPT: "The system prompt",
-    metadata.PIPELINE: "Id of the pipeline that is to answer; without it the smallest model that is enabled",
-    generation_metadata.PROMPT: "What to make. An upload with this key starts a job of a generator",
+    metadata.PIPELINE: "Id of the pipeline; by default that with the smallest enabled model",
+    generation_metadata.PROMPT: "The prompt of a generation. An upload with this key starts a job of a generator",
     generation_metadata.CONTROL_TYPE: "Control of a transfer, such as `edge`; several are separated by commas",
-    generation_metadata.CONTROL_PATH: "File with that control; without it the control is made from the input",
+    generation_metadata.CONTROL_PATH: "File with that control; without it the control is computed from the input",
     generation_metadata.CONTROL_WEIGHT: "Weight of that control",
 }
 
@@ -45,7 +46,7 @@ def page() -> str:
     fields = {str(one.alias): one for one in GenerationParameters.model_fields.values()}
     generator += _rows(generation_metadata.PARAMETERS, fields)
     head = "| key | parameter | type | what it is |"
-    sections = [("## Of a reasoner", reasoner), ("## Of a generator", generator)]
+    sections = [("## Keys for a reasoner", reasoner), ("## Keys for a generator", generator)]
     return "\n".join([_HEAD, *(f"{title}\n\n{table(head, rows)}" for title, rows in sections)])
 
 
