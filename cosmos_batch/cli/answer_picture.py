@@ -39,11 +39,11 @@ def write_answer_picture(media: Path, documents: list[ReasonerDocument], target:
     moments = {_BEGINNING: Span(0.0, 0.0), _END: Span(duration, duration)}
     marks = Marks()
     for document in documents:
-        found = marks_of_answer(document.data, document.result)
+        answer_marks = marks_of_answer(document.data, document.result)
         if document.user_prompt in moments:
             span = moments[document.user_prompt]
-            found = replace(found, boxes=tuple(replace(box, span=span) for box in found.boxes))
-        marks += found
+            answer_marks = replace(answer_marks, boxes=tuple(replace(box, span=span) for box in answer_marks.boxes))
+        marks += answer_marks
     target.parent.mkdir(parents=True, exist_ok=True)
     answered = documents[0]
     sheet = Sheet(media, answered.result, marks, tuple(answered.frame_times) or None)

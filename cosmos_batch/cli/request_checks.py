@@ -49,7 +49,7 @@ def checked_objects(
         except ClientError as error:
             if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NoSuchBucket"):
                 raise missing_file(location.uri) from error
-            # Otherwise this person may not read what the deployment's roles may.
+            # Otherwise the deployment's roles may read files that this person may not read.
         return file
 
     _each([checked_file(name) for name in request.parameters.more_inputs or []], check, skip_invalid=False)

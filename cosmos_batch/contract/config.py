@@ -100,12 +100,12 @@ class OwnSettings(Model):
     @model_validator(mode="after")
     def _an_upload_runs_once(self) -> Self:
         triggering = [one for one in self.storage.asset_buckets if one.trigger_on_upload]
-        for ours in triggering:
-            for theirs in self.vams.adopted_buckets if self.vams else []:
-                if ours.holds(theirs) or theirs.holds(ours):
+        for bucket in triggering:
+            for vams_bucket in self.vams.adopted_buckets if self.vams else []:
+                if bucket.holds(vams_bucket) or vams_bucket.holds(bucket):
                     raise ValueError(
-                        f"storage.assetBuckets: an upload to '{ours.root}' would run twice, for VAMS starts runs of "
-                        f"'{theirs.root}' itself; set triggerOnUpload to false"
+                        f"storage.assetBuckets: an upload to '{bucket.root}' would run twice, for VAMS starts runs of "
+                        f"'{vams_bucket.root}' itself; set triggerOnUpload to false"
                     )
         return self
 

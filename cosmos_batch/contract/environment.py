@@ -34,9 +34,9 @@ class Environment(BaseModel):
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Return the environment of this process. Raises RuntimeError that names missing or wrong variables."""
-        found = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
+        texts = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
         try:
-            return cls.model_validate({name: _read(cls, name, text) for name, text in found.items()})
+            return cls.model_validate({name: _read(cls, name, text) for name, text in texts.items()})
         except ValidationError as error:
             raise RuntimeError(f"environment variables of this process are wrong:\n{explain(error).upper()}") from error
 

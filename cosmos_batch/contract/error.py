@@ -41,11 +41,11 @@ class Error(Model):
         The message is cut first, to 80 characters, then the remedy, then the rest of the message.
         """
         error = self
-        for field, kept in (("message", 80), ("remedy", 0), ("message", 0)):
+        for field, minimum in (("message", 80), ("remedy", 0), ("message", 0)):
             excess = len(error.model_dump_json()) - limit
             if excess > 0:
                 text: str = getattr(error, field)
-                shortened = text[: max(kept, len(text) - excess - 1)]
+                shortened = text[: max(minimum, len(text) - excess - 1)]
                 error = error.model_copy(update={field: shortened + "…" if shortened != text else text})
         return error.model_dump_json()
 

@@ -1,6 +1,6 @@
-"""The JSON Schemas that a caller may ask an answer to fit, and the limits that keep a worker's time its own.
+"""Check the JSON Schema that a caller may require of an answer, within limits that bound a worker's time and memory.
 
-`jsonschema` is imported when there is a schema, and no earlier: Lambdas pay for it at their start.
+`jsonschema` is imported only when there is a schema, because importing it would slow the cold start of Lambdas.
 """
 
 import json
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 SCHEMA_LIMIT = 16 * 1024  # bytes of JSON, references written out
-DEPTH_LIMIT = 64  # levels; what writes JSON gives up at 255, Python's recursion at about 1,000
-# Items, letters and properties that a schema may name, all together. vLLM's grammar takes memory for each: a billion
-# items, in one line, were the end of a server.
+DEPTH_LIMIT = 64  # levels; JSON writers fail at 255 levels, Python's recursion at about 1,000
+# The sum of all items, characters and properties that a schema may require. vLLM's grammar takes memory for each of
+# them, so that a schema of one line with a billion items would crash a server.
 COUNT_LIMIT = 10_000
 NUMBER_LIMIT = 10**15
 
@@ -19,15 +19,15 @@ _VALUES = ("const", "enum", "default", "examples", "required")
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 REFUSED = (
-    # A regular expression can be made to take for ever, and holds up all answers of a worker while it does.
+    # A regular expression can take unlimited time, during which a worker completes no other answer.
     *("pattern", "patternProperties"),
-    # So can these, in what checks an answer: their time doubles with each level, or is that of all pairs.
+    # Checking an answer for these takes time that doubles with each level, or that grows with the square of its size.
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
-    # What no grammar is made of, by llguidance 1.7.
+    # llguidance 1.7 builds no grammar from these.
     *("not", "if", "then", "else", "contains", "minContains", "maxContains", "propertyNames"),
     *("dependentRequired", "dependentSchemas", "dependencies", "additionalItems", "$dynamicRef", "$recursiveRef"),
 )
-# Said of a schema, and not of an answer; and `format`, which nobody checks.
+# Keywords that describe the schema and not the answer, and `format`, which is not checked.
 _LEFT_OUT = ("$defs", "definitions", "$id", "$anchor", "$schema", "$comment", "format", "discriminator")
 
 Schema = dict[str, Any]
@@ -38,12 +38,12 @@ def checked_schema(schema: Schema) -> Schema:
     if _depth(schema) > DEPTH_LIMIT:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep")
     _refuse_size(_size(schema))
-    found: Schema = _Writer(schema).write(schema, ())
-    if _depth(found) > DEPTH_LIMIT:
+    resolved: Schema = _Writer(schema).write(schema, ())
+    if _depth(resolved) > DEPTH_LIMIT:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep with its references written out")
-    _refuse_size(_size(found))
-    _refuse_no_schema(found)
-    return found
+    _refuse_size(_size(resolved))
+    _refuse_no_schema(resolved)
+    return resolved
 
 
 def too_deep(value: Any) -> bool:
@@ -93,7 +93,7 @@ class _Writer:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._left = SCHEMA_LIMIT  # of parts: each is a byte at least
+        self._left = SCHEMA_LIMIT  # parts of the schema, each of which has at least one byte
         self._counts_left = COUNT_LIMIT
 
     def write(self, part: Any, within: tuple[str, ...]) -> Any:
@@ -145,10 +145,10 @@ class _Writer:
         return {**written, "allOf": [*written.get("allOf", []), target]} if written else target
 
     def _find(self, reference: str) -> Any:
-        found: Any = self._root
+        value: Any = self._root
         for name in reference.removeprefix("#/").split("/"):
             key = name.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or key not in found:
+            if not isinstance(value, dict) or key not in value:
                 raise ValueError(f"$ref {reference!r} leads nowhere")
-            found = found[key]
-        return found
+            value = value[key]
+        return value

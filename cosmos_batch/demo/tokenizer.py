@@ -137,7 +137,7 @@ def write_tokenizer(
 
 
 def _tokenizer_config(added_tokens: list[dict[str, Any]]) -> dict[str, Any]:
-    kept = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+    fields = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
     return {
         "tokenizer_class": "Qwen2Tokenizer",
         "add_prefix_space": False,
@@ -149,7 +149,7 @@ def _tokenizer_config(added_tokens: list[dict[str, Any]]) -> dict[str, Any]:
         "clean_up_tokenization_spaces": False,
         "errors": "replace",
         "split_special_tokens": False,
-        "added_tokens_decoder": {str(token["id"]): {key: token[key] for key in kept} for token in added_tokens},
+        "added_tokens_decoder": {str(token["id"]): {key: token[key] for key in fields} for token in added_tokens},
         "chat_template": _CHAT_TEMPLATE,
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 _OPERATORS = ("nms", "qnms")
 _declared: list[object] = []  # torch drops a library's operators when the object that declared them is freed
 
-# Loggers whose warnings at import nobody can act on.
+# Loggers whose warnings at import need no action.
 _SILENCED = (
     "torchao",  # optional kernels that cannot be loaded and are not used here
     "torch.utils._pytree",  # deprecated way in which torchao registers its classes

@@ -159,12 +159,12 @@ class LocalCloud:
 
     @property
     def endpoint(self) -> str:
-        """URL of the cloud."""
+        """Return the URL of the cloud."""
         return f"http://localhost:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that point any AWS SDK or CLI at this cloud as its operator, and CDK at the cloud's ``docker``."""
+        """Return variables that point any AWS SDK or CLI at this cloud as its operator, and CDK at its ``docker``."""
         keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
         docker = {"CDK_DOCKER": str(self.home / runtime.PROGRAMS / "docker")}
         return {**runtime.client_environment(self.port), **keys, **docker}
@@ -179,7 +179,7 @@ class LocalCloud:
 
     @property
     def log_path(self) -> Path:
-        """Path of the server's log. Folders beside it hold the output of functions, jobs and builds."""
+        """Return the path of the server's log. Folders beside it hold the output of functions, jobs and builds."""
         return _log_path(self.home)
 
     def status(self) -> dict[str, Any]:

@@ -76,17 +76,17 @@ class CloudRuntime:
 
     @property
     def endpoint(self) -> str:
-        """URL that clients and containers use."""
+        """Return the URL that clients and containers use."""
         return f"http://localhost:{self.port}"
 
     @property
     def scratch(self) -> Path:
-        """Directory that is emptied whenever a cloud starts in this home."""
+        """Return the directory that is emptied whenever a cloud starts in this home."""
         return self.home / "run"
 
     @property
     def logs(self) -> Path:
-        """Directory of the log files of the server, the functions, the jobs and the builds."""
+        """Return the directory of the log files of the server, the functions, the jobs and the builds."""
         return self.home / "logs"
 
 

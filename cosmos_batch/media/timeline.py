@@ -14,7 +14,7 @@ from cosmos_batch.media.errors import unusable_file
 # Nine hours at 60 frames a second. It bounds the memory of a timeline, and the time that a hostile file can cost.
 FRAME_LIMIT = 2_000_000
 DURATION_LIMIT = 24 * 3600  # seconds: a camera's day
-# A video may be this much shorter than its header says: containers round, and the last few frames are dispensable.
+# A video may be this much shorter than its header says: containers round times, and the last few frames may be missing.
 _TOLERATED_SECONDS = 0.5
 _TOLERATED_SHARE = 0.05
 

@@ -66,13 +66,13 @@ class EnabledPipeline:
     @property
     def identity(self) -> Identity:
         """Return the identity that jobs are planned for, as far as the configuration determines it."""
-        asked = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
-        of_model = asked if self.revision == MAIN else f"{asked}@{self.revision}"
+        model = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
+        of_model = model if self.revision == MAIN else f"{model}@{self.revision}"
         digest = configuration_digest(
             of_model, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler
         )
         commit = self.revision if is_commit(self.revision) else None
-        return Identity(model=asked, revision=commit, engine=self.engine, configuration=digest)
+        return Identity(model=model, revision=commit, engine=self.engine, configuration=digest)
 
     @property
     def resources(self) -> WorkerResources:

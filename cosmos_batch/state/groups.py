@@ -164,8 +164,8 @@ class Groups:
         values: dict[str, Any] = {"job": job_id, "ended": {job_id}, "attempt": member.get("attempt", 0)}
         expression = "ADD #ended :ended"
         if result.error is not None:
-            kept = result.error.cause(max(SHORTEST_ERROR, KEPT_ERRORS // jobs))
-            failed = {"job": job_id, "name": member["name"], "error": json.loads(kept)}
+            cause = result.error.cause(max(SHORTEST_ERROR, KEPT_ERRORS // jobs))
+            failed = {"job": job_id, "name": member["name"], "error": json.loads(cause)}
             values["failures"] = {json.dumps(failed)}
             expression += ", #failures :failures"
         elif jobs == 1:

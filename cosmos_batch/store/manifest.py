@@ -55,7 +55,7 @@ class Revision(Model):
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files together."""
         return sum(file.size for file in self.files)
 
     def verify(self, directory: Path) -> None:

@@ -84,7 +84,7 @@ class Marks:
 
     @property
     def text(self) -> str:
-        """All labels and captions, a line each."""
+        """Return all labels and captions, a line each."""
         boxes, points = [box.label for box in self.boxes], [point.label for point in self.points]
         return "\n".join([*boxes, *points, *(event.caption for event in self.events)])
 

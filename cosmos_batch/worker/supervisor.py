@@ -32,9 +32,9 @@ def main() -> int:
     began = time.time()
     start_logging()
     environment = WorkerEnvironment.read()
-    ours, theirs = socket.socketpair()
-    inner = _start(theirs, began)
-    theirs.close()
+    supervisor_end, inner_end = socket.socketpair()
+    inner = _start(inner_end, began)
+    inner_end.close()
 
     stop_requested = False
 
@@ -46,7 +46,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
     watch_for_spot_notice(on_notice=inner.terminate)
-    _keep_leases(ours, environment)
+    _keep_leases(supervisor_end, environment)
     status = inner.wait()
     if status != 0 and stop_requested:
         _record_end(environment, None, None)

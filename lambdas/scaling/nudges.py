@@ -13,12 +13,12 @@ from lambdas.clients import client
 
 
 def nudge_for_work(queue_url: str, pipeline: str) -> None:
-    """Nudge for a job that was planned, and that the state machine is about to send to the pipeline's queue."""
+    """Send a nudge for a planned job that the state machine is about to send to the pipeline's queue."""
     _send(queue_url, pipeline, {"pipeline": pipeline})
 
 
 def nudge_to_look(queue_url: str, pipeline: str) -> None:
-    """Nudge for a look at a pipeline, for which there may be no new work."""
+    """Send a nudge that makes `scale` look at a pipeline, which may have no new work."""
     _send(queue_url, pipeline, {"pipeline": pipeline, "sweep": True})
 
 

@@ -174,9 +174,9 @@ def _parameters(parameters: dict[str, Any], file_metadata: dict[str, Any]) -> Pa
 
     VAMS's form turns numbers into text, which `read_parameters` accepts.
     """
-    ours = {name: value for name, value in parameters.items() if name in NAMES and is_set(value)}
+    of_request = {name: value for name, value in parameters.items() if name in NAMES and is_set(value)}
     of_file = {alias: file_metadata[key] for key, alias in PARAMETERS.items() if is_set(file_metadata.get(key))}
-    return read_parameters({**ours, **of_file})
+    return read_parameters({**of_request, **of_file})
 
 
 def _invalidates(parameters: dict[str, Any]) -> bool:

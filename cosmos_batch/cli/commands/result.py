@@ -37,11 +37,11 @@ def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None,
     if as_text and output:
         raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
     target = output_target(output, force, f"{len(ids)} jobs" if len(ids) > 1 else None)
-    found, kept = find_with_kept()
+    cloud_deployment, kept = find_with_kept()
     status = 0
     for job_id in ids:
         try:
-            deployment, result = _result(found, kept, job_id, wait)
+            deployment, result = _result(cloud_deployment, kept, job_id, wait)
             print_result = _print_text if as_text else print_or_save
             status = max(status, print_result(deployment, result, target))
         except CliError as error:

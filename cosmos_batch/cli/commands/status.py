@@ -74,8 +74,8 @@ def command(
     else:
         first = (page - 1) * limit
         here = recent_jobs(deployment, wanted) if deployment else iter(())
-        found = list(islice(chain(here, kept.list(wanted) if kept else ()), first, first + limit + 1))
-        jobs, has_more = found[:limit], len(found) > limit
+        matches = list(islice(chain(here, kept.list(wanted) if kept else ()), first, first + limit + 1))
+        jobs, has_more = matches[:limit], len(matches) > limit
     if as_json:
         print(json.dumps([job.to_json() for job in jobs], indent=2, ensure_ascii=False))
     elif ids:

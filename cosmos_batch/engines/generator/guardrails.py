@@ -60,8 +60,7 @@ def guardrails_failed(why: str) -> Failure:
 
 @contextmanager
 def explain_guardrail_failures(lines: Callable[[], Sequence[str]]) -> Iterator[None]:
-    """While a server starts, turn its Failure into `guardrails_failed` if its output shows that guardrails were the
-    cause.
+    """Turn the Failure of a starting server into `guardrails_failed` if its output names guardrails as the cause.
 
     `lines` returns what the server has printed. A lack of GPU memory (ModelUnavailable) stays as it is.
     """

@@ -133,8 +133,8 @@ def _frames(generation: Generation, path: Path, size: Size, check: Callable[[], 
         return [image_at_size(path, size)]
     assert generation.fps is not None and generation.num_frames is not None  # only a transfer leaves them open
     if generation.conditioning:
-        kept = max(generation.conditioning.frames) * FRAME_STEP + 1
-        times = frame_times_at(info.timeline, generation.fps, kept, generation.conditioning.keep)
+        count = max(generation.conditioning.frames) * FRAME_STEP + 1
+        times = frame_times_at(info.timeline, generation.fps, count, generation.conditioning.keep)
     elif generation.mode == "inverse_dynamics":
         times = frame_times_at(info.timeline, generation.fps, generation.num_frames)
     else:

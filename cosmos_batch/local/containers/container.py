@@ -67,7 +67,7 @@ class Container:
 
     @property
     def process_id(self) -> int:
-        """Id of the container's first process."""
+        """Return the id of the container's first process."""
         return self._process.pid
 
     def wait(self, timeout: float | None = None) -> int | None:

@@ -185,16 +185,16 @@ def _settle_guardrails(guardrails: bool | None, serving: Serving, pipeline: Pipe
 
 def _settle_conditioning(parameters: GenerationParameters, frames: int | None) -> Conditioning:
     """Settle which frames of the input video are kept: by default the first five, which are two latent frames."""
-    kept = [0, 1] if parameters.condition_frames is None else parameters.condition_frames
+    conditioning_frames = [0, 1] if parameters.condition_frames is None else parameters.condition_frames
     assert frames is not None, "only a transfer takes its frames from its control videos"
     last = (frames - 1) // FRAME_STEP
-    if len(set(kept)) != len(kept) or not set(range(last + 1)) > set(kept):
+    if len(set(conditioning_frames)) != len(conditioning_frames) or not set(range(last + 1)) > set(conditioning_frames):
         raise Failure(
             "InvalidInput",
-            f"conditionFrames: {kept} are not some of the latent frames 0 to {last} of {frames} frames.",
+            f"conditionFrames: {conditioning_frames} are not some of the latent frames 0 to {last} of {frames} frames.",
             "Name each once and leave one out to be generated; 0 is the first frame, each further one stands for four.",
         )
-    return Conditioning(frames=kept, keep=parameters.condition_keep or "first")
+    return Conditioning(frames=conditioning_frames, keep=parameters.condition_keep or "first")
 
 
 def _refuse_infeasible(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:

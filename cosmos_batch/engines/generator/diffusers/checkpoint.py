@@ -27,7 +27,7 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.library_imports import import_diffusers
 from cosmos_batch.engines.strict_guardrails import make_strict
 
-# These loggers write prompts, and what guardrails objected to in them, into the log: they are disabled.
+# These loggers write prompts, and the parts that guardrails refused, into the log: they are disabled.
 _PROMPT_LOGGERS = ("cosmos_guardrail.cosmos_guardrail", "diffusers.modular_pipelines.modular_pipeline")
 
 

@@ -96,8 +96,8 @@ def _plain(prepared: PreparedGeneration) -> dict[str, Any]:
         "add_duration_template": generation.use_duration_template,
     }
     if generation.conditioning:
-        kept = {"condition_frame_indexes_vision": tuple(generation.conditioning.frames)}
-        return {**arguments, **kept, "video": _pictures(prepared.frames)}
+        conditioning = {"condition_frame_indexes_vision": tuple(generation.conditioning.frames)}
+        return {**arguments, **conditioning, "video": _pictures(prepared.frames)}
     return {**arguments, "image": _pictures(prepared.frames)[0]} if prepared.frames else arguments
 
 

@@ -42,10 +42,10 @@ class TwoStreamLayer(Cosmos3VLTextMoTDecoderLayer):
         query = _rotated(attention.norm_q(_heads(attention.to_q(normed), attention)), cos, sin)
         key = attention.norm_k(_heads(attention.to_k(normed), attention))
         value = _heads(attention.to_v(normed), attention)
-        seen = key if attention.k_norm_und_for_gen is None else attention.k_norm_und_for_gen(key)
+        normalized = key if attention.k_norm_und_for_gen is None else attention.k_norm_und_for_gen(key)
         attended = _attend(attention, query, _rotated(key, cos, sin), value, is_causal=True)
         text = text + attention.to_out(attended)
-        return text + self.mlp(self.post_attention_layernorm(text)), (_rotated(seen, cos, sin), value)
+        return text + self.mlp(self.post_attention_layernorm(text)), (_rotated(normalized, cos, sin), value)
 
     def forward(self, key: Tensor, value: Tensor, noise: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Return the noise stream after this layer, for a text with these keys and values."""

@@ -81,7 +81,7 @@ class VllmOmniEngine:
 
     @property
     def startup_seconds(self) -> Phases:
-        """Seconds that each phase of the last start took."""
+        """Return the seconds that each phase of the last start took."""
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
