@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
+from cosmos_batch.catalogue.pipelines import PIPELINES
+from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.state.table import ConditionFailed, Row, Table, now
 
 
@@ -18,6 +20,9 @@ class RecordedRevision(Row):
     revision: str = Field(description="The tag or branch that is configured")
     commit: str
     resolved_at: str = Field(description="ISO 8601, UTC")
+    replaced: str | None = Field(
+        default=None, description="The commit that was recorded before the last invalidation, if any"
+    )
 
     def is_newer_than(self, moment: datetime) -> bool:
         """Return whether it was resolved after `moment`."""
@@ -29,6 +34,7 @@ class Revisions:
 
     def __init__(self, table: Table, pipeline: str) -> None:
         self._table = table
+        self._pipeline = pipeline
         self._pk = f"pipeline#{pipeline}"
 
     def list(self) -> list[RecordedRevision]:
@@ -40,24 +46,39 @@ class Revisions:
         item = self._table.get(self._pk, _sk(model, revision))
         return None if item is None else RecordedRevision.model_validate(item)
 
-    def record(self, model: str, revision: str, commit: str, unless_since: datetime | None = None) -> RecordedRevision:
+    def is_recorded_by_another(self, model: str, revision: str, commit: str) -> bool:
+        """Return whether another pipeline has recorded this commit of the model, for `revision` or for `main`.
+
+        A commit that another pipeline's configuration names is not recorded, so it is not found.
+        """
+        others = [Revisions(self._table, other.id) for other in PIPELINES if other.id != self._pipeline]
+        records = (other.get(model, name) for other in others for name in dict.fromkeys((revision, MAIN)))
+        return any(record is not None and record.commit == commit for record in records)
+
+    def record(
+        self,
+        model: str,
+        revision: str,
+        commit: str,
+        unless_since: datetime | None = None,
+        replaced: str | None = None,
+    ) -> RecordedRevision:
         """Record a commit, unless one is recorded; with `unless_since`, unless one was recorded after that time.
 
-        Returns what is recorded. If two workers resolve at once, both load what the first one recorded.
+        An invalidation also records the commit that it `replaced`, so that workers on other hosts drop their copies of
+        it. Returns what is recorded. If two workers resolve at once, both load what the first one recorded.
         """
         values = {"model": model, "revision": revision, "commit": commit, "now": now()}
         condition = "attribute_not_exists(#commit)"
+        expression = "SET #model = :model, #revision = :revision, #commit = :commit, #resolvedAt = :now"
+        if replaced is not None:
+            values["replaced"] = replaced
+            expression += ", #replaced = :replaced"
         if unless_since is not None:
             values["since"] = unless_since.astimezone(UTC).isoformat(timespec="milliseconds")
             condition += " OR #resolvedAt <= :since"
         try:
-            item = self._table.update(
-                self._pk,
-                _sk(model, revision),
-                "SET #model = :model, #revision = :revision, #commit = :commit, #resolvedAt = :now",
-                values,
-                condition,
-            )
+            item = self._table.update(self._pk, _sk(model, revision), expression, values, condition)
         except ConditionFailed:
             item = self._table.get(self._pk, _sk(model, revision)) or {}
         return RecordedRevision.model_validate(item)

@@ -1,6 +1,7 @@
 """The backup of models in S3, at `models/<org>--<name>/<commit>/<file>`. A manifest is uploaded last."""
 
 import logging
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,9 +80,14 @@ class Backup:
             if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
                 self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
 
-    def drop_until(self, model: str, moment: datetime) -> None:
-        """Delete the model's backups that were published at or before `moment`, and all incomplete ones."""
+    def drop_until(self, model: str, moment: datetime, commits: Collection[str] | None = None) -> None:
+        """Delete the model's backups that were published at or before `moment`, and incomplete ones.
+
+        With `commits`, only backups of those commits are deleted.
+        """
         for commit in self._commits(model):
+            if commits is not None and commit not in commits:
+                continue
             manifest = self.manifest(model, commit)
             if manifest is None or manifest.published_at <= moment:
                 self.drop(model, commit)

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -110,13 +110,13 @@ class Copies:
         logger.info("published %s at %s from %s", manifest.model, manifest.commit, manifest.source)
         return _stored(manifest, target)
 
-    def withdraw_until(self, moment: datetime) -> None:
-        """Withdraw the copies that were published at or before `moment`, by renaming them.
+    def withdraw_until(self, moment: datetime, commits: Collection[str] | None = None) -> None:
+        """Withdraw the copies that were published at or before `moment`, by renaming them; with `commits`, only those.
 
         Processes that have their files open go on reading. The sweep at the end of `changing` deletes them.
         """
         for manifest in self._published():
-            if manifest.published_at <= moment:
+            if manifest.published_at <= moment and (commits is None or manifest.commit in commits):
                 self._withdraw(self._directory / manifest.commit)
 
     def _published(self) -> list[ModelManifest]:

@@ -3,7 +3,7 @@
 import errno
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -83,6 +83,7 @@ class ModelStore:
         newer_than: datetime | None = None,
         on_progress: Progress = silent,
         commit: str | None = None,
+        replaces: str | None = None,
     ) -> StoredModel:
         """Return the copy of `model` to load. If there is none, fill the store from the backup or the Hub.
 
@@ -92,7 +93,9 @@ class ModelStore:
         instead: its `main` may have moved, and this worker would load another model than its neighbors (decision 052).
 
         With `newer_than`, copies that were published up to then are dropped in S3 and here, **before** the new one is
-        fetched. If that fails there is no copy, and `ensure` fails for every worker until one fetch succeeds: who
+        fetched: with a `commit` those of that commit and of the one that it `replaces`, because other pipelines may
+        load other commits of the model (decision 065); without one, those of all commits.
+        If the fetch fails there is no copy, and `ensure` fails for every worker until one fetch succeeds: who
         invalidates a copy declares it bad, and it must not be used again because the Hub is down. Workers that have its
         files open go on with them until the new copy is in place and the old files are deleted. After that NFS keeps
         them readable on the host that deleted them; a worker on another host that is still loading gets ESTALE, fails,
@@ -103,6 +106,7 @@ class ModelStore:
             newer_than: Time with a zone; None accepts every copy.
             on_progress: Called with the bytes done and in all while a copy is filled, also from another thread.
             commit: The commit to load; a worker knows it from the configuration or the state table.
+            replaces: The commit that no pipeline loads any more, now that `commit` has been recorded instead.
 
         Raises:
             Failure: `ModelUnavailable`; `retryable` if the cause may pass by itself.
@@ -115,7 +119,11 @@ class ModelStore:
         with self._disk_explained(), copies.changing():
             # Another worker may have filled the store while this one waited for the lock.
             stored = _acceptable(copies.whole(commit), newer_than)
-            return stored or self._fill(model, commit, copies, newer_than, on_progress)
+            if stored:
+                return stored
+            if newer_than is not None:
+                self._drop(model, copies, newer_than, None if commit is None else {commit, replaces or commit})
+            return self._fill(model, commit, copies, on_progress)
 
     def back_up(self, stored: StoredModel) -> bool:
         """Copy `stored` to S3, unless its commit has a complete backup or it is a checkpoint folder.
@@ -142,24 +150,22 @@ class ModelStore:
         logger.info("backed up %s at %s", stored.model, stored.commit)
         return True
 
-    def _fill(
-        self, model: str, commit: str | None, copies: Copies, newer_than: datetime | None, on_progress: Progress
-    ) -> StoredModel:
-        if newer_than is not None:
-            logger.info("dropping the copies of %s from before %s", model, newer_than.isoformat())
-            self._drop_backups(model, newer_than)
-            copies.withdraw_until(newer_than)
+    def _fill(self, model: str, commit: str | None, copies: Copies, on_progress: Progress) -> StoredModel:
         damaged = copies.manifest(commit) if commit else copies.newest_manifest()
         backup = self._find_backup(model, damaged.commit if damaged else commit)
         restored = self._restore(backup, copies, on_progress) if backup else None
         return restored or self._download(model, commit or MAIN, backup or damaged, copies, on_progress)
 
-    def _drop_backups(self, model: str, moment: datetime) -> None:
+    def _drop(self, model: str, copies: Copies, moment: datetime, commits: Collection[str] | None) -> None:
+        """Drop the backups and copies of these commits, or without `commits` of all, from up to `moment`."""
+        which = "all commits" if commits is None else ", ".join(sorted(commits))
+        logger.info("dropping the copies of %s at %s from before %s", model, which, moment.isoformat())
         try:
-            self._backup.drop_until(model, moment)
+            self._backup.drop_until(model, moment, commits)
         except FAULTS as error:
             # Going on would leave a backup from which the next empty file system would be filled.
             raise self._backup_failure(model, "dropped", error) from error
+        copies.withdraw_until(moment, commits)
 
     def _find_backup(self, model: str, commit: str | None) -> ModelManifest | None:
         """Return the manifest of the backup of a commit, or without one of the newest backup; None if there is none."""

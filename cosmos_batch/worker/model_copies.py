@@ -31,14 +31,18 @@ class PinnedModelStore:
         """Return a local copy of the model at the commit that is configured or recorded for the pipeline.
 
         A checkpoint folder is used as it is. With `newer_than`, a tag or branch that was last resolved before then is
-        resolved again, and the copy is fetched anew.
+        resolved again, and the copy is fetched anew. The copy of the commit that was recorded before is dropped, unless
+        another pipeline has recorded that commit.
 
         Raises:
             Failure: `ModelUnavailable`.
         """
         if is_folder(model):
             return self.store.ensure(model)
-        return self.store.ensure(model, newer_than, commit=self._commit(model, newer_than))
+        commit = self._commit(model, newer_than)
+        if newer_than is None:
+            return self.store.ensure(model, commit=commit)
+        return self.store.ensure(model, newer_than, commit=commit, replaces=self._replaced(model))
 
     def back_up(self, stored: StoredModel) -> bool:
         """Copy a model to S3 unless it is there, as `ModelStore.back_up` does. Returns True if it uploaded."""
@@ -53,7 +57,17 @@ class PinnedModelStore:
             return recorded.commit
         # The Hub is asked before any copy is dropped: if it cannot be reached, the pipeline keeps the copies it has.
         commit = self.store.resolve(model, revision) if newer_than is None else self.store.latest(model, revision)
-        return self.revisions.record(model, revision, commit, unless_since=newer_than).commit
+        replaced = None if recorded is None or newer_than is None else recorded.commit
+        return self.revisions.record(model, revision, commit, newer_than, replaced).commit
+
+    def _replaced(self, model: str) -> str | None:
+        """Return the commit that this pipeline's last invalidation replaced, unless another pipeline loads it."""
+        revision = self.configured.get(model, MAIN)
+        recorded = None if is_commit(revision) else self.revisions.get(model, revision)
+        if recorded is None or recorded.replaced is None:
+            return None
+        shared = self.revisions.is_recorded_by_another(model, revision, recorded.replaced)
+        return None if shared else recorded.replaced
 
 
 class EndpointModel:

@@ -29,6 +29,24 @@ def test_a_commit_is_replaced_unless_one_was_recorded_since(revisions: Revisions
     assert revisions.record(MODEL, "main", "two", unless_since=datetime.now(UTC)).commit == "two"
 
 
+def test_a_record_keeps_the_commit_that_it_replaced(revisions: Revisions) -> None:
+    assert revisions.record(MODEL, "main", "one").replaced is None
+    recorded = revisions.record(MODEL, "main", "two", unless_since=datetime.now(UTC), replaced="one")
+    assert (recorded.commit, recorded.replaced) == ("two", "one")
+
+
+def test_a_commit_that_another_pipeline_has_recorded_is_found(revisions: Revisions, table: Table) -> None:
+    revisions.record(MODEL, "main", "ours")
+    other = Revisions(table, "cosmos3-nano")
+    other.record(MODEL, "main", "of main")
+    other.record(MODEL, "v1", "of v1")
+    assert revisions.is_recorded_by_another(MODEL, "main", "of main")
+    assert revisions.is_recorded_by_another(MODEL, "v1", "of main")
+    assert revisions.is_recorded_by_another(MODEL, "v1", "of v1")
+    assert not revisions.is_recorded_by_another(MODEL, "main", "ours")
+    assert not revisions.is_recorded_by_another("nvidia/Cosmos-Reason2-8B", "main", "of main")
+
+
 def test_tags_models_and_pipelines_have_separate_records(revisions: Revisions, table: Table) -> None:
     revisions.record(MODEL, "main", "one")
     revisions.record(MODEL, "v1", "two")

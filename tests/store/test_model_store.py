@@ -182,6 +182,22 @@ def test_invalidation_drops_both_copies_of_that_model_and_no_other(
     assert keys() == others_keys
 
 
+def test_invalidation_of_a_commit_drops_it_and_the_replaced_one_alone(
+    hub: Hub, store: ModelStore, root: Path, checkpoint: Path, keys: Keys
+) -> None:
+    commits = []
+    for version in range(4):
+        (checkpoint / "config.json").write_text(str(version))
+        commits.append(hub.add(MODEL, checkpoint))
+        store.back_up(store.ensure(MODEL, commit=commits[-1]))
+    replaced, kept, also_kept, loaded = commits
+    moment = now()
+    new = store.ensure(MODEL, newer_than=moment, commit=loaded, replaces=replaced)
+    assert new.commit == loaded and new.published_at > moment
+    assert {path.name for path in (root / DIRECTORY).iterdir()} == {".lock", kept, also_kept, loaded}
+    assert {key.split("/")[2] for key in keys()} == {kept, also_kept}
+
+
 def test_invalidation_of_the_same_commit_leaves_a_reader_undisturbed(hub: Hub, store: ModelStore) -> None:
     old = store.ensure(MODEL)
     with (old.path / "model.safetensors").open("rb") as reader:

@@ -12,6 +12,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.state import Revisions
 from cosmos_batch.store import ModelStore
+from cosmos_batch.store.backup import Backup
+from cosmos_batch.store.copies import Copies
 from cosmos_batch.worker.model_copies import PinnedModelStore
 from tests.support.model_hub import Hub
 from tests.worker.conftest import Bench
@@ -25,6 +27,7 @@ class Place:
     def __init__(self, hub: Hub, bench: Bench) -> None:
         self.hub = hub
         self.revisions = Revisions(bench.table, "cosmos-reason2-2b")
+        self.revisions_of_another = Revisions(bench.table, "cosmos3-nano")
         self._folder = bench.folder
         boto3.client("s3").create_bucket(Bucket=BUCKET)
 
@@ -34,11 +37,12 @@ class Place:
         (folder / "config.json").write_text(json.dumps({"version": content}))
         return self.hub.add(MODEL, folder)
 
-    def host(self, name: str, **configured: str) -> PinnedModelStore:
+    def host(self, name: str, revision: str = "main", another_pipeline: bool = False) -> PinnedModelStore:
         root = self._folder / name
         root.mkdir(exist_ok=True)
         store = ModelStore(root, BUCKET, boto3.client("s3"), lambda: None)
-        return PinnedModelStore(store, self.revisions, {MODEL: configured.get("revision", "main")})
+        revisions = self.revisions_of_another if another_pipeline else self.revisions
+        return PinnedModelStore(store, revisions, {MODEL: revision})
 
 
 @pytest.fixture
@@ -100,6 +104,51 @@ def test_an_invalidation_records_a_new_commit_once_for_all_hosts(place: Place) -
     place.publish("3")
     assert other.ensure(MODEL, requested_at).commit == new, "it has moved since that was asked"
     assert place.host("c").ensure(MODEL).commit == new
+
+
+def test_an_invalidation_drops_the_replaced_commit_on_every_host(place: Place) -> None:
+    old = place.publish("1")
+    hosts = [place.host("a"), place.host("b")]
+    for host in hosts:
+        assert host.back_up(host.ensure(MODEL)) is (host is hosts[0])
+    place.publish("2")
+    requested_at = after_what_is_recorded()
+    for host in hosts:
+        host.ensure(MODEL, requested_at)
+        assert not Copies(host.store._root, MODEL).manifest(old)
+    assert not backed_up(old)
+
+
+@pytest.mark.parametrize("same_commit", [True, False])
+def test_an_invalidation_leaves_the_copies_of_another_pipeline_with_the_model(place: Place, same_commit: bool) -> None:
+    """They share the file system and the backup. The commit may no longer be on the Hub, so it must not be dropped."""
+    first = place.publish("1")
+    ours, other = place.host("shared"), place.host("shared", another_pipeline=True)
+    for host in (ours, other) if same_commit else (other,):
+        host.back_up(host.ensure(MODEL))
+    if not same_commit:
+        place.revisions.record(MODEL, "main", place.publish("2"))
+        ours.back_up(ours.ensure(MODEL))
+    replaced = ours.ensure(MODEL).commit
+    new = place.publish("3")
+    assert ours.ensure(MODEL, after_what_is_recorded()).commit == new
+    del place.hub.repositories[MODEL].commits[first]
+    place.hub.status = 503
+    assert other.ensure(MODEL).commit == first
+    assert place.host("empty", another_pipeline=True).ensure(MODEL).commit == first, "its backup is there too"
+    assert backed_up(replaced) is same_commit
+
+
+def after_what_is_recorded() -> datetime:
+    """Return a time after everything that was recorded until now and before all that is recorded later."""
+    time.sleep(0.01)  # a record has milliseconds
+    moment = datetime.now(UTC)
+    time.sleep(0.01)
+    return moment
+
+
+def backed_up(commit: str) -> bool:
+    return Backup(BUCKET, boto3.client("s3")).manifest(MODEL, commit) is not None
 
 
 def test_an_invalidation_without_the_hub_drops_no_copy(place: Place) -> None:
