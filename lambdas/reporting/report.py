@@ -1,4 +1,4 @@
-"""Report how a job ended: answer its callers, close its row, publish an event, and count it."""
+"""Report how a job ended: close its row, answer its callers, publish an event, and count it."""
 
 import json
 
@@ -27,10 +27,25 @@ class NotDeliveredYet(Exception):  # noqa: N818 - it passes by itself
 def report_once(end: ExecutionEnd, environment: ReportEnvironment) -> ExecutionEnd:
     """Report how a job ended, unless that was reported before, and return that end. Raises NotDeliveredYet."""
     table = state_table(environment.state_table)
-    end = end_of_job(end, Jobs(table).get(end.job_id))
+    end = close_job(end, Jobs(table))
     if not Reports(table).published(end.job_id):
         report(end, environment)
     return end
+
+
+def close_job(end: ExecutionEnd, jobs: Jobs) -> ExecutionEnd:
+    """Close the row of a job whose execution failed, and return the end that its row has then. Raises NotDeliveredYet.
+
+    A worker can commit a result until the row is closed. So the row is closed before anybody is told of a failure, and
+    is read again afterwards: a worker may have committed between the first read and the write. A request that `plan`
+    refused has no row.
+    """
+    first_read = end_of_job(end, jobs.get(end.job_id))
+    error = first_read.result.error
+    if error is None:
+        return first_read
+    jobs.close(end.job_id, first_read.result, cancelled=error.code == "Cancelled")
+    return end_of_job(end, jobs.get(end.job_id))
 
 
 def end_of_job(end: ExecutionEnd, row: JobRow | None) -> ExecutionEnd:
@@ -68,7 +83,8 @@ def report(end: ExecutionEnd, environment: ReportEnvironment) -> None:
     jobs = Jobs(table)
     answer_callback(end, Callbacks(table), environment.callback_role_arn)
     end_in_group(end.result, table, environment.callback_role_arn)
-    close_job(end, jobs)
+    if jobs.get(end.job_id) is not None:
+        jobs.stamp(end.job_id, "reported")
     publish(end)
     if end.result.error is not None:
         write_error_document(end.job_id, end.result.error, end.request, end.started_at, ReservedKeys(table))
@@ -89,18 +105,6 @@ def answer_callback(end: ExecutionEnd, callbacks: Callbacks, role_arn: str | Non
     else:
         send_failure(end.job_id, token, end.result.error, stepfunctions)
     callbacks.answered(end.job_id)
-
-
-def close_job(end: ExecutionEnd, jobs: Jobs) -> None:
-    """Close the row of a job that ended in an error, so that no worker commits it any more.
-
-    A request that `plan` refused has no row.
-    """
-    if jobs.get(end.job_id) is None:
-        return
-    if end.result.error is not None:
-        jobs.close(end.job_id, end.result, cancelled=end.result.error.code == "Cancelled")
-    jobs.stamp(end.job_id, "reported")
 
 
 def measure_end(end: ExecutionEnd, row: JobRow | None) -> None:

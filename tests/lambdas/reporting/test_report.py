@@ -9,7 +9,7 @@ import pytest
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, Callbacks, Jobs, Waiting
+from cosmos_batch.state import Attempt, Callbacks, ConditionFailed, Jobs, Waiting
 from lambdas.handlers.report import handler
 from lambdas.reporting.report import NotDeliveredYet
 from tests.lambdas.cloud import Cloud, event, sqs_batch
@@ -214,6 +214,55 @@ def test_a_result_that_is_being_written_is_reported_once_it_is_written(cloud: Cl
     jobs.finish("job-1", None)
     assert changed(THROTTLED) == {"batchItemFailures": []}
     assert "output" in cloud.stepfunctions.answers[0]
+
+
+def test_a_result_committed_just_before_the_row_is_closed_is_reported(
+    cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker commits after `report` has read the row, and before it closes the row."""
+    close = Jobs.close
+
+    def commit_and_close(self: Jobs, *arguments: Any, **options: Any) -> None:
+        run_to(jobs, RESULT)
+        close(self, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Jobs, "close", commit_and_close)
+        assert changed(THROTTLED) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    assert cloud.stepfunctions.answers == cloud.events.entries == []
+    jobs.finish("job-1", None)
+    assert changed(THROTTLED) == {"batchItemFailures": []}
+    [answer] = cloud.stepfunctions.answers
+    assert Result.model_validate_json(answer["output"]) == RESULT
+    [entry] = cloud.events.entries
+    assert entry["DetailType"] == "Cosmos Batch Job Succeeded"
+
+
+def test_no_worker_commits_a_result_while_a_failure_is_reported(
+    cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=False))
+    refused = []
+
+    def commit_meanwhile(**answer: str) -> None:
+        with pytest.raises(ConditionFailed):
+            jobs.commit("job-1", "a", RESULT)
+        refused.append(answer["error"])
+
+    monkeypatch.setattr(cloud.stepfunctions, "send_task_failure", commit_meanwhile)
+    assert changed(THROTTLED) == {"batchItemFailures": []}
+    assert refused == ["Internal"]
+    row = jobs.get("job-1")
+    assert row is not None and row.state == "FAILED"
+
+
+def test_a_failure_keeps_its_error_when_it_is_reported_again(cloud: Cloud, jobs: Jobs) -> None:
+    """Step Functions throttles the first answer, and then the execution times out; the row keeps the first error."""
+    cloud.stepfunctions.refusal = "ThrottlingException"
+    changed(failed_as("EngineFailed", ERROR.cause()))
+    cloud.stepfunctions.refusal = None
+    changed(event("step_functions_timed_out"))
+    assert [answer["error"] for answer in cloud.stepfunctions.answers] == ["EngineFailed"]
 
 
 def test_a_result_that_could_not_be_delivered_is_reported_as_an_error(cloud: Cloud, jobs: Jobs) -> None:
