@@ -19,7 +19,7 @@ ROLE = {
 }
 
 
-def wait_until(condition: Callable[[], Any], timeout: float = 15.0) -> Any:
+def wait_until(condition: Callable[[], Any], timeout: float = 120.0) -> Any:
     """Return the first true value of ``condition``; fail when there is none within ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
