@@ -114,7 +114,12 @@ def test_a_stale_state_file_is_ignored(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_a_cloud_starts_leaves_no_process(tmp_path: Path) -> None:
-    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path), "standing"], stdout=subprocess.PIPE)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path), "standing"],
+        stdout=subprocess.PIPE,
+        # A shell that runs the tests in the background has them ignore this signal, and Python inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     wait_until(lambda: (tmp_path / "logs" / "server.log").exists())
     starter.send_signal(signal.SIGINT)
     assert starter.wait() != 0
