@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from s3transfer import exceptions as transfers
 from urllib3.exceptions import HTTPError
 
@@ -18,6 +19,7 @@ Value = TypeVar("Value")
 FAULTS: tuple[type[Exception], ...] = (
     ClientError,
     BotoCoreError,
+    ResponseParserError,  # a proxy or a broken endpoint answered with something that is not the service's format
     Boto3Error,  # `RetriesExceededError` and `S3UploadFailedError` of boto3 have no other base
     transfers.RetriesExceededError,
     transfers.S3DownloadFailedError,
@@ -32,7 +34,14 @@ FAULTS: tuple[type[Exception], ...] = (
 RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
 _SERVER_ERROR, _TOO_MANY_REQUESTS = 500, 429
-_PASSING_CODES = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "RequestTimeTooSkewed"}
+# Codes of HTTP 4xx that pass. Those of throttling are from the guide of boto3, "Retries", standard mode.
+_PASSING_CODES = {
+    *("RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException"),
+    *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+    *("RequestThrottledException", "TooManyRequestsException", "ProvisionedThroughputExceededException"),
+    *("TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException"),
+    "PriorRequestNotComplete",
+}
 
 
 class RetryBudget:
@@ -64,9 +73,10 @@ class RetryBudget:
 
 
 def may_succeed_later(error: Exception) -> bool:
-    """Return whether the same request may succeed later: the network or S3 failed, but S3 did not refuse it."""
+    """Return whether the same request may succeed later: the network or the service failed, but did not refuse it."""
     if not isinstance(error, ClientError):
         return True
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = error.response.get("Error", {}).get("Code", "")
+    code = code.removeprefix("KMS.")  # S3 passes on the errors of KMS under this prefix
     return status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS or code in _PASSING_CODES

@@ -8,16 +8,21 @@ If a worker ends after step 2, whichever worker receives the message next repeat
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cosmos_batch.contract.error import Error
+from botocore.exceptions import ClientError
+
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure
 from cosmos_batch.contract.generation.outputs import content_type
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from cosmos_batch.state import ConditionFailed, JobRow, Jobs
 from cosmos_batch.state.table import now
+from cosmos_batch.store.s3_retries import may_succeed_later
 from cosmos_batch.worker.job_run import stage_reached
 from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Delivery, Queue
@@ -37,7 +42,10 @@ class Committer:
     state_bucket: str
 
     def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs) -> None:
-        """Commit an attempt's outputs as the job's result. If another attempt was faster, finish that one instead."""
+        """Commit an attempt's outputs as the job's result. If another attempt was faster, finish that one instead.
+
+        It can be repeated after any failure. Raises Failure where S3 refuses to store the outputs.
+        """
         job, inferred_at = delivery.job, now()
         body = outputs.document.encode()
         objects = [_output(job, job.document.key, len(body))]
@@ -50,12 +58,13 @@ class Committer:
         self._decide(delivery, attempt_id, result, inferred_at)
 
     def _put(self, job: Job, attempt_id: str, number: int, output: Output, body: Any) -> None:
-        self.s3.put_object(
-            Bucket=self.state_bucket,
-            Key=_attempt_key(job, attempt_id, number),
-            Body=body,
-            ContentType=output.content_type,
-        )
+        with _refusals_as_failures(job, f"s3:PutObject on bucket {self.state_bucket}"):
+            self.s3.put_object(
+                Bucket=self.state_bucket,
+                Key=_attempt_key(job, attempt_id, number),
+                Body=body,
+                ContentType=output.content_type,
+            )
 
     def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
         """Commit a job's failure, unless an attempt has won already."""
@@ -78,15 +87,21 @@ class Committer:
     def finish(self, delivery: Delivery, row: JobRow) -> None:
         """Store and report a decided result, and delete the message.
 
-        Once the result was reported, no file is written again, because VAMS moves the files away.
+        Once the result was reported, no file is written again, because VAMS moves the files away. If S3 refuses to
+        write them, the job fails with that error.
         """
         if row.state == "COMMITTED":
             assert row.result is not None and row.winner is not None, "commit writes the three at once"
-            written_at = self._publish(delivery.job, row.winner, row.result)
-            self.task_tokens.report(delivery.task_token, row.result)
+            result, written_at = row.result, None
+            try:
+                written_at = self._publish(delivery.job, row.winner, result)
+            except Failure as failure:
+                log.exception("the result cannot be written", extra={"jobId": row.job_id})
+                result = Result(job_id=row.job_id, error=failure.error)
+            self.task_tokens.report(delivery.task_token, result)
             stage_reached("calledBack", delivery.job)
-            log.info("reported", extra={"jobId": row.job_id, "succeeded": row.result.succeeded})
-            self.jobs.finish(row.job_id, row.result.error, written_at)
+            log.info("reported", extra={"jobId": row.job_id, "succeeded": result.succeeded})
+            self.jobs.finish(row.job_id, result.error, written_at)
         self.queue.delete(delivery.receipt_handle)
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:
@@ -95,16 +110,46 @@ class Committer:
             return None
         for number, output in reversed(list(enumerate(result.outputs))):  # the document is the last to appear
             bucket, key = parse_uri(output.uri)
-            self.s3.copy_object(
-                CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)},
-                Bucket=bucket,
-                Key=key,
-                ContentType=output.content_type,
-                Metadata={OBJECT_MARKER: job.job_id},
-                MetadataDirective="REPLACE",
-            )
+            needed = f"s3:GetObject on bucket {self.state_bucket} and s3:PutObject on bucket {bucket}"
+            with _refusals_as_failures(job, needed):
+                self.s3.copy_object(
+                    CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)},
+                    Bucket=bucket,
+                    Key=key,
+                    ContentType=output.content_type,
+                    Metadata={OBJECT_MARKER: job.job_id},
+                    MetadataDirective="REPLACE",
+                )
         stage_reached("written", job)
         return now()
+
+
+def not_stored(job: Job, fault: Exception) -> Error:
+    """Return the error of a job whose result could not be stored, because a request to AWS failed with `fault`."""
+    return Error(
+        code="Internal",
+        message=f"The result of {job.subject} could not be stored: {type(fault).__name__}: {fault}"[:MESSAGE_LIMIT],
+        remedy="See to it that the worker's role may write to the state table and the buckets, and that it reaches "
+        "them; then start the job again.",
+        retryable=True,
+    )
+
+
+@contextmanager
+def _refusals_as_failures(job: Job, permissions: str) -> Iterator[None]:
+    """Raise Failure where S3 refuses a request, which needs `permissions`, for a cause that does not pass by itself."""
+    try:
+        yield
+    except ClientError as error:
+        if may_succeed_later(error):
+            raise
+        raise Failure(
+            "Internal",
+            f"S3 refused to store the result of {job.subject}, which needs {permissions}: {error}",
+            f"Allow the worker's role {permissions}, and the use of the KMS keys of these buckets; "
+            "then start the job again.",
+            retryable=True,
+        ) from error
 
 
 def _output(job: Job, key: str, size: int) -> Output:

@@ -36,6 +36,7 @@ class RunPhase(Enum):
     PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but an attempt is counted
     INFERRING = auto()
     CONCLUDING = auto()  # its result is decided or about to be: finishing takes less time than another attempt
+    RETRYING = auto()  # as CONCLUDING, but AWS has failed, and nobody knows for how long: a worker that stops gives up
 
 
 @dataclass
@@ -51,6 +52,10 @@ class JobRun:
     @property
     def job(self) -> Job:
         return self.delivery.job
+
+    @property
+    def has_left_engine(self) -> bool:
+        return self.phase in (RunPhase.CONCLUDING, RunPhase.RETRYING)
 
     def is_slow_to_prepare(self, seconds: float) -> bool:
         """Return whether it was received more than `seconds` ago and is still not ready for the engine."""

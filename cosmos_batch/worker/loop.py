@@ -223,10 +223,17 @@ class WorkerLoop:
             await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back
             self._give_back_what_does_not_fit()
             await self._wait_for_runs(STOP_SECONDS)
+        await self._cancel_what_does_not_end()
+
+    async def _cancel_what_does_not_end(self) -> None:
+        """Wait for jobs whose result is being stored; cancel the others, and those for which AWS fails meanwhile."""
+        cancelled: set[asyncio.Task[RunEnd]] = set()
+        while self._runs:
             for task, run in self._runs.items():
-                if run.phase is not RunPhase.CONCLUDING:
+                if run.phase is not RunPhase.CONCLUDING and task not in cancelled:
                     task.cancel()
-        await self._wait_for_runs(None)
+                    cancelled.add(task)
+            await self._wait_for_runs(1.0)
 
     async def _wait_for_runs(self, seconds: float | None) -> None:
         if self._runs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,13 +24,14 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers
+from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.commit import Committer
+from cosmos_batch.worker.commit import Committer, not_stored
 from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
 from cosmos_batch.worker.inputs import prepare, wait_for_disk
 from cosmos_batch.worker.job_limits import refusal, server_timed_out, timed_out
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase, stage_reached
-from cosmos_batch.worker.outputs import collect_outputs
+from cosmos_batch.worker.outputs import JobOutputs, collect_outputs
 from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.resident_model import ResidentModel
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds until a result is stored again; doubled with each failure
 
 UNPLANNED = Error(
     code="Internal",
@@ -75,22 +78,32 @@ class Runner:
         Cancelling gives the job back at once: its attempt is undone and its message becomes visible to other workers.
         """
         try:
-            return await self._handle(run)
+            return await self._handle_or_drop(run)
         except asyncio.CancelledError:
             log.info("given back", extra={"jobId": run.job.job_id})
             await self._give_back(run)
             return RunEnd.NOT_DECIDED
         except Failure:
-            if run.phase is not RunPhase.CONCLUDING:
+            if not run.has_left_engine:
                 log.error("given back: its model cannot be loaded", extra={"jobId": run.job.job_id})
                 await self._give_back(run)
             raise
-        except Exception:
+        except Exception as fault:
             # AWS or the disk failed, not the job. Its lease lapses, and it is tried again after its visibility timeout.
             log.exception("left in the queue for another attempt", extra={"jobId": run.job.job_id})
             self.queue.abandon(run.delivery.receipt_handle)
-            await self._undo(run)
+            if run.has_left_engine:  # the inference is lost: the attempt counts, so that `maxAttempts` limits its price
+                error = not_stored(run.job, fault)
+                await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
+            else:
+                await self._undo(run)
             raise
+
+    async def _handle_or_drop(self, run: JobRun) -> RunEnd:
+        try:
+            return await self._handle(run)
+        except TaskGoneError:
+            return await self._drop(run)
 
     async def _handle(self, run: JobRun) -> RunEnd:
         stage_reached("received", run.job)
@@ -200,15 +213,12 @@ class Runner:
             return await self._failed(run, failure.error)
         except ConditionFailed:
             return await self._handle(run)  # another attempt decided the job meanwhile
-        except TaskGoneError:
-            return await self._drop(run)
         except TimeoutError:
             return await self._failed(run, timed_out(run.job, self.environment))
         except EngineDied as died:
             return await self._lost(run, died)
         stage_reached("inferred", job)
-        await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outputs)
-        return RunEnd.ANSWERED
+        return await self._store(run, outputs)
 
     async def _renew_model(self, run: JobRun) -> None:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
@@ -292,9 +302,60 @@ class Runner:
         await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
         return RunEnd.NOT_DECIDED
 
+    async def _store(self, run: JobRun, outputs: JobOutputs) -> RunEnd:
+        """Commit the outputs as the job's result; if that is refused or its deadline passes, commit an error."""
+        try:
+            await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outputs)
+        except Failure as failure:
+            error = failure.error
+        except FAULTS as fault:
+            error = not_stored(run.job, fault)
+        else:
+            return RunEnd.ANSWERED
+        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
+        return RunEnd.FAILED
+
     async def _conclude(self, run: JobRun, conclusion: Callable[..., None], *arguments: object) -> None:
+        """Call a method of the committer; while AWS is unavailable, repeat it until the job's deadline.
+
+        Raises
+        ------
+        FAULTS
+            AWS refused a request, or the deadline has passed.
+        TaskGoneError
+            The execution ended before a result was decided.
+        """
         run.phase = RunPhase.CONCLUDING
-        await asyncio.to_thread(conclusion, *arguments)
+        wait = FIRST_WAIT
+        while True:
+            try:
+                await asyncio.to_thread(conclusion, *arguments)
+            except FAULTS as fault:
+                left = (run.job.deadline - datetime.now(UTC)).total_seconds()
+                if not may_succeed_later(fault) or left < wait:
+                    raise
+                log.warning("not stored yet: tried again", exc_info=True, extra={"jobId": run.job.job_id})
+            else:
+                run.phase = RunPhase.CONCLUDING
+                return
+            run.phase = RunPhase.RETRYING
+            await asyncio.sleep(wait * random.uniform(0.75, 1))
+            wait = min(2 * wait, LONGEST_WAIT)
+            await asyncio.to_thread(self._raise_if_gone, run)
+
+    def _raise_if_gone(self, run: JobRun) -> None:
+        """Raise TaskGoneError if the execution has ended and no result was decided.
+
+        A token is gone as well when the result was reported before. Then only the row is left to be written.
+        """
+        if self.task_tokens.heartbeat(run.job.job_id, run.delivery.task_token) != "gone":
+            return
+        try:
+            row = self.jobs.get(run.job.job_id)
+        except FAULTS:
+            return  # not known: the next try shows it
+        if row is None or row.winner is None:
+            raise TaskGoneError
 
     async def _drop(self, run: JobRun) -> RunEnd:
         log.info("its execution is gone: the work is dropped", extra={"jobId": run.job.job_id})

@@ -16,12 +16,13 @@ async def until(condition: Any, seconds: float = 10) -> None:
 
 
 class Counting(ScriptedEngine):
-    """Counts how many jobs are in it now (`inside`) and at most (`most`)."""
+    """Counts how many jobs are in it now (`inside`) and at most (`most`), and how many it has begun (`runs`)."""
 
-    inside = most = 0
+    inside = most = runs = 0
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         self.inside += 1
+        self.runs += 1
         self.most = max(self.most, self.inside)
         try:
             return await super().run(job, workdir)

@@ -1,7 +1,9 @@
 """A job from its message to its callback, and its errors, on moto."""
 
 import asyncio
+import itertools
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +14,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS
 from cosmos_batch.contract.result import Result
+from cosmos_batch.worker import loop, runner
 from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting, until
@@ -75,7 +78,7 @@ def test_a_committed_job_is_reported_without_running_again(bench: Bench) -> None
     job = bench.job()
     bench.send(job)
     first = bench.worker("first")
-    bench.stepfunctions.broken["token-one"] = "ThrottlingException"
+    bench.stepfunctions.broken["token-one"] = "AccessDeniedException"
     first.run()
     row = bench.jobs.get("one")
     assert row is not None
@@ -303,16 +306,113 @@ def test_a_worker_records_its_pace_and_number_of_jobs(bench: Bench) -> None:
     assert pipeline.cold_start_seconds is not None
 
 
-def test_after_a_fault_of_aws_the_job_runs_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def response(code: str, status: int, operation: str) -> ClientError:
+    answer: Any = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, operation)
+
+
+def failing(call: Any, error: Exception, times: float = math.inf) -> Any:
+    """Return a function that raises `error` for the first `times` calls, then does what `call` does."""
+    calls = itertools.count()
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        if next(calls) < times:
+            raise error
+        return call(*arguments, **named)
+
+    return fail
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(runner, "LONGEST_WAIT", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("part", ["put_object", "commit", "copy_object", "finish"])
+def test_a_result_is_stored_again_until_aws_takes_it(bench: Bench, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     bench.send(bench.job())
-    hand = bench.worker()
-
-    def refuse(**_: Any) -> None:
-        raise ClientError({"Error": {"Code": "InternalError", "Message": ""}}, "PutObject")
-
-    monkeypatch.setattr(hand.runner.committer.s3, "put_object", refuse)
+    engine = Counting()
+    hand = bench.worker(engine=engine)
+    owner = hand.runner.committer.s3 if "object" in part else bench.jobs
+    monkeypatch.setattr(owner, part, failing(getattr(owner, part), response("ServiceUnavailable", 503, part), 3))
     hand.run()
     row = bench.jobs.get("one")
     assert row is not None
-    assert (row.state, row.winner, row.attempts) == ("PLANNED", None, 0)
+    assert (row.state, row.attempts, engine.runs) == ("SUCCEEDED", 1, 1)
+    assert bench.document("one")
+    assert bench.waiting() == (0, 0)
+
+
+@pytest.mark.parametrize(("part", "bucket"), [("put_object", STATE), ("copy_object", ASSETS)])
+def test_a_result_that_s3_refuses_fails_its_job_after_one_inference(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, part: str, bucket: str
+) -> None:
+    bench.send(bench.job())
+    engine = Counting()
+    hand = bench.worker(engine=engine)
+    monkeypatch.setattr(hand.runner.committer.s3, part, failing(None, response("AccessDenied", 403, part)))
+    hand.run()
+    row = bench.jobs.get("one")
+    assert row is not None and row.result is not None and row.result.error is not None
+    assert (row.state, row.attempts, engine.runs) == ("FAILED", 1, 1)
+    assert f"s3:PutObject on bucket {bucket}" in row.result.error.message
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["error"], bench.stepfunctions.calls_of("success")) == ("Internal", [])
+    assert bench.waiting() == (0, 0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_result_that_cannot_be_stored_until_the_deadline_fails_its_job(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.send(bench.job(deadline=datetime.now(UTC) + timedelta(seconds=3)))
+    engine = Counting()
+    hand = bench.worker(engine=engine)
+    unavailable = response("ServiceUnavailable", 503, "PutObject")
+    monkeypatch.setattr(hand.runner.committer.s3, "put_object", failing(None, unavailable))
+    hand.run()
+    row = bench.jobs.get("one")
+    assert row is not None and row.result is not None and row.result.error is not None
+    assert (row.state, engine.runs) == ("FAILED", 1)
+    assert "ServiceUnavailable" in row.result.error.message
+
+
+def test_an_attempt_whose_end_cannot_be_committed_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(bench.job())
+    hand = bench.worker()
+    monkeypatch.setattr(bench.jobs, "commit", failing(None, response("AccessDeniedException", 400, "UpdateItem")))
+    hand.run()
+    row = bench.jobs.get("one")
+    assert row is not None and row.last_error is not None
+    assert (row.state, row.winner, row.attempts) == ("PLANNED", None, 1)
+    assert "AccessDeniedException" in row.last_error.message
     assert bench.waiting() == (0, 1), "its lease lapses by itself"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stopped_execution_or_worker_ends_the_tries_to_store(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "STOP_SECONDS", 0.2)
+    for name in ("stopped", "kept"):
+        bench.send(bench.job(name))
+    hand = bench.worker(idle_seconds=60)
+    tries: list[str] = []
+
+    def put(**arguments: Any) -> None:
+        tries.append(arguments["Key"])
+        raise response("ServiceUnavailable", 503, "PutObject")
+
+    monkeypatch.setattr(hand.runner.committer.s3, "put_object", put)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(hand.serve())
+        await until(lambda: len({key.split("/")[1] for key in tries}) == 2)
+        bench.stepfunctions.gone.add("token-stopped")
+        await until(lambda: bench.waiting() == (0, 1))
+        hand.worker.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    assert (bench.attempts("stopped"), bench.attempts("kept")) == (0, 0)
+    assert bench.waiting() == (1, 0), "the job of the stopped worker is visible again at once"
