@@ -1,4 +1,8 @@
-"""Record which jobs' ends were published as an event, so that none is published twice."""
+"""Record which jobs' ends were published as an event, so that a repeated report publishes none again.
+
+A process that ends between the event and this record leaves the event to be published twice. EventBridge too delivers
+an event at least once, and not exactly once.
+"""
 
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 

@@ -83,12 +83,14 @@ def report(end: ExecutionEnd, environment: ReportEnvironment) -> None:
     jobs = Jobs(table)
     answer_callback(end, Callbacks(table), environment.callback_role_arn)
     end_in_group(end.result, table, environment.callback_role_arn)
-    if jobs.get(end.job_id) is not None:
+    row = jobs.get(end.job_id)
+    if row is not None:
         jobs.stamp(end.job_id, "reported")
-    publish(end)
     if end.result.error is not None:
         write_error_document(end.job_id, end.result.error, end.request, end.started_at, ReservedKeys(table))
-    measure_end(end, jobs.get(end.job_id))
+    # Nothing that calls AWS may stand between these steps: each fault there would publish and count the end once more.
+    publish(end)
+    measure_end(end, row)
     Reports(table).note(end.job_id)
     code = None if end.result.error is None else end.result.error.code
     log("reported", jobId=end.job_id, succeeded=end.result.succeeded, code=code)

@@ -100,10 +100,11 @@ def test_a_run_that_was_stopped_has_none(cloud: Cloud) -> None:
 
 @pytest.fixture
 def refused(cloud: Cloud, request: pytest.FixtureRequest) -> Any:
-    """Make S3 answer PutObject with this HTTP status, after all retries of its client."""
+    """Make S3 answer PutObject with this HTTP status and error code, after all retries of its client."""
+    status, code = request.param
 
     def refuse(**_: Any) -> None:
-        answer: Any = {"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": request.param}}
+        answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
         raise ClientError(answer, "PutObject")
 
     cloud.s3.meta.events.register("before-call.s3.PutObject", refuse)
@@ -111,16 +112,54 @@ def refused(cloud: Cloud, request: pytest.FixtureRequest) -> Any:
     cloud.s3.meta.events.unregister("before-call.s3.PutObject", refuse)
 
 
-@pytest.mark.parametrize("refused", [403, 404], indirect=True)
+@pytest.mark.parametrize(
+    "refused",
+    [(400, "InvalidRequest"), (403, "AccessDenied"), (404, "NoSuchBucket"), (405, "MethodNotAllowed")],
+    indirect=True,
+)
 def test_a_bucket_that_takes_no_document_stops_nothing(cloud: Cloud, refused: None) -> None:
+    failed()
     failed()
     assert len(cloud.events.entries) == 1
 
 
-@pytest.mark.parametrize("refused", [503], indirect=True)
-def test_a_busy_bucket_is_called_again(cloud: Cloud, refused: None) -> None:
-    with pytest.raises(ClientError):
+@pytest.mark.parametrize(
+    "refused",
+    [
+        (400, "RequestTimeout"),
+        (400, "ThrottlingException"),
+        (408, "RequestTimeout"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "SlowDown"),
+    ],
+    indirect=True,
+)
+def test_a_busy_bucket_is_called_again_before_the_end_is_published(cloud: Cloud, refused: None) -> None:
+    for _ in range(2):
+        with pytest.raises(ClientError):
+            failed()
+    assert cloud.events.entries == []
+
+
+def test_an_end_whose_document_succeeds_at_the_second_call_is_published_once(cloud: Cloud) -> None:
+    calls = 0
+
+    def refuse_first(**_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+            raise ClientError(answer, "PutObject")
+
+    cloud.s3.meta.events.register("before-call.s3.PutObject", refuse_first)
+    try:
+        with pytest.raises(ClientError):
+            failed()
         failed()
+    finally:
+        cloud.s3.meta.events.unregister("before-call.s3.PutObject", refuse_first)
+    assert len(cloud.events.entries) == len(documents(cloud)) == 1
 
 
 def test_plan_refuses_the_faults_that_upload_found(cloud: Cloud, configure: Callable[..., None]) -> None:
